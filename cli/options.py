@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from common.text import has_credentials
+
 
 class CaseOrCommand(TyperGroup):
     """A group whose first word may also be a case: `profile CASE` is `profile case CASE`."""
@@ -147,9 +149,18 @@ StepFile = Annotated[
 ]
 
 
+#: Other users see a command line while the command runs, and readers of its run afterwards.
+NO_PASSWORDS = (
+    "an address on the command line must have no user and password: keep them in ~/.netrc, or write the "
+    "address into pyrometer.toml, under [environments.NAME]"
+)
+
+
 def _requirements(values: list[str] | None) -> list[str]:
     """What pip is to install: names, versions, addresses, and files by their absolute paths."""
     for value in values or ():
+        if has_credentials(value):
+            raise typer.BadParameter(NO_PASSWORDS)
         if not value.strip() or value.startswith("-"):
             raise typer.BadParameter(f"{value!r} is no package")
     return [str(Path(one).absolute()) if Path(one).is_file() else one for one in values or ()]

@@ -1,6 +1,10 @@
 """Words that several rooms form alike."""
 
+import re
 from fnmatch import fnmatchcase
+
+#: User and password in an address. Git's addresses want the user `git`, which is no secret.
+_CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/?#\s]*@")
 
 
 def plural(count: int, singular: str, several: str = "") -> str:
@@ -21,3 +25,13 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same, with the line breaks: for text from outside in a cell or a label of several lines."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def without_credentials(text: str) -> str:
+    """The text with its addresses without user and password; only `git@` stays."""
+    return _CREDENTIALS.sub("", text)
+
+
+def has_credentials(text: str) -> bool:
+    """Whether an address in the text has a user or a password."""
+    return _CREDENTIALS.search(text) is not None

@@ -76,7 +76,7 @@ class DashboardSettings(ConfigTable):
     or over groups after `group:`. `ask` is shown to users who may not. `url` is the address that browsers
     call. A secret can be in a file of its own. `metrics` says who may read /metrics: "open", or "token";
     by default viewers where users log in, else everyone. With `api_token` a program reads /api/v1 without
-    a login.
+    a login, with `triage_token` it triages there too.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')
@@ -110,14 +110,18 @@ class DashboardSettings(ConfigTable):
     metrics_token_file: PathText | None = Field(default=None, description=_PATH)
     api_token: Text | None = Field(default=None, description="a token", repr=False)
     api_token_file: PathText | None = Field(default=None, description=_PATH)
+    triage_token: Text | None = Field(default=None, description="a token", repr=False)
+    triage_token_file: PathText | None = Field(default=None, description=_PATH)
 
 
 #: Each may stand in the table, or in the file that the key with `_file` names.
-SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token", "api_token")
+SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token", "api_token", "triage_token")
 
 
 #: Keys of one kind of login; a key of another kind would seem to guard and would not.
-_PEOPLE = frozenset(("viewers", "triagers", "ask", "api_token", "api_token_file"))
+_PEOPLE = frozenset(
+    ("viewers", "triagers", "ask", "api_token", "api_token_file", "triage_token", "triage_token_file")
+)
 _OWN: dict[Login, frozenset[str]] = {
     "none": frozenset(),
     "oidc": _PEOPLE

@@ -37,14 +37,19 @@ def resolve_places(
     Creates the data folder and the SQLite file's folder. A default place that cannot be written is replaced
     by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises UnwritablePlace when a chosen
     place cannot be written, or when neither can. With `reading` an SQLite file that is there and can be read
-    is taken as it is, unless it is the default one and the state folder has a database instead of it.
+    is taken as it is, unless it is the default one and the state folder has a database instead of it; and so
+    is a data folder that nothing can take the place of.
     """
     environ = os.environ if environ is None else environ
     notes: list[str] = []
     data_dir = settings.data_dir
     if refusal := _refusal(data_dir):
-        data_dir = _instead("data_dir", data_dir, refusal, settings, environ)
-        notes.append(_note("data", settings.data_dir, refusal, data_dir, "DATA_DIR"))
+        try:
+            data_dir = _instead("data_dir", data_dir, refusal, settings, environ)
+            notes.append(_note("data", settings.data_dir, refusal, data_dir, "DATA_DIR"))
+        except UnwritablePlace:
+            if not (reading and os.access(data_dir, os.R_OK | os.X_OK)):
+                raise
     database_url = settings.database_url
     file = sqlite_file(database_url)
     if reading and file and os.access(file, os.R_OK) and not _replaced(file, settings, environ):

@@ -45,7 +45,9 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
         *table, name, _ = path
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
-    secret = path in _SECRETS or path[:-1] in _SECRET_LISTS
+    # An address of packages may hold a password; a version, which does not, is worth repeating.
+    address = path[0] == "environments" and "@" in str(given)
+    secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
     shown = "not usable" if secret and isinstance(given, str | int | float) else _shown(given)
     return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard.auth import reader
 from dashboard.components import load, page_views, parts
-from dashboard.components.query_params import unknown_parameters
+from dashboard.components.query_params import SharedLabel, unknown_parameters
 from dashboard.exports.page import page_with_footer
 from dashboard.header import search
 from dashboard.navigation import PAGES, page_at
@@ -50,5 +50,7 @@ with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.qu
         known = page_views.parameters(page_at(page.url_path), query)
         parts.complain(unknown_parameters(query, known))
         page.run()
+    except SharedLabel as shared:
+        parts.which(shared, f"/{page.url_path}")
     except DatabaseError as error:
         parts.database_problem(error)

@@ -246,7 +246,8 @@ def _copy(engine: Engine, node: str, data_dir: Path, there: NodeJournal) -> None
         while more:
             chunk = engine.read(node, {there.path: at}, final=True)[there.path]
             mirror.append(at, chunk.data)
-            at, more = at + len(chunk.data), chunk.more
+            # A node that announces more and sends nothing is not asked again.
+            at, more = at + len(chunk.data), chunk.more and bool(chunk.data)
         mirror.finish()
 
 

@@ -235,7 +235,7 @@ class _RemoteOrder:
         while more:
             offsets = self._files.offsets(paths)
             chunks = self._tried(lambda: self._engine.read(self._order.node, offsets, final=final))  # noqa: B023
-            more = any(chunk.more for chunk in chunks.values())
+            more = any(chunk.more and chunk.data for chunk in chunks.values())
             if not self._written(lambda: self._files.take(paths, chunks)):  # noqa: B023
                 more = True
         while final and not self._written(self._files.finish):

@@ -18,16 +18,24 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
+from sqlalchemy import make_url
 from typer.testing import CliRunner
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from cli.registry import app
 from configuration.settings import load_settings
+from db.connection.engine import open_database
+from db.errors import ReadOnly
+from db.runs import queries
+from db.runs.store import save_run
 from runner.suites.suite import built_in
+from support.builders.run_records import a_run
 from support.fakes.nvml import Shim, build
+from support.servers.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["build-backend"][
@@ -238,9 +246,12 @@ def test_services_start_in_order_and_come_back() -> None:
     assert SERVICES["migrate"]["restart"] == "no"
     for name in set(OURS) - {"migrate"}:
         waits = {other: how["condition"] for other, how in SERVICES[name]["depends_on"].items()}
-        assert waits == {"database": "service_healthy", "migrate": "service_completed_successfully"}
+        done = "service_completed_successfully"
+        assert waits == {"database": "service_healthy", "migrate": done, "roles": done}
         assert SERVICES[name]["restart"] == "unless-stopped"
     assert SERVICES["migrate"]["depends_on"] == {"database": {"condition": "service_healthy"}}
+    assert SERVICES["roles"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    assert SERVICES["roles"]["restart"] == "no"
 
 
 def test_services_have_no_more_rights_than_they_need() -> None:
@@ -264,6 +275,67 @@ def test_only_one_scheduler_measures_a_machine() -> None:
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
     # The lock between containers lies in the temporary folder that they share.
     assert all("tmp:/tmp" in SERVICES[name]["volumes"] for name in OURS)
+
+
+def test_only_the_migration_has_the_owner_s_url_and_the_dashboard_may_only_read() -> None:
+    given = {name: set(service["secrets"]) for name, service in SERVICES.items()}
+    assert [name for name in given if "database_url" in given[name]] == ["migrate"]
+    assert [name for name in given if "database_password" in given[name]] == ["database", "roles"]
+    assert [name for name in given if "writer_url" in given[name]] == ["scheduler", "scheduler-gpu"]
+    assert given["dashboard"] == {"reader_url"}
+    assert f"data:{HOME}:ro" in SERVICES["dashboard"]["volumes"]
+    assert len(SERVICES["dashboard"]["volumes"]) == len(SERVICES["scheduler"]["volumes"])
+    assert SERVICES["dashboard"]["volumes"][1:] == SERVICES["scheduler"]["volumes"][1:]
+
+
+@pytest.mark.postgres
+def test_the_accounts_of_the_services_can_do_what_they_must_and_no_more(
+    prepared: Path, postgres: PostgresServer
+) -> None:
+    url = postgres.new_database("postgres")
+    command = [
+        word.replace("$$", "$")
+        .replace("/run/secrets", str(prepared / "secrets"))
+        .replace("/roles.sql", str(ROOT / "deploy/roles.sql"))
+        for word in SERVICES["roles"]["command"]
+    ]
+    about = {
+        "PGHOST": str(postgres.folder),
+        "PGDATABASE": make_url(url).database or "",
+        "PGUSER": "pyrometer",
+    }
+    assert about.keys() == SERVICES["roles"]["environment"].keys()
+    path = {"PATH": f"{postgres.binaries}:{os.environ['PATH']}"}
+    # As at each start.
+    for _ in range(2):
+        done = subprocess.run(command, env={**path, **about}, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    writer, reader = (
+        load_settings(
+            cwd=prepared, environ={"PYROMETER_DATABASE_URL_FILE": f"secrets/{role}_url"}
+        ).database_url
+        for role in ("writer", "reader")
+    )
+    # The test's server has no address: the account counts, and that it has a password.
+    local = make_url(url)
+    as_writer, as_reader = (
+        local.set(username=make_url(each).username).render_as_string(hide_password=False)
+        for each in (writer, reader)
+    )
+    with open_database(as_writer, create=False) as database:
+        save_run(database, a_run())
+    with open_database(as_reader, create=False) as database:
+        assert queries.count_runs(database) == 1
+        with pytest.raises(ReadOnly):
+            save_run(database, a_run("another"))
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT rolname, rolpassword FROM pg_authid WHERE rolname LIKE 'pyrometer%er' ORDER BY 1"
+        ).fetchall()
+    kept = {name: password for name, password in found if password}
+    assert kept.keys() == {"pyrometer_reader", "pyrometer_writer"}
+    assert all(password.startswith("SCRAM-SHA-256$") for password in kept.values())
+    postgres.drop_database(url)
 
 
 def test_passwords_are_in_files_that_the_services_are_given() -> None:
@@ -410,6 +482,15 @@ def test_prepare_makes_what_the_services_need(prepared: Path) -> None:
     environ = {"PYROMETER_DATABASE_URL_FILE": "secrets/database_url"}
     url = load_settings(cwd=prepared, environ=environ).database_url
     assert url == f"postgresql://pyrometer:{password}@database/pyrometer"
+    passwords = {password}
+    for role in ("writer", "reader"):
+        environ = {"PYROMETER_DATABASE_URL_FILE": f"secrets/{role}_url"}
+        own = make_url(load_settings(cwd=prepared, environ=environ).database_url)
+        assert (own.username, own.host, own.database) == (f"pyrometer_{role}", "database", "pyrometer")
+        roles = (prepared / "secrets/database_roles").read_text()
+        assert f"ALTER ROLE pyrometer_{role} PASSWORD '{own.password}';\n" in roles
+        passwords.add(str(own.password))
+    assert len(passwords) == 3
     variables = dict(
         line.split("=", 1)
         for line in (prepared / ".env").read_text().splitlines()

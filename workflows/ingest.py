@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
+from common.text import printable
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
@@ -156,11 +157,14 @@ def ingest(path: Path, database: Database) -> Ingested:
     All of it is stored or nothing; of a journal above 16 MiB each piece, and until the last one the run is
     running. Lines that cannot be used are set aside, and noted with the run.
 
-    Raises JournalError when it has no header that can be read or its lines do not fit together,
-    DatabaseError when the database refuses.
+    Raises JournalError when it has no header that can be read, is of another run than its folder, or has
+    lines that do not fit together; DatabaseError when the database refuses.
     """
     new, read = 0, None
     for read in Read.pieces(path):
+        if read.run.id != path.parent.name:
+            # Its writer, another machine perhaps, has not measured that run.
+            raise JournalError(f"{path} holds run {printable(read.run.id)}, not the run of its folder")
         new += read.store(database)
     assert read is not None
     position = read.position

@@ -31,13 +31,13 @@ def suite_limits(policy: Policy, *, single_cases: bool = False) -> SuiteLimits:
 
 
 def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
-    """The pairs of a case that count, more being worse."""
+    """The pairs of a case that count, and the values of their processes, more being worse in both."""
     cost = -1 if METRICS[policy.metric].better == "higher" else 1
     return CasePairs(
         case,
         tuple(cost * pair.log for pair in pairs),
         tuple(pair.new_first for pair in pairs),
-        tuple((math.log(pair.old), math.log(pair.new)) for pair in pairs),
+        tuple((cost * math.log(pair.old), cost * math.log(pair.new)) for pair in pairs),
         policy.weight(case),
         min(policy.case, suite_limits(policy).worst) if policy.guards(case) else None,
     )

@@ -16,11 +16,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
+from analysis.metrics import METRICS
 from common.text import key_matches
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
-from db.runs import queries
-from records.runs import RunsOnly
+from db.runs import metric_definitions, queries
+from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
 from workflows.app_context import AppContext
 from workflows.errors import JobError
@@ -65,17 +66,26 @@ class Tools:
             found = queries.recent_runs(
                 database, limit=min(max(1, newest), _MOST), only=RunsOnly(suite, machine)
             )
-        return _listed("runs", [ApiRun.row(one) for one in found])
+        return _listed("runs", [_run(one) for one in found])
 
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
-        """One metric of the cases of a run: median over n processes with its 95 % interval."""
+        """One metric of the cases of a run: median over n processes with its 95 % interval.
+
+        A run of several environments, such as an upgrade, has a row for each.
+        """
         with self._app.open_database() as database:
-            if queries.run_summary(database, run) is None:
+            record = queries.run_record(database, run)
+            if record is None:
                 raise ToolError(f"no run is named {run}")
             found = queries.measurements_of_run(database, run)
+            imported = metric_definitions.metric_definitions(database)
+        definition = METRICS.get(metric) or imported.get(metric)
+        environments = {one.fingerprint: one for one in record.environments}
         rows = [
             {
                 "case": one.case,
+                "environment": environments[one.environment].name,
+                "torch": environments[one.environment].torch_version,
                 "point": one.point,
                 "low": one.low,
                 "high": one.high,
@@ -88,7 +98,8 @@ class Tools:
         if not rows:
             known = ", ".join(sorted({one.metric for one in found}))
             raise ToolError(f"run {run} has no {metric} of such a case; its metrics: {known or 'none'}")
-        return {"metric": metric, **_listed("measurements", rows)}
+        unit = definition.unit if definition else ""
+        return {"metric": metric, "unit": unit, **_listed("measurements", rows)}
 
     def compare(self, run: str = "latest") -> dict[str, Any]:
         """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
@@ -110,7 +121,7 @@ class Tools:
         }
 
     def findings(self, every: bool = False) -> dict[str, Any]:
-        """The open regressions and improvements that nights found; `every` also those that were triaged."""
+        """The open regressions that nights found; `every` has all findings, such as improvements."""
         return _listed("findings", program.answer("regressions", "list", *(["--all"] if every else [])))
 
     def finding(self, number: int) -> dict[str, Any]:
@@ -208,6 +219,12 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
 def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """The first rows, and how many there are."""
     return {name: found[:_MOST], "total": len(found)}
+
+
+def _run(one: RunSummary) -> dict[str, Any]:
+    """A run as the API has it, its id under the name by which the tools take it."""
+    row = ApiRun.row(one)
+    return {"run": row.pop("id"), **row}
 
 
 def _case(one: dict[str, Any]) -> dict[str, Any]:

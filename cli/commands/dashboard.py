@@ -60,7 +60,7 @@ def mcp(
     nothing. Its settings name this command: {"command": "pyrometer", "args": ["mcp"]}.
     """
     with in_one_sentence():
-        app_context = context()
+        app_context = context(reading=not triage)
         try:
             from cli.agents.server import create_server
         except ModuleNotFoundError as error:

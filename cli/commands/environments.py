@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from common.interrupts import interruptible
+from common.text import has_credentials, without_credentials
 from runner.environments import package_index
 from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
@@ -29,7 +30,7 @@ from workflows.planning.resolve_environment import (
 )
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
-from ..options import Json, Packages
+from ..options import NO_PASSWORDS, Json, Packages
 from ..output.console import report_console, table
 
 app = typer.Typer(help="List and build the environments that can be measured.", no_args_is_help=True)
@@ -51,6 +52,8 @@ def _recipe(
     base_python: Path | None = None,
     device: Device = "auto",
 ) -> Recipe:
+    if any(map(has_credentials, (index or "", *(find_links or ())))):
+        raise UsageError(NO_PASSWORDS)
     links = [link if "://" in link else str(Path(link).expanduser().absolute()) for link in find_links or ()]
     base = str(base_python.expanduser().absolute()) if base_python else ""
     return Recipe("", "", index or "", tuple(links), tuple(packages or ()), not bare, base, device)
@@ -94,7 +97,7 @@ def _rows(app_context: AppContext) -> list[dict[str, Any]]:
             shown.add(built.name)
             row |= _built_row(built)
         elif one.recipe:
-            row |= {"state": "not built", "from": one.recipe.torch or one.recipe.wheel}
+            row |= {"state": "not built", "from": one.recipe.torch or without_credentials(one.recipe.wheel)}
         else:
             assert one.python is not None
             row["from"] = row["python"]

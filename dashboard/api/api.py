@@ -1,6 +1,7 @@
-"""The API for programs, `/api/v1`: read-only, by the queries of the pages; `openapi.json` describes it."""
+"""The API for programs, `/api/v1`: the queries of the pages, and triage; `openapi.json` describes it."""
 
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -11,12 +12,15 @@ from starlette.responses import Response
 from analysis.decision.comparison import compared
 from analysis.metrics import METRICS
 from analysis.ratios import as_ratios
+from common.text import printable
 from dashboard.api import answers, models
+from dashboard.auth.middleware import MAY_TRIAGE
+from dashboard.components.wording import triage_complaint
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades.view import Listed, listed
 from db.connection.engine import Database
-from db.errors import DatabaseError
+from db.errors import DatabaseError, ReadOnly
 from db.findings import store
 from db.queue import queries as queue
 from db.runs import metric_definitions, queries, series_queries
@@ -30,10 +34,11 @@ PREFIX = "/api/v1"
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
 Offset = Annotated[int, Query(ge=0, description="rows to leave out first")]
-#: No database takes NUL in a text.
-_TEXT = r"^[^\x00]*$"
-Exact = Annotated[str, Query(description="only this one; empty for all", pattern=_TEXT)]
-RunName = Annotated[str, Path(description="the run's id", pattern=_TEXT)]
+#: No database has a larger number.
+_LARGEST = 2**63 - 1
+Exact = Annotated[str, Query(description="only this one; empty for all", pattern=models.PLAIN)]
+Number = Annotated[int, Path(ge=0, le=_LARGEST)]
+RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
 
 router = APIRouter()
 
@@ -122,10 +127,10 @@ def series(
 @router.get("/series/points", response_model=list[models.ApiPoint])
 def points(
     request: Request,
-    case: Annotated[str, Query(pattern=_TEXT)],
-    metric: Annotated[str, Query(pattern=_TEXT)],
-    hardware: Annotated[str, Query(description="fingerprint of the hardware", pattern=_TEXT)],
-    preset: Annotated[str, Query(description="fingerprint of the preset", pattern=_TEXT)],
+    case: Annotated[str, Query(pattern=models.PLAIN)],
+    metric: Annotated[str, Query(pattern=models.PLAIN)],
+    hardware: Annotated[str, Query(description="fingerprint of the hardware", pattern=models.PLAIN)],
+    preset: Annotated[str, Query(description="fingerprint of the preset", pattern=models.PLAIN)],
     newest: Annotated[int, Query(ge=1, le=10_000, description="points at most")] = 1000,
 ) -> Response:
     """The newest points of one series, oldest first."""
@@ -148,9 +153,30 @@ def findings(
 
 
 @router.get("/findings/{number}", response_model=models.ApiFinding)
-def finding(request: Request, number: int) -> Response:
+def finding(request: Request, number: Number) -> Response:
     """One finding."""
     found = store.finding(_database(), number)
+    return _finding_answer(request, number, found)
+
+
+@router.post("/findings/{number}/triage", response_model=models.ApiFinding)
+def triage(request: Request, number: Number, entry: models.NewTriage) -> Response:
+    """Add an entry to the triage log of a finding; for programs that bring `triage_token`."""
+    if not request.scope.get(MAY_TRIAGE):
+        raise HTTPException(403, "triage takes `Authorization: Bearer` with the triage_token of [dashboard]")
+    text, by, now = entry.text.strip(), printable(entry.by).strip(), datetime.now(UTC)
+    if problem := triage_complaint(entry.action, text, by):
+        raise HTTPException(422, problem)
+    if entry.until is not None and (entry.action != "mute" or entry.until <= now):
+        raise HTTPException(422, "`until` is a moment to come, of the action mute")
+    try:
+        found = store.triage(_database(), number, entry.action, by, text, entry.until, now)
+    except ReadOnly as error:
+        raise HTTPException(409, str(error)) from error
+    return _finding_answer(request, number, found)
+
+
+def _finding_answer(request: Request, number: int, found: Finding | None) -> Response:
     if found is None:
         raise HTTPException(404, f"there is no finding {number}")
     row = models.ApiFinding.model_validate(_finding(found))

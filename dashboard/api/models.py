@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from records.runs import RunSummary
 
 Bound = Annotated[float | None, Field(description="of the 95 % interval; null with fewer than two processes")]
 Spread = Annotated[float | None, Field(description="standard deviation of the logarithms; 0.01 is about 1 %")]
+
+
+#: No database takes NUL in a text.
+PLAIN = r"^[^\x00]*$"
 
 
 class ApiRow(BaseModel):
@@ -126,6 +130,17 @@ class ApiFinding(ApiRow):
     found_at: datetime
     decided_at: datetime | None
     link: str
+
+
+class NewTriage(BaseModel):
+    """An entry in a finding's triage log: `mute` without `until` ends it, `text` of `link` is an address."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["acknowledge", "expected", "fixed", "mute", "note", "link"]
+    by: str = Field(description="who or what triages", min_length=1, max_length=100, pattern=PLAIN)
+    text: str = Field(default="", max_length=2000, pattern=PLAIN)
+    until: AwareDatetime | None = None
 
 
 class ApiVerdict(ApiRow):

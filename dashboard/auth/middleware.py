@@ -26,6 +26,8 @@ from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
 _STAMP = STAMP.lower().encode()
 #: Where a scope says whether its sender may look.
 MAY_LOOK = "pyrometer.may_look"
+#: And whether it is a program that may triage over the API: what a browser sends by itself never says so.
+MAY_TRIAGE = "pyrometer.may_triage"
 
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
@@ -48,14 +50,13 @@ class AccessGate:
             return
         headers: cookies.Headers = [each for each in scope["headers"] if each[0] != _STAMP]
         claims = self._provider.claims(headers) if self._provider else {}
-        if _brings_the_api_token(scope, self._rules):
-            seen: Reader | Refusal | None = Reader(may_triage=False)
-        else:
-            seen = seen_by(scope, headers, self._rules, claims)
+        program = _program(scope, self._rules)
+        seen = program or seen_by(scope, headers, self._rules, claims)
         now = isinstance(seen, Reader) and not seen.ended(time.time())
         if isinstance(seen, Reader) and now and seen.name:
             headers = [*headers, (_STAMP, _stamp(seen))]
-        scope = {**scope, "headers": headers, MAY_LOOK: now}
+        may_triage = program is not None and program.may_triage
+        scope = {**scope, "headers": headers, MAY_LOOK: now, MAY_TRIAGE: may_triage}
         answer = await self._answer(scope, receive, seen)
         if answer is None:
             await self._app(scope, receive, send)
@@ -122,9 +123,13 @@ def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:
     return rules.metrics == "open" or _brings(scope, rules.metrics_token)
 
 
-def _brings_the_api_token(scope: Scope, rules: AccessRules) -> bool:
-    of_the_api = scope["type"] == "http" and scope["path"].startswith(_API)
-    return of_the_api and bool(rules.api_token) and _brings(scope, rules.api_token)
+def _program(scope: Scope, rules: AccessRules) -> Reader | None:
+    """What a token of the API lets a program do; None without one."""
+    if scope["type"] == "http" and scope["path"].startswith(_API):
+        for token, may_triage in ((rules.triage_token, True), (rules.api_token, False)):
+            if token and _brings(scope, token):
+                return Reader(may_triage=may_triage)
+    return None
 
 
 def _brings(scope: Scope, token: str) -> bool:

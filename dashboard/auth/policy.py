@@ -42,6 +42,7 @@ class AccessRules:
     metrics: Literal["open", "token", "viewers"] = "open"
     metrics_token: str = field(default="", repr=False)
     api_token: str = field(default="", repr=False)
+    triage_token: str = field(default="", repr=False)
     provider: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
@@ -74,7 +75,8 @@ def access_rules(settings: DashboardSettings) -> AccessRules:
         logout="/auth/logout" if login == "oidc" else settings.logout_path or "",
         metrics=open_or_not,
         metrics_token=_secret(settings, "metrics_token") if open_or_not == "token" else "",
-        api_token=_secret(settings, "api_token") if settings.api_token or settings.api_token_file else "",
+        api_token=_secret_if_given(settings, "api_token"),
+        triage_token=_secret_if_given(settings, "triage_token"),
         provider=_provider(settings) if login == "oidc" else {},
     )
 
@@ -91,6 +93,11 @@ def _provider(settings: DashboardSettings) -> dict[str, str]:
     given = settings.cookie_secret or settings.cookie_secret_file
     found["cookie_secret"] = _secret(settings, "cookie_secret") if given else token_hex()
     return found
+
+
+def _secret_if_given(settings: DashboardSettings, name: str) -> str:
+    given = getattr(settings, name) or getattr(settings, f"{name}_file")
+    return _secret(settings, name) if given else ""
 
 
 def _secret(settings: DashboardSettings, name: str) -> str:

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
+from analysis.ratios import ratio
 from dashboard.components import links, markup
 from dashboard.components.wording import utc
 from records.outcomes import Outcome, OutcomeStatus
@@ -28,7 +29,9 @@ def metrics(judged: JudgedUpgrade, case: str) -> DataTable[Verdict]:
         Column("metric", "Metric", lambda one: one.metric, lambda one: METRICS[one.metric].title),
         Column("old", "Old", lambda one: one.old, lambda one: wording.quantity(one.metric, one.old), True),
         Column("new", "New", lambda one: one.new, lambda one: wording.quantity(one.metric, one.new), True),
-        Column("change", "Change", lambda one: one.change, wording.change, True),
+        Column("ratio", "Change", lambda one: ratio(one.change), wording.change, True),
+        Column("ratio_low", value=lambda one: ratio(one.low)),
+        Column("ratio_high", value=lambda one: ratio(one.high)),
         Column("", "Interval", format=lambda one: wording.interval(one.low, one.high), number=True),
         Column("pairs", "Pairs", lambda one: one.n, number=True),
         Column("verdict", "Verdict", lambda one: one.word, _verdict),

@@ -131,6 +131,7 @@ def utilisation(
     """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
 
     `windows` are those of the run and must not be empty; without a case in `query` it is one of `preferred`.
+    Raises SharedLabel for an environment that is named as several are.
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -14,7 +15,7 @@ import streamlit as st
 from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import Query, View, bounded
+from dashboard.components.query_params import Query, SharedLabel, View, bounded, with_fingerprint
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page import section_export
@@ -194,15 +195,28 @@ def which_hardware(label: str, newest: Mapping[str, str], address: Callable[[Que
 
     `newest` maps fingerprints to the newest run of each in words; `address` makes one of a query.
     """
-    words = plain(f"{len(newest)} kinds of hardware are called {label}:")
+    choices = {each: f"{links.short(each)}, last measured {run}" for each, run in newest.items()}
+    _which("hardware", label, "hardware", choices, address)
+
+
+def which(shared: SharedLabel, path: str) -> None:
+    """Ask which thing of one label the page at `path` is to show, in place of the numbers of any."""
+    choices = {each: with_fingerprint(shared.label, each) for each in shared.fingerprints}
+    kind = "hardware" if shared.name == "to" else shared.name
+    _which(kind, shared.label, shared.name, choices, lambda query: f"{path}?{urlencode(query, doseq=True)}")
+
+
+def _which(
+    kind: str, label: str, name: str, choices: Mapping[str, str], address: Callable[[Query], str]
+) -> None:
+    """The question, and a link for each of the `choices`, which map fingerprints to words."""
+    several = "kinds of hardware" if kind == "hardware" else f"{kind}s"
+    words = plain(f"{len(choices)} {several} are called {label}:")
     entries = [
-        markup.link(
-            address({**query(), "hardware": [fingerprint[: links.FINGERPRINT]]}),
-            f"{fingerprint[: links.FINGERPRINT]}, last measured {run}",
-        )
-        for fingerprint, run in newest.items()
+        markup.link(address({**query(), name: [links.short(fingerprint)]}), text)
+        for fingerprint, text in choices.items()
     ]
-    with empty_state("Which hardware?"):
+    with empty_state(f"Which {kind}?"):
         kept.note("words", words)
         st.write(words)
         html(f"<ul>{''.join(f'<li>{entry}</li>' for entry in entries)}</ul>")

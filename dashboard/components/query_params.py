@@ -40,6 +40,17 @@ _SHORT = 8
 _VALUES = 200
 
 
+class SharedLabel(Exception):
+    """An address names by a `label` what several things are called: the page asks which one is meant.
+
+    `name` is the parameter, `fingerprints` are those of the label.
+    """
+
+    def __init__(self, name: str, label: str, fingerprints: Sequence[str]) -> None:
+        super().__init__(ambiguous(name, label, fingerprints))
+        self.name, self.label, self.fingerprints = name, label, tuple(fingerprints)
+
+
 def bounded(query: Query) -> Query:
     """What counts of an address; no name has a NUL in it, and Postgres takes no text with one."""
     return {name: [value.replace("\0", "") for value in query[name][:_VALUES]] for name in query}
@@ -89,13 +100,15 @@ def released(torch_version: str) -> str:
 def pick_fingerprint(
     query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
 ) -> str:
-    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last."""
+    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last.
+
+    Raises SharedLabel for a label of several.
+    """
     wanted = last(query, name)
     if wanted is None:
         return default
     if several := sharing_label(query, name, labels):
-        complaints.append(ambiguous(name, wanted, several))
-        return default if default in several else several[0]
+        raise SharedLabel(name, wanted, several)
     if found := named(wanted, labels):
         return found
     complaints.append(sentence(name, wanted, labels.values()))
@@ -170,4 +183,9 @@ def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels that two fingerprints share get the beginning of theirs."""
     shared = {label for label, many in Counter(labels.values()).items() if many > 1}
-    return {f: f"{label} ({f[:_SHORT]})" if label in shared else label for f, label in labels.items()}
+    return {f: with_fingerprint(label, f) if label in shared else label for f, label in labels.items()}
+
+
+def with_fingerprint(label: str, fingerprint: str) -> str:
+    """A label that several things have, with what sets this one apart."""
+    return f"{label} ({fingerprint[:_SHORT]})"

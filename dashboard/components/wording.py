@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Literal, cast
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
@@ -427,3 +427,22 @@ def about_difference(against: str, cpu_us: float, device_us: float | None) -> st
         f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
         "Two traces are no comparison of speed: they say where to look."
     )
+
+
+def triage_complaint(action: str, text: str, who: str) -> str:
+    """Why something cannot be noted about a finding, in one sentence; empty where it can."""
+    if not who.strip():
+        return "Enter a name, so that others know whom to ask."
+    if action in ("note", "link") and not text.strip():
+        return "A note says something, and a link is an address."
+    if action == "link" and not _is_address(text.strip()):
+        return "A link is an address that begins with http:// or https://."
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -9,7 +9,10 @@ from analysis.metrics import METRICS
 from dashboard.components import frames, links
 from dashboard.components.query_params import (
     Query,
+    SharedLabel,
     View,
+    ambiguous,
+    called,
     distinct,
     last,
     named,
@@ -17,6 +20,7 @@ from dashboard.components.query_params import (
     pick_fingerprint,
     released,
     sentence,
+    sharing_label,
 )
 from dashboard.hardware.normalised import unlike
 from records.series import MeasurementConditions
@@ -140,7 +144,8 @@ def hardware(
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is the preset that most hardware was measured under, the newest version that
-    most of it has, and the first hardware by name that has the version.
+    most of it has, and the first hardware by name that has the version. Raises SharedLabel for a `to` that
+    several have as their label.
     """
     complaints: list[str] = []
     directed = [name for name, known in METRICS.items() if known.better != "neither"]
@@ -148,7 +153,10 @@ def hardware(
     presets = _presets(places)
     preset = pick(query, "preset", presets, presets[0], complaints)
     there = [place for place in places if place.preset_name == preset]
-    labels = distinct({place.hardware: place.hardware_label for place in there})
+    own_labels = {place.hardware: place.hardware_label for place in there}
+    if several := sharing_label(query, "to", own_labels):
+        raise SharedLabel("to", last(query, "to") or "", several)
+    labels = distinct(own_labels)
     first = min(labels, key=lambda fingerprint: (labels[fingerprint], fingerprint))
     to = pick_fingerprint(query, "to", labels, first, complaints)
     sides, refused = _sides(there, to, labels)
@@ -171,7 +179,7 @@ def hardware(
     shown = tuple(replace(side, build=_build(version, spread, side)) for side in shown)
     if version not in (NEWEST, *versions):
         versions = {version: sum(side.build != "" for side in shown), **versions}
-    prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
+    prices = _prices(query, sides, complaints)
     chosen = HardwareView(metric, version, preset, to, prices)
     return chosen, HardwareChoices(versions, presets, labels, shown, refused, beyond), complaints
 
@@ -240,14 +248,20 @@ def _first_with(version: str, found: Spread, sides: Sequence[ComparedHardware]) 
     return next((side.hardware for side in sides if _build(version, found, side)), None)
 
 
-def _prices(query: Query, labels: Mapping[str, str], complaints: list[str]) -> tuple[tuple[str, float], ...]:
+def _prices(
+    query: Query, sides: Sequence[ComparedHardware], complaints: list[str]
+) -> tuple[tuple[str, float], ...]:
     """The prices that an address gives: `price=LABEL:2.5`; a fingerprint's beginning does for the label."""
+    labels = {side.hardware: side.label for side in sides}
+    own_labels = {side.hardware: side.name for side in sides}
     found: dict[str, float] = {}
     for text in query.get("price", ()):
         name, colon, number = text.rpartition(":")
         price = _number(number)
         if not colon or price is None:
             complaints.append(f'"{text}" is no price: expected a hardware, a colon and a number above 0.')
+        elif len(several := called(name, own_labels)) > 1:
+            complaints.append(ambiguous("hardware", name, several))
         elif (fingerprint := named(name, labels)) is None:
             complaints.append(sentence("hardware", name, labels.values()))
         else:

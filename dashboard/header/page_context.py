@@ -7,13 +7,14 @@ view cannot show is passed over without a complaint.
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from math import inf
 from typing import TypeVar
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.components.query_params import Query, View, bounded, last
+from dashboard.components.query_params import Query, SharedLabel, View, bounded, last
 from dashboard.navigation import VIEW
 
 Item = TypeVar("Item")
@@ -37,14 +38,22 @@ def completed(query: Query, names: Sequence[str], complaints: Callable[[Query], 
     _keep({name: query[name] for name in names if name in query})
     open_names = [name for name in NAMES if name in names and name not in query and chosen.get(name)]
     every = {**query, **{name: chosen[name] for name in open_names}}
-    if not open_names or len(complaints(every)) <= (expected := len(complaints(query))):
+    if not open_names or _many(complaints, every) <= (expected := len(complaints(query))):
         return every
     found = dict(query)
     for name in open_names:
         tried = {**found, name: chosen[name]}
-        if len(complaints(tried)) <= expected:
+        if _many(complaints, tried) <= expected:
             found = tried
     return found
+
+
+def _many(complaints: Callable[[Query], Sequence[str]], tried: Query) -> float:
+    """How many complaints there are; infinitely many where a remembered label is that of several."""
+    try:
+        return len(complaints(tried))
+    except SharedLabel:
+        return inf
 
 
 def remember(before: View, after: View) -> None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from dashboard.auth import reader
-from dashboard.components import load, parts
+from dashboard.components import load, parts, wording
 from dashboard.server.errors import NotAllowed
 from dashboard.today import load as today
 from records.findings import Finding
@@ -65,7 +64,7 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         who = name or st.text_input("Name", key=f"{key}-who", max_chars=100)
         if not st.form_submit_button("Save"):
             return
-    if problem := complaint(action, text, who):
+    if problem := wording.triage_complaint(action, text, who):
         st.warning(problem)
         return
     try:
@@ -86,22 +85,3 @@ def _until(key: str) -> datetime:
     tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
     day = st.date_input("Muted until", usual, key=f"{key}-until", min_value=tomorrow, format="YYYY-MM-DD")
     return datetime.combine(day, time(), UTC)
-
-
-def complaint(action: str, text: str, who: str) -> str:
-    """Why something cannot be noted, in one sentence; empty where it can."""
-    if not who.strip():
-        return "Enter a name, so that others know whom to ask."
-    if action in _TEXTS and not text.strip():
-        return "A note says something, and a link is an address."
-    if action == "link" and not _is_address(text.strip()):
-        return "A link is an address that begins with http:// or https://."
-    return ""
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts_of = urlsplit(text)
-    except ValueError:
-        return False
-    return parts_of.scheme in ("http", "https") and bool(parts_of.hostname)

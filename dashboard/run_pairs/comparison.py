@@ -13,10 +13,13 @@ from records.kinds import EnvironmentKind
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-#: `outside`: the intervals of the two runs do not meet, and the change matters; `within`: noise.
-Status = Literal["broke", "fixed", "broken in both", "outside", "within", "no interval"]
+#: `outside`: the intervals of the two runs do not meet, and the change matters; `within`: noise. Not measured
+#: is a case of which a run has no such number, or does not know whether it works.
+Status = Literal["broke", "fixed", "broken in both", "outside", "within", "no interval", "not measured"]
 #: The order in which cases are listed.
-_ORDER: tuple[Status, ...] = ("broke", "fixed", "outside", "no interval", "within", "broken in both")
+_ORDER: tuple[Status, ...] = (
+    *("broke", "fixed", "outside", "no interval", "not measured", "within", "broken in both"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,13 @@ def _change(
     before, after = side(old), side(new)
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
+        # A case that was skipped or disturbed in one run may have worked there or not.
+        known = all(broken) or "ok" in (before.status, after.status)
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
         reason = after.reason or before.reason
-        return RunCaseChange(case, status, None, None, before.status, after.status, reason)
+        return RunCaseChange(
+            case, status if known else "not measured", None, None, before.status, after.status, reason
+        )
     one, other = old_numbers.get(case), new_numbers.get(case)
     return RunCaseChange(case, _noise(one, other), one, other, before.status, after.status)
 
@@ -135,7 +142,7 @@ def _change(
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:
     """Whether two measurements differ by more than their noise; unknown where one has no interval."""
     if old is None or new is None:
-        return "no interval"
+        return "not measured"
     if old.low is None or old.high is None or new.low is None or new.high is None:
         return "no interval"
     small = abs(new.point - old.point) <= threshold_of(old.metric).relative * abs(old.point)

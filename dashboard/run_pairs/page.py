@@ -106,7 +106,11 @@ def _cases(found: RunComparison) -> None:
         parts.table(tables.changes(found, "What differs", moved))
     else:
         parts.caption("No case differs by more than its noise.")
-    rest = {"within noise": found.having("within"), "broken in both": found.having("broken in both")}
+    rest = {
+        "not measured": found.having("not measured"),
+        "within noise": found.having("within"),
+        "broken in both": found.having("broken in both"),
+    }
     for title, folded in rest.items():
         if folded:
             with parts.folded(f"{len(folded):,} {title}"):

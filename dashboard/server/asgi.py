@@ -1,6 +1,7 @@
 """The dashboard as an ASGI application: Streamlit's pages, routes for machines, and who may reach them."""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,8 @@ _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 #: What programs ask, under whatever name they know this machine.
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
+#: What a program may POST, with a token.
+_POSTED = re.compile(rf"{PREFIX}/findings/[0-9]+/triage")
 
 
 class SecurityHeaders:
@@ -71,7 +74,7 @@ class SecurityHeaders:
 
 
 class OwnNames:
-    """Refuses requests under a name that is not this server's, and all that would write.
+    """Refuses requests under a name that is not this server's, and what would write but a program's triage.
 
     A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
     """
@@ -91,8 +94,9 @@ class OwnNames:
 
     def _refused(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further."""
-        if scope["method"] not in _READING:
-            # What is written goes over a page's WebSocket, which knows its reader and its origin.
+        posted = scope["method"] == "POST" and _POSTED.fullmatch(scope["path"])
+        if scope["method"] not in _READING and not posted:
+            # What people write goes over a page's WebSocket, which knows its reader and its origin.
             return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
         if scope["path"] in _FOR_MACHINES or self._is_own(scope):
             return None

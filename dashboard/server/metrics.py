@@ -10,6 +10,7 @@ from db.connection.engine import Database
 from db.findings.store import open_regressions
 from db.queue.prometheus_counts import tallies
 from db.queue.queries import schedulers
+from db.runs.history import measured_for
 from db.runs.queries import endings, measurements_of_run, run_summaries
 from records.tasks import TaskState
 
@@ -90,6 +91,9 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     statuses: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for one in endings(database, list(first.values())):
         statuses[one.run][one.case, one.status] += one.count
+    # Of a run with several environments the one given last is used: it is the candidate. A case that breaks
+    # in it has no latency, whatever the other one says.
+    candidates = {each.run: each.environment for each in measured_for(database, first.values()) if each.last}
     latency: list[tuple[Labels, float]] = []
     replicates: list[tuple[Labels, float]] = []
     began: list[tuple[Labels, float]] = []
@@ -101,9 +105,10 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
             continue
         exported, parts = exported + len(cases), parts + 1
         of = {case: {"schedule": schedule, "part": part, "case": case} for case in cases}
-        # Of a run with several environments the last one is used: it is the candidate.
         points = {
-            one.case: one.point for one in measurements_of_run(database, run) if one.metric == "latency"
+            one.case: one.point
+            for one in measurements_of_run(database, run)
+            if one.metric == "latency" and one.environment == candidates.get(run)
         }
         latency += [(labels, points[case] / 1e3) for case, labels in of.items() if case in points]
         replicates += [

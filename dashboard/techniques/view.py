@@ -134,7 +134,8 @@ def techniques(
 ) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is as in the run that it names, or as in the newest one with a ratio.
+    What `query` leaves open is as in the run that it names, or as in the newest one with a ratio. Raises
+    SharedLabel for hardware or a preset that is named as several are.
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST

@@ -22,10 +22,14 @@ _MOST = 120
 
 @dataclass(frozen=True, slots=True)
 class CaseHistory:
-    """The points of one series, oldest first; there is one at least."""
+    """The points of one series, oldest first; there is one at least.
+
+    They are nights of one `track` on one machine; without a schedule that is empty, and they are all points.
+    """
 
     key: SeriesKey
     points: tuple[SeriesPoint, ...]
+    track: str = ""
 
     @property
     def change(self) -> float | None:
@@ -39,13 +43,21 @@ class CaseHistory:
 def histories(
     points: Mapping[SeriesKey, Sequence[SeriesPoint]], tracks_of_place: PlaceTracks
 ) -> list[CaseHistory]:
-    """The nights of every series, or all its points where no schedule measured it; by case and hardware."""
+    """The nights of every series, or all its points where no schedule measured it; by case and hardware.
+
+    Where several tracks or machines have nights of it, they are those of the newest: levels of two PyTorches
+    or of two machines are no history of one.
+    """
     found: list[CaseHistory] = []
     for key, own in points.items():
         about = [(point, tracks_of_place.get(place_of(point))) for point in own]
-        nights = [point for point, each in about if each and each.track and each.track != each.baseline]
-        if kept := nights or list(own):
-            found.append(CaseHistory(key, tuple(kept[-NIGHTS:])))
+        nights = [(p, each.track) for p, each in about if each and each.track and each.track != each.baseline]
+        track, kept = "", list(own)
+        if nights:
+            last, track = nights[-1]
+            kept = [point for point, each in nights if (each, point.machine) == (track, last.machine)]
+        if kept:
+            found.append(CaseHistory(key, tuple(kept[-NIGHTS:]), track))
     return sorted(found, key=lambda one: (one.key.case, one.key.hardware_label))
 
 
@@ -62,6 +74,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
     common = wording.common_parameters(one.key.case for one in rows)
     # One hardware for all rows stands in the bar above the table.
     several = len({one.key.hardware for one in rows}) > 1
+    tracks = len({one.track for one in rows}) > 1
     columns: list[Column[CaseHistory]] = [
         Column(
             "case",
@@ -71,6 +84,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
             link=address,
         ),
         Column("hardware", "Hardware" if several else None, lambda one: one.key.hardware_label),
+        Column("track", "Track" if tracks else None, lambda one: one.track),
         Column("", f"Last {NIGHTS} nights", format=picture),
         Column(
             "latest",

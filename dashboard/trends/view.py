@@ -161,7 +161,7 @@ def trends(
 
     What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series,
     and there the first `leading` cases, or without those the first by name. Tracks, baseline and the opened
-    point stand as they were asked for: see `resolved`.
+    point stand as they were asked for: see `resolved`. Raises SharedLabel for a preset named as several are.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)

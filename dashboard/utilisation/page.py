@@ -5,6 +5,7 @@ from operator import attrgetter
 import streamlit as st
 
 from dashboard.components import filters, links, load, parts, wording
+from dashboard.components.query_params import distinct
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.utilisation import by_case, telemetry
@@ -38,7 +39,7 @@ def show() -> None:
         parts.select("Case", "case", {case: wording.case(case).text for case in cases}, chosen)
         environments = {w.environment: w.environment_name for w in windows if w.case == chosen.case}
         if len(environments) > 1:
-            parts.select("Environment", "environment", environments, chosen)
+            parts.select("Environment", "environment", distinct(environments), chosen)
     names = {w.device: " · ".join(wording.device(w.name, w.device)) for w in own}
     if len(names) > 1:
         most = filters.MAX_DEVICES

@@ -75,9 +75,11 @@ def fingerprints_by_environment(
 ) -> dict[tuple[str, str], DispatchFingerprint]:
     """The newest fingerprint of each environment and case on one kind of hardware under a preset.
 
-    All but the cases are fingerprints of their own. Each content is read once, however many have it.
+    All but the cases are fingerprints of their own. Each content is read once, however many have it. Of a
+    machine that is measured with and without its GPUs, those of the other device are not among them.
     """
     row, run = CaseFingerprintRow, tables.RunRow
+    own_facts = select(tables.HardwareRow.facts).where(tables.HardwareRow.fingerprint == hardware)
     machines = (
         select(run.machine_id)
         .join(tables.HardwareRow, tables.HardwareRow.id == run.hardware_id)
@@ -98,7 +100,10 @@ def fingerprints_by_environment(
         .order_by(row.taken_at)
     )
     content = select(FingerprintRow.id, FingerprintRow.content)
+    on_gpu = row.device.startswith("cuda")
     with database.reading() as connection:
+        facts = connection.execute(own_facts).scalar() or {}
+        query = query.where(on_gpu if facts.get("gpus") else ~on_gpu)
         found = rows_among(connection, query, tables.EnvironmentRow.fingerprint, environments)
         ids = {each.fingerprint_id for each in found}
         bodies = {

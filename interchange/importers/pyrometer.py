@@ -375,9 +375,20 @@ def measurement_of(at: Value) -> Measurement:
         raise at.need("n").wrong("at least one value")
     if not found.smallest <= found.point <= found.largest:
         raise BadFile(at.place.at("point"), "does not lie between the smallest and the largest value")
-    if found.low is not None and found.high is not None and found.low > found.high:
-        raise BadFile(at.place.at("low"), "is greater than the high end of its interval")
+    _check_interval(at, found)
     return found
+
+
+def _check_interval(at: Value, found: Measurement) -> None:
+    """Raise BadFile for half an interval, or one that the point is not in, which no database may hold."""
+    if found.low is None or found.high is None:
+        if found.low is not found.high:
+            missing = "low" if found.low is None else "high"
+            raise BadFile(at.place.at(missing), "is missing, and the other end of its interval is there")
+    elif found.low > found.high:
+        raise BadFile(at.place.at("low"), "is greater than the high end of its interval")
+    elif not found.low <= found.point <= found.high:
+        raise BadFile(at.place.at("point"), "does not lie within its interval")
 
 
 def metric_of(at: Value) -> MetricDefinition:

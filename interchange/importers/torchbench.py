@@ -22,8 +22,9 @@ TITLE = "TorchBench user benchmark"
 #: By the file's name of a metric: ours or a new name, unit, direction, title.
 _METRICS: dict[str, tuple[str, str, Better, str]] = {
     "latencies": ("latency", "ms", "lower", ""),
-    "cpu_peak_mem": ("torchbench.cpu_peak_mem", "GB", "lower", "Peak memory of the CPU (1 GB = 1e9 bytes)"),
-    "gpu_peak_mem": ("torchbench.gpu_peak_mem", "GB", "lower", "Peak memory of the GPU (1 GB = 1e9 bytes)"),
+    # Bytes / 1024 / 1024 / 1024 there, which it calls GB.
+    "cpu_peak_mem": ("torchbench.cpu_peak_mem", "GB", "lower", "Peak memory of the CPU (1 GB = 1024 MiB)"),
+    "gpu_peak_mem": ("torchbench.gpu_peak_mem", "GB", "lower", "Peak memory of the GPU (1 GB = 1024 MiB)"),
     "pt2_graph_breaks": ("torchbench.pt2_graph_breaks", "count", "lower", "Graph breaks"),
 }
 #: `<model>-<test>-<metric>`: split at the test, since both others may have a hyphen.

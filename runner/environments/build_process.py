@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from common.processes import SupervisedProcess
+from common.text import has_credentials, without_credentials
 
 _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
@@ -42,10 +43,12 @@ def run(
     """Run a command to its end; when this process dies, the supervisor kills all of it.
 
     `on_line` is called with each line of output as it is printed. Raises Cancelled when `cancelled` is set.
+    pip prints the password of `name @ address`: others may read the log when it has been taken out.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         log.unlink()
+    log.touch(0o600)
     process = SupervisedProcess(command, log, variables=variables, deadline_seconds=deadline_seconds)
     lines, free = _Lines(log, on_line), _free(log.parent)
     try:
@@ -56,6 +59,7 @@ def run(
             free = min(free, _free(log.parent))
     finally:
         report = process.end(_PATIENCE_SECONDS)
+        lines.publish()
     lines.read()
     return Ending(report.get("exit_code"), lines.text or str(report.get("failed", "")), free)
 
@@ -75,9 +79,22 @@ class _Lines:
             self._on_line(line)
         self._reported = len(whole)
 
+    def publish(self) -> None:
+        """Take user and password out of the addresses in the file, and let others read it."""
+        printed = self._printed
+        # A full disk costs the log, not the build.
+        with suppress(OSError):
+            if has_credentials(printed):
+                self._path.write_text(without_credentials(printed), encoding="utf-8")
+            self._path.chmod(0o644)
+
     @property
     def text(self) -> str:
-        """The whole output."""
+        """The whole output, its addresses without user and password."""
+        return without_credentials(self._printed)
+
+    @property
+    def _printed(self) -> str:
         try:
             return self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:

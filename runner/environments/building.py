@@ -1,16 +1,19 @@
 """Builds environments: virtual environment, pip, verification, and only then the mark."""
 
+import os
 import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from common.text import has_credentials
 
 from ..environment import MeasuredEnvironment
 from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
@@ -134,12 +137,7 @@ class _Build:
             raise BuildFailed(_sentence(self._recipe, str(error), None)) from error
         self._begin()
         self._step("making the virtual environment", base.venv(self._path), pip, base, part="venv")
-        self._pip(
-            "installing",
-            ("install", "--no-user", *pip.options, wanted, *self._recipe.requirements),
-            pip,
-            base,
-        )
+        self._install(wanted, pip, base)
         frozen = self._pip("listing packages", ("freeze", "--all"), pip, base, part="freeze")
         self._write(FREEZE, frozen.output)
         shutil.rmtree(self._path / "tmp", ignore_errors=True)
@@ -156,6 +154,38 @@ class _Build:
             (self._path / "tmp").mkdir()
         except OSError as error:
             raise BuildFailed(_sentence(self._recipe, str(error.strerror), None)) from error
+
+    def _install(self, torch: str, pip: Pip, base: BasePython) -> None:
+        """Install torch and the packages: at once, or torch first where it is from the index of nightlies."""
+        packages = self._recipe.requirements
+        if not package_index.from_nightlies(self._recipe):
+            self._pip("installing", self._install_command(pip, torch, *packages), pip, base)
+            return
+        self._pip("installing", self._install_command(pip, torch), pip, base)
+        if packages:
+            usual = package_index.pip_for(replace(self._recipe, torch=""), base)
+            # torch is named again, so that no package replaces it.
+            command = self._install_command(usual, torch, *packages)
+            self._pip("installing packages", command, usual, base, part="packages")
+
+    def _install_command(self, pip: Pip, *requirements: str) -> tuple[str, ...]:
+        return ("install", "--no-user", *pip.options, *self._arguments(requirements))
+
+    def _arguments(self, requirements: Sequence[str]) -> Sequence[str]:
+        """Requirements as pip's arguments; addresses with a password are in a file that only the owner reads.
+
+        All users of a machine can read the command lines of all processes.
+        """
+        secret = [each for each in requirements if has_credentials(each)]
+        if not secret:
+            return requirements
+        file = self._path / "tmp" / "requirements.txt"
+        try:
+            with open(file, "w", encoding="utf-8", opener=_for_the_owner) as lines:
+                lines.writelines(f"{each}\n" for each in secret)
+        except OSError as error:
+            raise BuildFailed(_sentence(self._recipe, str(error.strerror), None)) from error
+        return [*(each for each in requirements if each not in secret), "--requirement", str(file)]
 
     def _pip(
         self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
@@ -198,6 +228,10 @@ class _Build:
             (self._path / name).write_text(text, encoding="utf-8")
         except OSError as error:
             raise BuildFailed(_sentence(self._recipe, str(error.strerror), self._log)) from error
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def mismatch(recipe: Recipe, facts: Mapping[str, Any]) -> str:

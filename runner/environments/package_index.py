@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from common.atomic_file import write_whole
+from common.text import without_credentials
 
 from ..errors import IndexFailed
 from ..execution.process import inherited_variables
@@ -53,7 +54,11 @@ class Pip:
 
 
 def pip_for(recipe: Recipe, base: BasePython) -> Pip:
-    """pip as its user configured it, with uv's indexes where it has none, and the recipe's in addition."""
+    """pip as its user configured it, with uv's indexes where it has none, or with the recipe's index.
+
+    PyTorch's index of nightlies stands alone too: pip takes the highest version of a package that
+    any of its indexes offers, also one that a stranger published under the same name.
+    """
     variables = {k: v for k, v in inherited_variables().items() if k not in _REDIRECTING}
     indexes, note = taken_over(os.environ, lambda: _configured(base, variables))
     variables |= indexes
@@ -63,8 +68,10 @@ def pip_for(recipe: Recipe, base: BasePython) -> Pip:
     options = [f"--find-links={link}" for link in recipe.find_links if "://" not in link]
     if pages := [link for link in recipe.find_links if "://" in link]:
         variables["PIP_FIND_LINKS"] = " ".join([*variables.get("PIP_FIND_LINKS", "").split(), *pages])
-    if _needs_nightlies(recipe):
-        options.append(f"--extra-index-url={nightly_index(recipe.device, _driver())}")
+    if from_nightlies(recipe):
+        index = nightly_index(recipe.device, _driver())
+        # Twice: only another one takes the place of an extra index in pip's own configuration.
+        variables |= {"PIP_INDEX_URL": index, "PIP_EXTRA_INDEX_URL": index}
     return Pip(variables, tuple(options), note)
 
 
@@ -85,7 +92,7 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
 
 
 def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
-    """The verbose output of `pip index versions` for a package, with all its links."""
+    """The verbose output of `pip index versions` for a package, with all its links but no password."""
     options = (*pip.common, *pip.options, *(("--pre",) if pre else ()))
     try:
         done = subprocess.run(
@@ -100,7 +107,7 @@ def query(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str
         )
     except subprocess.TimeoutExpired:
         raise IndexFailed(f"the package index does not answer within {_QUERY_SECONDS:g} s") from None
-    return done.stdout
+    return without_credentials(done.stdout)
 
 
 def lacks(recipe: Recipe, base: BasePython) -> str:
@@ -190,8 +197,8 @@ def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def _needs_nightlies(recipe: Recipe) -> bool:
-    """Whether PyTorch's own index of nightlies is searched too: where the recipe names no place."""
+def from_nightlies(recipe: Recipe) -> bool:
+    """Whether torch is from PyTorch's own index of nightlies: where the recipe names no place."""
     return recipe.torch.startswith(NIGHTLY) and not (recipe.index or recipe.find_links)
 
 

@@ -7,9 +7,10 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from common.text import without_credentials
 
 from .versions import parse
 
@@ -51,7 +52,7 @@ class Recipe:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """The packages on pip's command line, besides torch."""
+        """What pip installs besides torch; an address may hold a password."""
         return (*self._usual(), *self.packages)
 
     @property
@@ -70,11 +71,13 @@ class Recipe:
 
         Where no other Python makes it, the program's own counts by its minor version: after an upgrade of
         that, a new environment must not be compared with one of the old Python. Another Python counts by its
-        path alone, without running it; `Built.replaced` sees when its version is no longer the same.
+        path alone, without running it; `Built.replaced` sees when its version is no longer the same. A
+        password does not count.
         """
         files = {part: _content(part) for part in (self.wheel, *self.packages) if part and is_file(part)}
         python = self.base_python or f"{sys.version_info.major}.{sys.version_info.minor}"
-        identity = {**asdict(self), "packages": self.requirements, "python": python, "files": files}
+        packages = tuple(map(without_credentials, self.requirements))
+        identity = {**self.to_body(), "packages": packages, "python": python, "files": files}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
@@ -83,10 +86,15 @@ class Recipe:
         return f"{re.sub(r'[^A-Za-z0-9.+-]', '-', self.label)}-{self.digest}"
 
     def to_body(self) -> dict[str, Any]:
-        """For JSON. Addresses lose their passwords."""
-        links = tuple(map(without_password, self.find_links))
-        safe = replace(self, index=without_password(self.index), find_links=links)
-        return asdict(replace(safe, wheel=without_password(self.wheel)))
+        """For JSON and for people: addresses without their passwords."""
+        safe = replace(
+            self,
+            wheel=without_credentials(self.wheel),
+            index=without_credentials(self.index),
+            find_links=tuple(map(without_credentials, self.find_links)),
+            packages=tuple(map(without_credentials, self.packages)),
+        )
+        return asdict(safe)
 
     def _usual(self) -> tuple[str, ...]:
         if not self.usual:
@@ -107,14 +115,6 @@ NO_VERSION = "wheel"
 def is_file(text: str) -> bool:
     """Whether a requirement is a file of this machine rather than a name or an address."""
     return text.startswith("/") and Path(text).is_file()
-
-
-def without_password(address: str) -> str:
-    """The address without a user and password."""
-    parts = urlsplit(address)
-    if "@" not in parts.netloc:
-        return address
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _content(path: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from common.text import has_credentials
+
 from ..errors import BadSpec
 from .recipe import NIGHTLY, Recipe
 from .versions import date_of, parse
@@ -29,8 +31,14 @@ def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | Non
 
     A declared nightly has all its days: `NAME 2026-11-20` is the one of that day, from the same index and
     with the same packages. `defaults` is a recipe that a version, a nightly or a wheel completes. Paths may
-    begin with `~`, and count from the current folder. Raises BadSpec with one sentence.
+    begin with `~`, and count from the current folder. Raises BadSpec with one sentence, for an address with
+    a password too: a spec stands on command lines, in journals and in the database.
     """
+    if has_credentials(text):
+        raise BadSpec(
+            "an environment is named without user and password: keep them in ~/.netrc, or write the whole "
+            "address into pyrometer.toml, as `wheel` of [environments.NAME]"
+        )
     if text in declared:
         return declared[text]
     if of_day := _of_day(text, declared):

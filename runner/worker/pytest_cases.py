@@ -38,7 +38,7 @@ def register(module: str, folder: str, arguments: Sequence[str]) -> None:
 
     `module` is the file of cases that they come with. A case is called as its test,
     `tests.perf.test_step:test_forward:8`; tests without one of the fixtures are left out. Raises Unsupported
-    without pytest, UnknownCase where nothing is collected.
+    without pytest, UnknownCase where nothing is collected, or two tests are called alike.
     """
     os.chdir(folder)
     if folder not in sys.path:
@@ -139,18 +139,23 @@ def _collected(arguments: Sequence[str]) -> dict[str, str]:
     """By the name of its case each test that has one of the fixtures, as pytest takes it from any folder."""
     pytest = _pytest()
     found: dict[str, str] = {}
+    alike: list[str] = []
 
     def pytest_collection_modifyitems(items: Sequence[Any]) -> None:
         for item in items:
             if set(FIXTURES).intersection(getattr(item, "fixturenames", ())):
-                inside = item.nodeid.partition("::")[2]
-                found[case_name(item.nodeid)] = f"{item.path}::{inside}"
+                name, test = case_name(item.nodeid), f"{item.path}::{item.nodeid.partition('::')[2]}"
+                if found.setdefault(name, test) != test:
+                    alike.append(f"{found[name]} and {test} are both called {name}: give one another id")
 
     plugin = _plugin(pytest, None)
     plugin.pytest_collection_modifyitems = pytest_collection_modifyitems  # type: ignore[attr-defined]
     code = pytest.main([*arguments, "--collect-only", *_OPTIONS], plugins=[plugin])
     if int(code) not in (0, _NO_TESTS):
         raise UnknownCase(f"pytest cannot collect {' '.join(arguments)} (exit code {int(code)})")
+    if alike:
+        # The number of one would stand for the other.
+        raise UnknownCase(alike[0])
     if not found:
         raise UnknownCase(f"no test in {' '.join(arguments)} uses the fixture {' or '.join(FIXTURES)}")
     return found

@@ -1,8 +1,12 @@
 """Commands that read, in a project folder that the user may not write to: their answers, or one sentence."""
 
 import ctypes
+import json
 import os
+import shutil
+import socket
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +65,38 @@ def test_what_is_stored_there_is_read(folder: Path, run: str, tmp_path: Path) ->
     found = pyrometer(folder, tmp_path, "regressions", "list").stdout
     assert "no open regression" not in found and "bench-1" in found
     assert sorted(file.name for file in folder.iterdir()) == ["data", "pyrometer.db", "pyrometer.toml"]
+
+
+def test_a_dashboard_needs_no_place_to_write_to(folder: Path, run: str, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / ".pyrometer").mkdir(parents=True)
+    for name in ("pyrometer.db", "pyrometer.toml"):
+        shutil.copy(folder / name, place)
+    for path in (place / ".pyrometer", place):
+        path.chmod(0o555)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    served = subprocess.Popen(
+        [str(COMMAND), "dashboard", "--port", str(port)],
+        cwd=place,
+        # Nor has its user a folder to write to.
+        env={"PATH": os.environ["PATH"], "HOME": str(place)},
+        preexec_fn=obey_permissions,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with served:
+        try:
+            assert served.stdout and f":{port}" in served.stdout.readline()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+                assert answer.status == 200
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/runs") as answer:
+                assert run in [row["id"] for row in json.load(answer)]
+        finally:
+            served.terminate()
+            place.chmod(0o755)
+            (place / ".pyrometer").chmod(0o755)
+    assert sorted(file.name for file in place.iterdir()) == [".pyrometer", "pyrometer.db", "pyrometer.toml"]
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,17 @@ def test_what_pyrometer_refuses_is_printed(project: Path) -> None:
     )
 
 
+def test_a_test_that_is_called_as_another_is_said_not_to_be_stored(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(
+        "import pytest\n\n"
+        "@pytest.mark.parametrize('shape', ['2 3', '2-3'])\n"
+        "def test_shape(pyrometer, shape):\n    pyrometer(len, shape)\n"
+    )
+    done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}")
+    assert done.returncode == 0 and "not stored: " in done.stdout
+    assert "latency of perf.test_speed:test_shape:2-3/infer/-/eager is there twice; the first" in done.stdout
+
+
 def test_what_a_test_is_called() -> None:
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"

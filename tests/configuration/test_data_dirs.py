@@ -203,6 +203,20 @@ def test_a_reader_gets_the_database_of_a_closed_folder_until_runs_are_stored_els
     assert resolve_places(settings, reading=True, environ=environ) == written != read
 
 
+def test_a_reader_takes_a_closed_data_folder_where_there_is_no_other(world: Path) -> None:
+    closed = world / "closed"
+    url = {"PYROMETER_DATABASE_URL": "postgresql://host/name"}
+    environ = {"HOME": str(closed), "PYROMETER_DATA_DIR": str(closed), **url}
+    settings = load_settings(cwd=world / "home", environ=environ)
+    read = resolve_places(settings, reading=True, environ=environ)
+    assert (read.data_dir, read.notes) == (closed, ())
+    with pytest.raises(UnwritablePlace):
+        resolve_places(settings, environ=environ)
+    environ["PYROMETER_DATA_DIR"] = str(closed / "missing")
+    with pytest.raises(UnwritablePlace):
+        resolve_places(load_settings(cwd=world / "home", environ=environ), reading=True, environ=environ)
+
+
 def test_root_is_not_fooled_by_permission_bits(tmp_path: Path) -> None:
     # No user, root included, can make files in /proc, though its permission bits let root write.
     environ = {"HOME": str(tmp_path)}

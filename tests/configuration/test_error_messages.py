@@ -139,6 +139,14 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
             "environments.x.wheel = 'torch.zip'",
             'environments.x.wheel is "torch.zip", expected the path or URL',
         ),
+        (
+            "environments.x.wheel = 'https://u:hunter2@h/torch.zip'",
+            "environments.x.wheel is not usable, expected the path or URL",
+        ),
+        (
+            "environments.x = {torch = '2.13.0', index = 'u:hunter2@h/simple'}",
+            "environments.x.index is not usable, expected the URL of a package index",
+        ),
         ("environments_gib = -1", "environments_gib is -1, expected a number of GiB, 0 or more"),
     ],
 )

@@ -309,6 +309,12 @@ def full_home(serve: Serve, full_url: str) -> str:
     return serve(full_url).url
 
 
+@pytest.fixture(scope="session")
+def past_home(serve: Serve, past_url: str) -> str:
+    """The address of a dashboard with something for every page, all of it of fixed days; tests only look."""
+    return serve(past_url).url
+
+
 @pytest.fixture
 def home(full_home: str) -> str:
     """The address that a visitor comes to."""
@@ -325,5 +331,13 @@ def browsers(chromium: Browser) -> Browsers:
 def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
     """A visitor who opens pages; at the end nothing may have gone wrong in the browser."""
     reader = Visitor(chromium, home, browsers)
+    yield reader
+    assert reader.leave() == []
+
+
+@pytest.fixture
+def past_visitor(chromium: Browser, past_home: str, browsers: Browsers) -> Iterator[Visitor]:
+    """A visitor of fixed days; at the end nothing may have gone wrong in the browser."""
+    reader = Visitor(chromium, past_home, browsers)
     yield reader
     assert reader.leave() == []

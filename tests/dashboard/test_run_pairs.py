@@ -86,6 +86,23 @@ def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
     assert (found.only_a, found.only_b) == (1, 0)
 
 
+@pytest.mark.parametrize("status", ["skipped", "contended", "lost"])
+def test_what_a_run_does_not_know_neither_broke_nor_was_mended(status: str) -> None:
+    """Where a case was not measured, it may have worked or not."""
+    unknown = [replace(one, status=status, metrics={}) if one.case == BERT else one for one in outcomes(OLD)]
+    before = side("a", OLD, unknown)
+    found = compare(before, B, "latency")
+    assert found.having("broke", "fixed") == []
+    (bert,) = found.having("not measured")
+    assert (bert.case, bert.old_status, bert.new_status) == (BERT, status, "crashed")
+    assert "broke" not in tables.headline(found)
+    assert compare(B, before, "latency").having("broke", "fixed") == []
+    # Of one that works, but was not measured in a run, there is no number and not one of a single process.
+    (bert,) = (one for one in compare(A, before, "latency").cases if one.case == BERT)
+    assert bert.status == "not measured" and bert.old is not None and bert.new is None
+    assert "one replicate" not in str(tables.changes(found, "", found.cases).html())
+
+
 def test_only_metrics_of_both_are_offered() -> None:
     other = replace(B, measurements=[each for each in B.measurements if each.metric != "latency"])
     assert "latency" in metrics(A, B) and "latency" not in metrics(A, other)

@@ -339,3 +339,19 @@ def test_a_small_picture_has_the_nights_and_is_compared_with_the_median_before()
     (alone,) = grid.histories({KEY: points[:1]}, {})
     assert len(alone.points) == 1 and alone.change is None
     assert grid.histories({KEY: []}, {}) == []
+
+
+def test_a_small_picture_never_mixes_tracks_or_machines() -> None:
+    nightly = [a_point(night, f"2.14.0.dev{night}", point=2.2, run=f"new-{night}") for night in range(6)]
+    release = [a_point(night, "2.13.0", point=2.0, run=f"old-{night}") for night in range(6)]
+    other = [
+        a_point(night, f"2.14.0.dev{night}", point=1.0, run=f"far-{night}", machine="bench-2")
+        for night in range(6)
+    ]
+    about = tracks_of_place([*nightly, *other], track="nightly") | tracks_of_place(release, track="2.13.0")
+    points = [one for night in zip(other, release, nightly, strict=True) for one in night]
+    (one,) = grid.histories({KEY: points}, about)
+    assert [point.run for point in one.points] == [f"new-{night}" for night in range(6)]
+    assert (one.track, one.change) == ("nightly", pytest.approx(0.0))
+    (one,) = grid.histories({KEY: points[:-1]}, about)
+    assert {point.torch_version for point in one.points} == {"2.13.0"} and one.track == "2.13.0"

@@ -1,6 +1,7 @@
 """The upgrade page: the verdict of the report, rules in the address, and honesty where there is nothing."""
 
 import json
+import math
 import re
 import shutil
 import tomllib
@@ -235,6 +236,9 @@ def test_a_case_opens_in_a_panel_with_all_that_is_known_of_it(
     pieces = records[-1].pieces
     tables = {piece.text: piece.table for piece in pieces if piece.kind == "table" and piece.table}
     assert [one.metric for one in tables["Every metric"].rows][:1] == ["latency_floor"]
+    (row, *_), (verdict, *_) = tables["Every metric"].records(), tables["Every metric"].rows
+    assert row["ratio"] == math.exp(verdict.change) and "change" not in row, "files hold ratios"
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
     # Twelve processes were measured; all others were not needed.
     assert [one.status for one in tables["Processes"].rows] == ["ok"] * 12
     assert tables["Processes"].omitted > 0

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from analysis.comparison import rounds
 from dashboard.components import filters, links, tables
+from dashboard.components.query_params import SharedLabel
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
 from db.runs import store
@@ -166,6 +167,16 @@ def test_unknown_values_are_one_sentence_and_the_view_falls_back(
     chosen, _, (sentence,) = filters.utilisation(query, "on-h200", windows)
     assert chosen == filters.utilisation({}, "on-h200", windows)[0]
     assert near in sentence
+
+
+def test_an_environment_is_not_found_by_a_name_that_two_have(url: str) -> None:
+    (window, *_) = (each for each in the_windows(url, "on-h200") if each.device == "host")
+    both = [replace(window, environment=digit * 64, environment_name="night") for digit in "12"]
+    with pytest.raises(SharedLabel, match='"night" exists 2 times'):
+        filters.utilisation({"environment": ["night"]}, "on-h200", both)
+    for each in both:
+        query = {"environment": [each.environment[:12]]}
+        assert filters.utilisation(query, "on-h200", both)[0].environment == each.environment
 
 
 def test_eight_gpus_leave_room_for_the_host(url: str) -> None:

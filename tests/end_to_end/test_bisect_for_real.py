@@ -1,6 +1,5 @@
 """A slow-down that was planted over five real interpreters is found, through a `kill -9`."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,8 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from support.fakes.scripted_workers import CASE, end_of
-from support.site import COMMAND, Running, Site, measured_python
+from support.interpreters import make_interpreter, measured_packages
+from support.site import Site
 
 PLANTED = '''"""An addition, again and again; twice as often where the interpreter is a slow one."""
 
@@ -34,13 +34,9 @@ def planted():
 '''
 
 
-def make_interpreter(folder: Path, torch_from: Path | None) -> None:
-    """A virtual environment that has PyTorch from elsewhere, or has none, and one package of its own."""
-    subprocess.run([measured_python(), "-m", "venv", "--without-pip", folder], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    if torch_from:
-        (packages / "from_elsewhere.pth").write_text(f"{torch_from}\n")
-    about = packages / "planted-1.0.dist-info"
+def planted_interpreter(folder: Path, *packages: str) -> None:
+    """An interpreter with one package of its own."""
+    about = make_interpreter(folder, *packages) / "planted-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: planted\nVersion: 1.0+{folder.name}\n")
 
@@ -48,20 +44,18 @@ def make_interpreter(folder: Path, torch_from: Path | None) -> None:
 @pytest.mark.torch
 @pytest.mark.timeout(900)
 def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> None:
-    (packages,) = measured_python().parents[1].glob("lib/python*/site-packages")
     names = ["a", "b-slow", "c", "d", "e-gone"]
     for name in names:
-        make_interpreter(site.folder / name, None if name in ("c", "d") else packages)
+        planted_interpreter(site.folder / name, *(() if name in ("c", "d") else (measured_packages(),)))
     (site.folder / "planted.py").write_text(PLANTED)
     with (site.folder / "pyrometer.toml").open("a") as file:
         file.write(
             f'\n[suites.planted]\ncases = ["{CASE}"]\nmeasure_seconds = 0.05\nobserve_seconds = 0\n'
             "warm_up_max_seconds = 0.3\n\n[policies.default]\nthresholds = {latency_floor = 0.5}\n"
         )
-    running = start(
-        site,
+    running = site.start_command(
         *("bisect", "./a", "./e-gone", "--candidates", "./b-slow,./c,./d", "--case", "planted"),
-        *("--suite", "planted", "--cases", "planted.py", "--pairs", "4", "--json"),
+        *("--suite", "planted", "--cases", "planted.py", "--pairs", "4"),
     )
     try:
         name = running.until("bisection")["id"]
@@ -83,19 +77,3 @@ def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> Non
     assert found["changes"] == [{"what": "planted", "old": "1.0+a", "new": "1.0+b-slow"}]
     with open_database(site.url, create=False) as database:
         assert sorted(queries.run_ids(database)) == [ends["run"], found["run"]]
-
-
-def start(site: Site, *arguments: str) -> Running:
-    """Any command with `--json`, in the background."""
-    err = site.folder / "stderr"
-    with err.open("w") as file:
-        process = subprocess.Popen(
-            [COMMAND, *arguments],
-            cwd=site.folder,
-            env=site.environ({}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=file,
-            text=True,
-        )
-    return Running(process, err)

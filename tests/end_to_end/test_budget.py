@@ -7,6 +7,7 @@ import pytest
 
 from db.connection.engine import open_database
 from db.runs import queries
+from support.command_line import typed
 from support.site import ADD, LINEAR, Site
 
 pytestmark = pytest.mark.torch
@@ -35,4 +36,4 @@ def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) 
         assert {m.n for m in queries.measurements_of_run(database, done.run) if m.case == ADD} == {
             sum(case == ADD for _, case in measured)
         }
-    assert "there is nothing to resume" in site.call("run", "--resume", done.run).one_sentence()
+    assert "there is nothing to resume" in typed(site, "run", "--resume", done.run).one_sentence()

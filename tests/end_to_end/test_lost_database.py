@@ -12,6 +12,7 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.command_line import typed
 from support.servers.postgres import PostgresServer, postgres_binaries
 from support.site import Done, Site, of_the_plan, unavailable
 
@@ -58,7 +59,7 @@ def went_on(done: Done, stored: bool) -> None:
 
 
 def the_next_command_stores(site: Site, run: str, **places: str) -> None:
-    done = site.call("run", "--resume", run, **places)
+    done = typed(site, "run", "--resume", run, **places)
     assert f"of run {run} from its journal" in done.err
 
 

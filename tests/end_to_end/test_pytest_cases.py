@@ -76,6 +76,15 @@ def test_of_something_else():
     raise AssertionError("a test without a fixture of ours is not run")
 '''
 
+#: Two tests whose ids differ by a sign that no case has in its name.
+TWICE = """import pytest
+
+
+@pytest.mark.parametrize("shape", ["2 3", "2-3"])
+def test_shape(pyrometer, shape):
+    pyrometer(len, shape)
+"""
+
 
 @pytest.fixture
 def place(site: Site) -> Site:
@@ -83,6 +92,9 @@ def place(site: Site) -> Site:
     tests = site.folder / "tests" / "perf"
     tests.mkdir(parents=True)
     (tests / "test_speed.py").write_text(TESTS)
+    twice = site.folder / "tests" / "twice"
+    twice.mkdir()
+    (twice / "test_ids.py").write_text(TWICE)
     # What the tests import lies at the top of the project; its addopts would start other processes.
     (site.folder / "helper.py").write_text("def wide():\n    return 64\n")
     (site.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --cov\n")
@@ -140,6 +152,7 @@ def test_one_test_of_a_file_by_its_node_id(place: Site) -> None:
         (("--pytest", "tests", "--suite", "smoke"), "--pytest selects the cases"),
         (("--pytest", "tests", "--on", "gpu"), "--pytest does not go with --on"),
         (("--pytest", "helper.py"), "no test in"),
+        (("--pytest", "tests/twice"), "are both called tests.twice.test_ids:test_shape:2-3"),
     ],
 )
 def test_what_cannot_be_measured_is_one_sentence(

@@ -16,8 +16,8 @@ from runner import journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import RUN, Head, under_way
-from support.servers.schedulers import until
 from support.site import ADD, ROOT, Site, of_the_plan
+from support.waiting import until
 from workflows.ingest import ingest_pending
 
 #: Writes large lines on request, a small one before.

@@ -6,9 +6,8 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ import pytest
 from db.connection.engine import open_database
 from db.queue.queries import schedulers, tasks
 from scheduled_jobs.scheduler.child_process import OURSELVES
+from support.waiting import PATIENCE_SECONDS, until
 
-#: The dashboard imports for a while before it answers.
-_PATIENCE_SECONDS = 120.0
 TOML = """
 [schedules.tidy]
 cron = "0 0 1 1 *"
@@ -87,24 +85,15 @@ class Serving:
             capture_output=True,
             text=True,
             check=True,
-            timeout=_PATIENCE_SECONDS,
+            timeout=PATIENCE_SECONDS,
         )
 
     def end(self, number: int) -> int:
         """Send a signal and wait; answers the exit code."""
         self.process.send_signal(number)
-        code = self.process.wait(_PATIENCE_SECONDS)
-        self._listener.join(_PATIENCE_SECONDS)
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._listener.join(PATIENCE_SECONDS)
         return code
-
-
-def until(happened: Callable[[], Any], what: str) -> Any:
-    """Wait for something; fails the test where it does not come."""
-    give_up = time.monotonic() + _PATIENCE_SECONDS
-    while not (found := happened()):
-        assert time.monotonic() < give_up, f"waited in vain: {what}"
-        time.sleep(0.05)
-    return found
 
 
 def ready(url: str) -> str:

@@ -1,8 +1,10 @@
 """`pyrometer upgrade` over real interpreters, one of which was made slower, and one broken."""
 
 import json
-import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,8 @@ from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
 from support.command_line import typed
-from support.site import Site, measured_python
+from support.interpreters import make_interpreter, measured_packages
+from support.site import Done, Site, one_site
 from workflows.run_header import Header
 
 #: What a step does depends on the environment it runs in: which is what an upgrade is about.
@@ -71,95 +74,134 @@ SPINS, WAITS, BREAKS = (f"{name}/infer/-/eager" for name in ("spins", "waits", "
 PAIRS = ("--pairs", "4")
 
 
-@pytest.fixture
-def place(site: Site) -> Site:
+#: Real environments by name, and what the cases find planted in them.
+PLANTED_IN = {"old": "", "slow": "2", "broken": "1 breaks"}
+STRICT = '[policies.strict]\nmust_not_regress = ["spins", "resnet5O"]\n'
+
+
+def add_cases(site: Site) -> Site:
     """A site with those cases, and steps of a millisecond."""
     (site.folder / "cases.py").write_text(CASES)
     text = (site.folder / "pyrometer.toml").read_text()
     suite = f'[suites.tiny]\ncases = ["{SPINS}", "{WAITS}", "{BREAKS}"]\n'
     short = "measure_seconds = 0.05\nwarm_up_max_seconds = 0.1\n"
-    (site.folder / "pyrometer.toml").write_text(text + suite + short)
+    (site.folder / "pyrometer.toml").write_text(text + suite + short + STRICT)
     return site
 
 
-def interpreter(site: Site, name: str, planted: str = "") -> str:
-    """A real virtual environment that shares the measured one's packages, and passes its cases a value."""
-    folder = site.folder / name
-    base = measured_python()
-    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = subprocess.run([base, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
-    (own,) = folder.glob("lib/python*/site-packages")
-    (own / "shared.pth").write_text(packages + "\n")
-    if planted:
-        (folder / "planted").write_text(planted)
-    return str(folder)
+@pytest.fixture
+def fresh(site: Site) -> Site:
+    """A site with the cases in which nothing was measured."""
+    return add_cases(site)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site with the cases and three environments, which the upgrades of this file share."""
+    for site in one_site(tmp_path_factory.mktemp("upgrade")):
+        for name, planted in PLANTED_IN.items():
+            make_interpreter(site.folder / name, measured_packages())
+            if planted:
+                (site.folder / name / "planted").write_text(planted)
+        yield add_cases(site)
 
 
 def narrowed(*cases: str) -> tuple[str, ...]:
     return ("--suite", "tiny", "--cases", "cases.py", *(part for case in cases for part in ("--case", case)))
 
 
+def resume(place: Site, run: str, *options: str) -> tuple[Done, dict[str, Any]]:
+    """Go on with an upgrade to its end; answers what the command did, and its JSON report."""
+    done = place.call("upgrade", "--resume", run, "--report", "verdict.json", *options)
+    body = json.loads((place.folder / "verdict.json").read_text())
+    assert body["run"]["id"] == run
+    return done, body
+
+
+def assert_each_once(contents: journal.Contents) -> None:
+    """Assert that every replicate of the plan has one outcome."""
+    found = [outcome.planned for outcome in contents.outcomes]
+    assert len(found) == len(set(found))
+    assert set(found) == set(Header.from_body(contents.header).replicates)
+
+
+@dataclass(frozen=True)
+class Slower:
+    """An upgrade to an environment that is slower, which was killed and resumed."""
+
+    run: str
+    resumed: Done
+    body: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def slower(place: Site) -> Slower:
+    """It was killed after its first pair, and began without fingerprints."""
+    run = place.kill_after(2, "upgrade", "./old", "./slow", *narrowed(SPINS), *PAIRS)
+    # As of a run whose fingerprints were refused, or that began before there were any.
+    line, _ = encode_line("header", {**journal.read(place.journal(run)).header, "dispatch": []})
+    text = place.journal(run).read_bytes().split(b"\n", 1)[1]
+    place.journal(run).write_bytes(line + text)
+    return Slower(run, *resume(place, run, "--report", "verdict.html", "--report", "verdict.md"))
+
+
 @pytest.mark.torch
-def test_what_got_slower_is_a_no_go_with_the_interval_and_the_reports(place: Site) -> None:
-    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
-    reports = [part for suffix in ("html", "md", "json") for part in ("--report", f"verdict.{suffix}")]
-    done = place.call("upgrade", old, new, *narrowed(SPINS), *PAIRS, *reports)
+def test_what_got_slower_is_a_no_go_with_the_interval_and_the_reports(place: Site, slower: Slower) -> None:
+    done, body = slower.resumed, slower.body
     assert done.code == 1, done
     assert "No-go" in done.out and "slower" in done.out
-    body = json.loads((place.folder / "verdict.json").read_text())
     assert body["decision"] == "no-go"
     (case,) = body["cases"]
     verdict = case["verdict"]
     assert (verdict["metric"], verdict["word"]) == ("latency_floor", "slower")
     assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
     assert 1.9 < verdict["ratio"] < 2.1
-    (differs,) = body["dispatch"]
-    assert (differs["case"], differs["warnings"]) == (SPINS, ["copy"])
-    assert "aten::clone(fp32)" in {change["after"] for change in differs["changes"]}
-    assert "what runs differently: 1 of 1 case runs differently: more copies in 1." in done.err
     for suffix in ("html", "md"):
         assert SPINS.split("/")[0] in (place.folder / f"verdict.{suffix}").read_text()
     with open_database(place.url, create=False) as database:
-        (run,) = queries.run_ids(database)
-        outcomes = [o for o in queries.outcomes_of_run(database, run) if o.case == SPINS]
+        outcomes = [o for o in queries.outcomes_of_run(database, slower.run) if o.case == SPINS]
     assert len({outcome.environment for outcome in outcomes}) == 2
 
 
 @pytest.mark.torch
-def test_what_stopped_working_outweighs_everything(place: Site) -> None:
-    old, new = interpreter(place, "old"), interpreter(place, "new", "1 breaks")
-    done = place.call("upgrade", old, new, *narrowed(BREAKS), *PAIRS, "--json")
+def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(
+    place: Site, slower: Slower
+) -> None:
+    assert_each_once(journal.read(place.journal(slower.run)))
+    (differs,) = slower.body["dispatch"]
+    assert (differs["case"], differs["warnings"]) == (SPINS, ["copy"])
+    assert "aten::clone(fp32)" in {change["after"] for change in differs["changes"]}
+    said = "what runs differently: 1 of 1 case runs differently: more copies in 1."
+    assert said in slower.resumed.err
+
+
+@pytest.mark.torch
+def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none(place: Site) -> None:
+    run = place.kill_after(2, "upgrade", "./old", "./broken", *narrowed(BREAKS), *PAIRS, "--no-fingerprint")
+    done, body = resume(place, run, "--json")
     assert done.code == 1, done
     verdict = next(event for event in done.events if event["event"] == "verdict")
     assert verdict["broken"] == [BREAKS]
     assert "the API is gone" in json.dumps(verdict["reasons"])
+    contents = journal.read(place.journal(run))
+    assert_each_once(contents)
     # Twice is enough to know; the other pairs are not measured.
-    measured = [event for event in done.events if event["event"] == "outcome"]
-    assert [event["status"] for event in measured].count("crashed") == 2
+    assert [outcome.status for outcome in contents.outcomes].count("crashed") == 2
     spared = [event for event in done.events if event["event"] == "spared"]
     assert spared and "crashed" in spared[0]["reason"]
+    assert body["dispatch"] == []
 
 
 @pytest.mark.torch
 @pytest.mark.timeout(900)
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
-    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
-    arguments = ("upgrade", old, new, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
-    running = place.start_command(*arguments)
-    run = str(running.until("began")["run"])
+    sides = ("./old", "./slow")
+    run = place.kill_after(2, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
     # Killed after the first short pair, the last one, and the first full pair.
-    for pairs in (1, 2, 1):
-        for _ in range(2 * pairs):
-            running.until("outcome")
-        running.process.kill()
-        running.process.wait()
-        running = place.start_command("upgrade", "--resume", run)
-    running.process.kill()
-    running.process.wait()
-    done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
+    for pairs in (2, 1):
+        place.kill_after(2 * pairs, "upgrade", "--resume", run)
+    done, body = resume(place, run)
     assert done.code == 1, done
-    body = json.loads((place.folder / "verdict.json").read_text())
     screen = {one["case"]: one for one in body["screen"]["cases"]}
     because = {case: one["full_pairs_because"] for case, one in screen.items()}
     assert because == {SPINS: "dispatch", WAITS: "change", BREAKS: None}
@@ -177,53 +219,19 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
     counted = {one.case: one.n for one in measured if one.metric == "latency"}
     # Short pairs are no measurements.
     assert {case: counted.get(case) for case in (SPINS, WAITS, BREAKS)} == {SPINS: 4, WAITS: 4, BREAKS: None}
-    loaded = place.call("report", run)
+    loaded = typed(place, "report", run)
     assert (loaded.code, "2 went on to full pairs" in loaded.out) == (0, True), loaded
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
-def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(place: Site) -> None:
-    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
-    arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
-    for options in ((), ("--no-fingerprint",)):
-        running = place.start_command(*arguments, *options)
-        run = str(running.until("began")["run"])
-        running.until("outcome")
-        running.until("outcome")
-        running.process.kill()
-        running.process.wait()
-        header = journal.read(place.journal(run)).header
-        if not options:
-            # As of a run whose fingerprints were refused, or that began before there were any.
-            line, _ = encode_line("header", {**header, "dispatch": []})
-            text = place.journal(run).read_bytes().split(b"\n", 1)[1]
-            place.journal(run).write_bytes(line + text)
-        done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
-        assert done.code in (1, 3), done
-        contents = journal.read(place.journal(run))
-        found = [outcome.planned for outcome in contents.outcomes]
-        assert len(found) == len(set(found))
-        assert set(found) == set(Header.from_body(contents.header).replicates)
-        body = json.loads((place.folder / "verdict.json").read_text())
-        assert body["run"]["id"] == run
-        assert [one["case"] for one in body["dispatch"]] == ([] if options else [SPINS])
-
-
-@pytest.mark.torch
-def test_an_environment_against_itself_says_so(place: Site) -> None:
-    settings = place.folder / "pyrometer.toml"
-    settings.write_text(
-        settings.read_text() + '[policies.strict]\nmust_not_regress = ["spins", "resnet5O"]\n'
-    )
-    given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--json")
+def test_an_environment_against_itself_and_a_budget_without_room_are_said_beforehand(place: Site) -> None:
+    given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--budget", "1", "--json")
     done = place.call("upgrade", "default", "default", *given)
+    assert done.code == 3, done
     assert "both are the same environment" in done.err
     assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in done.err
     assert '"spins"' not in done.err
-    verdict = next(event for event in done.events if event["event"] == "verdict")
-    assert verdict["cases"][0]["verdict"]["word"] in ("same", "unclear")
-    assert done.code in (0, 3)
+    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in done.err
 
 
 @pytest.mark.torch
@@ -248,37 +256,28 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_sentence(
-    place: Site, arguments: tuple[str, ...], said: str
+    fresh: Site, arguments: tuple[str, ...], said: str
 ) -> None:
-    assert said in typed(place, "upgrade", *arguments).one_sentence()
+    assert said in typed(fresh, "upgrade", *arguments).one_sentence()
 
 
 @pytest.mark.torch
-def test_too_many_replicates_of_what_patterns_leave_are_no_run(place: Site) -> None:
-    done = typed(place, "upgrade", "default", "default", "--case", "*", "--pairs", "9000")
+def test_too_many_replicates_of_what_patterns_leave_are_no_run(fresh: Site) -> None:
+    done = typed(fresh, "upgrade", "default", "default", "--case", "*", "--pairs", "9000")
     assert done.code == 2
     assert done.err.endswith(" cases x 18,000 replicates are too many: one run measures 100,000 at most\n")
-    assert not list((place.folder / ".pyrometer/runs").glob("*"))
+    assert not list((fresh.folder / ".pyrometer/runs").glob("*"))
 
 
 @pytest.mark.torch
-def test_a_policy_that_knows_no_such_metric_is_refused(place: Site) -> None:
-    settings = place.folder / "pyrometer.toml"
+def test_a_policy_that_knows_no_such_metric_is_refused(fresh: Site) -> None:
+    settings = fresh.folder / "pyrometer.toml"
     settings.write_text(settings.read_text() + '[policies.odd]\nmetric = "speed"\n')
-    assert (
-        "no metric is called speed"
-        in place.call("upgrade", "default", "default", "--policy", "odd").one_sentence()
-    )
+    refused = typed(fresh, "upgrade", "default", "default", "--policy", "odd")
+    assert "no metric is called speed" in refused.one_sentence()
 
 
-@pytest.mark.torch
-def test_a_budget_without_room_for_a_verdict_says_so_beforehand(place: Site) -> None:
-    done = place.call("upgrade", "default", "default", *narrowed(SPINS), *PAIRS, "--budget", "1", "--json")
-    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in done.err
-    assert done.code == 3, done
-
-
-def test_reports_go_where_they_can_be_written(place: Site, tmp_path: Path) -> None:
+def test_reports_go_where_they_can_be_written(fresh: Site, tmp_path: Path) -> None:
     missing = str(tmp_path / "nowhere" / "verdict.md")
-    refused = typed(place, "upgrade", "default", "default", "--report", missing)
+    refused = typed(fresh, "upgrade", "default", "default", "--report", missing)
     assert "the file cannot be written" in refused.one_sentence()

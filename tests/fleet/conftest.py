@@ -9,8 +9,8 @@ import pytest
 from fleet import hosts, remote_host
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head, processes
-from support.servers.schedulers import until
 from support.site import LOCK_FOLDER
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ from support.builders.journals import write_journal
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN
-from support.servers.schedulers import executions, until
+from support.servers.schedulers import executions
+from support.waiting import until
 
 TOKEN = "0123456789abcdef" * 2
 

@@ -25,9 +25,9 @@ from support.fakes import order_program
 from support.fakes.local_engine import LocalEngine
 from support.servers.fleet_heads import processes
 from support.servers.ray_fleet import Fleet, a_fleet, an_engine, named
-from support.servers.schedulers import until
 from support.servers.slurm_cluster import SlurmCluster, missing_programs
 from support.site import unavailable
+from support.waiting import until
 
 Answer = TypeVar("Answer")
 PROGRAM = Path(order_program.__file__)

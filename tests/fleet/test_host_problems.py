@@ -20,7 +20,8 @@ from scheduled_jobs.scheduler.process_identity import machine_name
 from support.command_line import called
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, settings_of, until
+from support.servers.schedulers import a_service, settings_of
+from support.waiting import until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
 

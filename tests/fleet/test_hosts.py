@@ -23,7 +23,8 @@ from support.builders.journals import write_journal
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
-from support.servers.schedulers import executions, until
+from support.servers.schedulers import executions
+from support.waiting import until
 from workflows.ingest import FORGOTTEN
 
 Fleet = Callable[[], FleetHosts]

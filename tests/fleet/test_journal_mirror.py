@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from db.connection.engine import open_database
 from fleet import file_chunks
 from fleet import journal_mirror as mirrors
+from fleet.engine import Chunk, NodeJournal
 from fleet.file_chunks import CHUNK_BYTES, read_chunk
 from fleet.journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append, is_run
 from runner import journal
+from support.sqlite_files import sqlite_with_tables
 
 RUN = "20261122-000000-0000abcd"
 WHOLE = b'{"a": 1}\n{"b": "\xc3\xa8"}\n{"c": 3}\n'
@@ -153,6 +156,31 @@ def test_a_full_disk_damages_nothing_and_the_same_bytes_may_come_again(
         mirror.append(9, WHOLE[9:])
         append(log, b"behind\n")
     assert (written(tmp_path), log.read_bytes()) == (WHOLE, b"before\nbehind\n")
+
+
+class EndlessNode:
+    """An engine whose node announces bytes and never sends them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def runs(self, node: str) -> list[NodeJournal]:
+        return [NodeJournal(RUN, "journal", 10**12, in_use=False)]
+
+    def read(self, node: str, offsets: dict[str, int], *, final: bool) -> dict[str, Chunk]:
+        self.asked += 1
+        assert self.asked < 100, "for ever"
+        return {path: Chunk(b"", more=True) for path in offsets}
+
+
+def test_a_node_that_announces_bytes_and_sends_none_ends_the_copy(tmp_path: Path) -> None:
+    with Mirror(tmp_path, RUN) as mirror:
+        mirror.append(0, WHOLE)
+    node = EndlessNode()
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
+    found = mirrors.fetch(node, "node", tmp_path, lambda: open_database(url))  # type: ignore[arg-type]
+    assert node.asked == 1 and written(tmp_path) == WHOLE
+    assert found.notes and "has no readable header" in found.notes[-1]
 
 
 def test_a_run_s_name_cannot_leave_its_folder() -> None:

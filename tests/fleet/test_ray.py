@@ -18,8 +18,9 @@ from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSil
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from support.measuring import CASE_FILES
-from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
+from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named
 from support.site import measured_python
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 

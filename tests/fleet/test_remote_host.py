@@ -17,7 +17,8 @@ from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
-from support.servers.schedulers import executions, until
+from support.servers.schedulers import executions
+from support.waiting import until
 from workflows.errors import CANNOT_RESUME
 
 WELL = ChildExit(0, None, "")

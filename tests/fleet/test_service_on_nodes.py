@@ -18,7 +18,8 @@ from scheduled_jobs.scheduler.log import Log
 from support.fakes.loopback_engine import LoopbackEngine
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, executions, settings_of, until
+from support.servers.schedulers import a_service, executions, settings_of
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from runner.execution import canary_runner
 from runner.execution.canary_runner import CASES, Canary, canary_of
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
-from support.measuring import wait_until
+from support.waiting import until
 
 SCRIPT = Path(canary_runner.__file__).with_name("canaries") / "canary.py"
 CPU = max(os.sched_getaffinity(0))
@@ -48,7 +48,7 @@ def test_it_works_on_the_measured_cpus() -> None:
     command = [sys.executable, "-I", "-S", str(SCRIPT), "--cpus", str(CPU)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     status = Path(f"/proc/{process.pid}/status")
-    wait_until(lambda: f"Cpus_allowed_list:\t{CPU}\n" in status.read_text(), "pinned")
+    until(lambda: f"Cpus_allowed_list:\t{CPU}\n" in status.read_text(), "pinned")
     output, _ = process.communicate()
     assert process.returncode == 0 and b"canary_compute" in output
 

@@ -26,18 +26,9 @@ from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes import nvml
-from support.measuring import (
-    CASE_FILES,
-    QUICK,
-    Happened,
-    Scratch,
-    carriers,
-    conditions,
-    follow,
-    start,
-    wait_until,
-)
+from support.measuring import CASE_FILES, QUICK, Happened, Scratch, carriers, conditions, follow, start
 from support.site import unavailable
+from support.waiting import until
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -69,7 +60,7 @@ def hogs(tmp_path: Path) -> Generator[list[int]]:
     for file in said:
         command = ["setsid", "--fork", sys.executable, "-c", HOG, str(PINNED.cpus[0]), str(file)]
         subprocess.run(command, check=True)
-    wait_until(lambda: all(file.exists() for file in said), "the hogs stand on the CPU")
+    until(lambda: all(file.exists() for file in said), "the hogs stand on the CPU")
     pids = [int(file.read_text()) for file in said]
     yield pids
     send_signal(pids, signal.SIGKILL)

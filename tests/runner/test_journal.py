@@ -16,7 +16,8 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
-from support.measuring import fill, wait_until
+from support.measuring import fill
+from support.waiting import until
 
 HEADER = {"run": "20260901-020000-abcd", "planned": [1, 2, 3]}
 
@@ -344,7 +345,7 @@ def test_a_run_killed_at_any_moment_loses_no_line_that_was_acknowledged(tmp_path
     """
     acknowledged = tmp_path / "acknowledged"
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) as writer:
-        wait_until(lambda: number_in(acknowledged) >= 100, "a hundred outcomes are written")
+        until(lambda: number_in(acknowledged) >= 100, "a hundred outcomes are written")
         writer.kill()
     contents = journal.read(tmp_path / journal.FILE)
     read = [outcome.replicate for outcome in contents.outcomes]

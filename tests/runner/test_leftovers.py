@@ -20,9 +20,9 @@ from support.measuring import (
     follow,
     measure,
     start,
-    wait_until,
 )
 from support.site import carriers, wait_until_gone
+from support.waiting import until
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -118,7 +118,7 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
         [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_with_a_child"], env=environ
     )
     try:
-        wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
+        until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
         left = scratch.pids()
         assert all(alive(pid) for pid in left)
     finally:
@@ -126,7 +126,7 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
         controller.wait()
     run = (scratch.folder / "run.name").read_text()
     wait_until_gone(run)
-    wait_until(lambda: not any(alive(pid) for pid in left), "worker and child are gone")
+    until(lambda: not any(alive(pid) for pid in left), "worker and child are gone")
 
 
 def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Scratch) -> None:
@@ -149,7 +149,7 @@ def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Sc
 def test_closing_cancels_what_runs(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
     session = start(shared, "sleeps_with_a_child")
-    wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
+    until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
     assert carriers(shared.run)
     session.close()
     scratch.assert_no_process_left(shared.run)

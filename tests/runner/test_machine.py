@@ -17,8 +17,8 @@ from runner.execution import machine_lock as exclusive_room
 from runner.execution.machine_lock import exclusive, holder
 from runner.execution.process import TOKEN_VARIABLE, sweep
 from runner.telemetry.capability import GpuCapabilities, Probe
-from support.measuring import wait_until
 from support.site import LOCK_FOLDER, carriers
+from support.waiting import until
 
 GPU = {"name": "NVIDIA H200", "memory_mib": 143771}
 
@@ -229,7 +229,7 @@ def test_a_waiting_run_can_see_the_owner_of_the_lock(tmp_path: Path, monkeypatch
     inside = measuring.replace("import sys", f"import os, sys; os.chdir({str(tmp_path / 'run-1')!r})")
     with program(inside, tmp_path) as first:
         assert line(first) == "mine\n"
-        wait_until(lambda: holder() == f"process {first.pid}, run run-1", "its run is seen")
+        until(lambda: holder() == f"process {first.pid}, run run-1", "its run is seen")
         first.communicate("done\n")
 
 
@@ -262,7 +262,7 @@ def test_a_sweep_finds_processes_that_carry_the_token_and_no_others() -> None:
     theirs = subprocess.Popen(["sleep", "600"], env={**os.environ, TOKEN_VARIABLE: f"{other}:1"})
     try:
         assert line(ours) == "here\n"
-        wait_until(lambda: len(carriers(run)) > 5, "it forks")
+        until(lambda: len(carriers(run)) > 5, "it forks")
         killed = sweep(f"{run}:")
         assert ours.pid in killed
         assert len(killed) > 5

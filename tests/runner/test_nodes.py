@@ -10,9 +10,10 @@ import pytest
 
 from runner.errors import NodeFailed
 from runner.nodes import Node, environment_difference, read, write
-from support.measuring import CASE_FILES, Scratch, alive, wait_until
+from support.measuring import CASE_FILES, Scratch, alive
 from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
 from support.site import Done, Running, carriers
+from support.waiting import until
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
 TORCHRUN = "blocks/train/batch=4/launcher=torchrun,nodes=2,parallel=ddp,ranks=2"
@@ -46,7 +47,7 @@ def fixture_stopping(nodes: TwoNodes, module_scratch: Scratch) -> Iterator[tuple
     for file in module_scratch.folder.glob("once*.pid"):
         file.unlink()
     running = nodes.run(ONCE)
-    wait_until(lambda: bool(stopped(module_scratch, "once")), "rank 1 stops")
+    until(lambda: bool(stopped(module_scratch, "once")), "rank 1 stops")
     (pid,) = stopped(module_scratch, "once")
     yield running, pid
 
@@ -62,6 +63,7 @@ def outcome_of(done: Done, case: str) -> dict[str, Any]:
 def test_ranks_on_two_nodes_compute_what_one_process_computes(measured: Done, case: str) -> None:
     outcome = outcome_of(measured, case)
     assert (outcome["status"], outcome["reason"]) == ("ok", ""), (measured.err, outcome["log_tail"])
+    assert "lost_before" not in outcome["facts"], "ready, and waiting while the others start, none is lost"
     assert outcome["facts"]["check"]["error"] <= outcome["facts"]["check"]["tolerance"]
     assert outcome["facts"]["exit"]["strays"] == []
     assert carriers(measured.run) == []
@@ -103,7 +105,7 @@ def test_a_link_cut_in_mid_step_is_noticed_and_the_case_measured_again(
     running, pid = stopping
     nodes.plug(0, "down")
     # Neither side gets a message: the leader notices by itself, and ends what it had started there.
-    wait_until(lambda: not alive(pid), "the rank of the lost node is ended")
+    until(lambda: not alive(pid), "the rank of the lost node is ended")
     nodes.plug(0, "up")
     outcome = outcome_of(running.end(), ONCE)
     assert (outcome["status"], outcome["reason"]) == ("ok", ""), outcome["log_tail"]
@@ -126,9 +128,9 @@ def test_a_node_killed_in_mid_step_is_lost_and_the_case_measured_again(stopping:
 def test_a_run_killed_in_mid_step_leaves_nothing_on_the_other_node(stopping: tuple[Running, int]) -> None:
     running, pid = stopping
     running.process.send_signal(signal.SIGKILL)
-    wait_until(lambda: not alive(pid), "the rank of the other node is ended")
+    until(lambda: not alive(pid), "the rank of the other node is ended")
     run = running.end().run
-    wait_until(lambda: carriers(run) == [], "everything of the run is ended")
+    until(lambda: carriers(run) == [], "everything of the run is ended")
 
 
 @pytest.mark.torch

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from common.processes import descendants
+from common.processes import SupervisedProcess, descendants
 from common.supervisor import BoundedLog
 from runner.execution.contender import explain
-from support.measuring import alive, wait_until
+from support.measuring import alive
 from support.site import PATIENCE_SECONDS
+from support.waiting import until
 
 SUPERVISOR = (sys.executable, "-m", "common.supervisor")
 
@@ -87,7 +88,7 @@ def supervise(tmp_path: Path) -> Any:
 
 def written(path: Path) -> int:
     """The process id that a script writes to `path`."""
-    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} is written")
+    until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} is written")
     return int(path.read_text())
 
 
@@ -135,7 +136,7 @@ def test_a_killed_supervisor_takes_the_worker_with_it(supervise: Supervise, tmp_
     supervised = supervise(f"echo $$ > {tmp_path}/pid; exec sleep 600")
     worker = written(tmp_path / "pid")
     supervised.process.kill()
-    wait_until(lambda: not alive(worker), "the worker is gone")
+    until(lambda: not alive(worker), "the worker is gone")
 
 
 def test_an_interrupt_from_the_keyboard_is_the_controllers_business(
@@ -248,3 +249,13 @@ def test_a_short_stream_is_kept_whole(tmp_path: Path) -> None:
 )
 def test_an_end_is_explained(report: dict[str, Any], wanted: tuple[str, str]) -> None:
     assert explain(report, "warm_up") == wanted
+
+
+def test_a_supervisor_that_is_stopped_ends_with_its_command(tmp_path: Path) -> None:
+    process = SupervisedProcess(["sleep", "600"], tmp_path / "log")
+    until(lambda: [name for _, name in descendants(process.pid)] == ["sleep"], "it runs")
+    ((command, _),) = descendants(process.pid)
+    os.kill(process.pid, signal.SIGSTOP)
+    process.kill()
+    assert process.end(0.5) == {"failed": "the supervisor was killed"}
+    until(lambda: not alive(command), "it has ended")

@@ -178,14 +178,6 @@ def one_scratch(folder: Path) -> Iterator[Scratch]:
         yield Scratch(folder)
 
 
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    """Return when `true()`; fails after a long time."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not true():
-        assert time.monotonic() < give_up, f"never happened: {what}"
-        time.sleep(0.02)
-
-
 def fill(folder: Path) -> Path:
     """A file that takes all the room there is in the folder's file system."""
     path = folder / "filling"

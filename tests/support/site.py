@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from records.outcomes import Measurement, Outcome
 from runner import journal
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("pyrometer")
@@ -22,8 +22,6 @@ COMMAND = Path(sys.executable).with_name("pyrometer")
 LOCK_FOLDER = "PYROMETER_TEST_LOCK_FOLDER"
 #: A record that names its case.
 Row = TypeVar("Row", Outcome, Measurement)
-#: For what must happen sooner or later, on a machine that may be busy with other things.
-PATIENCE_SECONDS = 120.0
 
 ADD = "add/infer/size=8/eager"
 LINEAR = "linear/infer/width=8/eager"
@@ -246,6 +244,16 @@ class Site:
         self._started.append(process)
         return Running(process, err)
 
+    def kill_after(self, outcomes: int, *arguments: str) -> str:
+        """Start a command that measures and kill it after so many outcomes; answers the run."""
+        running = self.start_command(*arguments)
+        run = str(running.until("began")["run"])
+        for _ in range(outcomes):
+            running.until("outcome")
+        running.process.kill()
+        running.process.wait()
+        return run
+
     def start_suite(self, suite: str, *arguments: str, **variables: str) -> Running:
         """`start` a suite with the cases of this folder."""
         return self.start(
@@ -297,10 +305,7 @@ def of_the_plan(rows: Iterable[Row]) -> list[Row]:
 
 def wait_until_gone(run: str) -> None:
     """Return when no process carries the token of the run any more."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while left := carriers(run):
-        assert time.monotonic() < give_up, f"still running: {left}"
-        time.sleep(0.05)
+    until(lambda: not carriers(run), f"no process of run {run} is left")
 
 
 def one_site(folder: Path, settings: str = "") -> Iterator[Site]:

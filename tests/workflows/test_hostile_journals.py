@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.journal_lines import decode_line
+from common.journal_lines import decode_line, encode_line
 from db.connection.engine import Database
 from db.runs import queries
 from runner.errors import JournalError
@@ -59,6 +59,20 @@ def test_deep_facts_of_a_right_header_are_set_aside_as_lines(tmp_path: Path, sql
     assert found and any("more lines of the journal were set aside" in note for note in found.notes)
     for each in check(sqlite, tmp_path):
         assert each.problems == ()
+
+
+def test_a_journal_in_the_folder_of_another_run_is_not_stored(tmp_path: Path, sqlite: Database) -> None:
+    good = write_journal(tmp_path, GOOD)
+    (stored,), _ = outcome_of_pending(tmp_path, sqlite)
+    before = queries.measurements_of_run(sqlite, stored)
+    header, *outcomes, ended = good.read_text().splitlines()
+    slower = [line.replace('"latency":', '"latency":9') for line in outcomes]
+    bodies = [json.loads(line) for line in slower]
+    resealed = [encode_line(each["kind"], each["body"])[0].decode().strip() for each in bodies]
+    damaged(tmp_path, "20260903-020000-0002", header, *resealed, ended)
+    stored_again, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert stored_again == [] and f"holds run {GOOD}, not the run of its folder" in str(error)
+    assert queries.measurements_of_run(sqlite, GOOD) == before
 
 
 def test_the_checksums_are_those_of_the_program() -> None:

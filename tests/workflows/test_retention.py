@@ -91,10 +91,11 @@ def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> No
         line["body"].pop("telemetry", None)
         packed = json.dumps([line["kind"], line["body"]], sort_keys=True, separators=(",", ":"))
         older.append(json.dumps(line | {"crc": zlib.crc32(packed.encode())}).encode() + b"\n")
-    (tmp_path / "older").mkdir()
-    (tmp_path / "older" / FILE).write_bytes(b"".join(older))
+    folder = tmp_path / "older" / "tonight"
+    folder.mkdir(parents=True)
+    (folder / FILE).write_bytes(b"".join(older))
     with open_database(sqlite_with_tables(tmp_path / "another.db")) as another:
-        done = ingest(tmp_path / "older" / FILE, another)
+        done = ingest(folder / FILE, another)
         assert (done.new_outcomes, done.set_aside) == (1, ())
         assert [m.metric for m in queries.measurements_of_run(another, "tonight")] == ["latency"]
         assert telemetry.windows(another) == []

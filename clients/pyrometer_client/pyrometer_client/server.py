@@ -11,6 +11,8 @@ from urllib.parse import urlencode, urljoin
 from urllib.request import Request, urlopen
 
 _SECONDS = 60
+#: Points of a series that are asked for: the most that a server gives.
+_NEWEST = 10_000
 
 
 class ClientError(RuntimeError):
@@ -26,7 +28,7 @@ def series(
     headers: Mapping[str, str] = {},
     frame: bool = False,
 ) -> Any:
-    """The points of every series of a case and metric, oldest first, as a list of dictionaries.
+    """The newest 10,000 points of every series of a case and metric, oldest first, as a list of dictionaries.
 
     `url` is the address of the dashboard, `hardware` a label or a fingerprint (default: all), `headers` what
     a proxy or login wants. With `frame` a pandas DataFrame. Each point has the fields of
@@ -36,6 +38,7 @@ def series(
     for one in _every(url, "series", {"case": case, "metric": metric}, headers):
         if hardware in ("", one["hardware"], one["hardware_label"]):
             key = {name: one[name] for name in ("case", "metric", "hardware", "preset")}
+            key["newest"] = str(_NEWEST)
             names = {name: one[name] for name in ("case", "metric", "hardware_label", "preset_name")}
             points += [{**names, **point} for point in _every(url, "series/points", key, headers)]
     if not frame:

@@ -69,7 +69,7 @@ class _Session:
         command = [*shlex.split(self.config.getoption("pyrometer_command")), "submit", "-"]
         try:
             done = subprocess.run(command, input=text, capture_output=True, text=True)
-            self.failed = done.stderr.strip() if done.returncode else ""
+            self.failed = _refusal(done) if done.returncode else ""
         except OSError as error:
             self.failed = f"{command[0]}: {error.strerror}"
 
@@ -104,6 +104,13 @@ class _Session:
             )
         if self.failed:
             terminalreporter.write_line(f"not stored: {self.failed}", red=True)
+
+
+def _refusal(done):
+    """What a `pyrometer submit` that did not store everything says: why, or what it set aside."""
+    aside = "set aside: "
+    lines = [line[len(aside) :] for line in done.stdout.splitlines() if line.startswith(aside)]
+    return done.stderr.strip() or "; ".join(lines) or f"exit code {done.returncode}"
 
 
 class Times:

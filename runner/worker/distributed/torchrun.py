@@ -161,7 +161,11 @@ class TorchrunMembers(Members):
             while True:
                 key = f"{kind}/{number}/{count}"
                 store.wait([key], FOREVER)
-                self._inbox.put((kind, number, json.loads(store.get(key))))
+                body = json.loads(store.get(key))
+                if kind == "node":
+                    # When it comes, not when it is read: while others are measured nothing here is.
+                    self._beats[number] = time.monotonic()
+                self._inbox.put((kind, number, body))
                 store.delete_key(key)
                 count += 1
 
@@ -184,7 +188,6 @@ class TorchrunMembers(Members):
         if kind == "rank":
             self._answers[number] = body
             return True
-        self._beats[number] = time.monotonic()
         if "started" in body:
             self._about[number] = body["started"]
         if "ended" in body:

@@ -9,6 +9,8 @@ from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import judge
+from analysis.decision.process_modes import find_modes
+from analysis.decision.suite_pairs import case_pairs
 from analysis.decision.upgrade import Upgrade, decide
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
@@ -278,3 +280,14 @@ def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None
     assert decide([*alike(20), result("mlp", **lost, under_load=-7)]).decision == "go"
     # What was measured without disturbance has the say.
     assert decide([*alike(20), result("mlp", under_load=7)]).decision == "go"
+
+
+def test_in_two_modes_the_slow_one_of_a_rate_is_the_lower() -> None:
+    old = (100.0, 100.2, 99.9, 60.0, 100.1, 99.8, 100.3, 99.7)
+    new = (100.1, 60.1, 100.0, 99.9, 60.2, 100.2, 99.8, 100.0)
+    pairs = [Pair(*sides) for sides in zip(old, new, strict=True)]
+    modes = find_modes(case_pairs("gpt2", pairs, Policy(metric=RATE)).floors)
+    assert modes and (modes.old_slow, modes.new_slow) == (1, 2)
+    slow = [Pair(1 / pair.old, 1 / pair.new) for pair in pairs]
+    modes = find_modes(case_pairs("gpt2", slow, Policy()).floors)
+    assert modes and (modes.old_slow, modes.new_slow) == (1, 2)

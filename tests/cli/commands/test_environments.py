@@ -78,6 +78,27 @@ def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None
     assert "did not build it" in call(place, "environments", "remove", "default").one_sentence()
 
 
+def test_a_password_is_refused_on_the_command_line_and_listed_nowhere(place: Site) -> None:
+    wheel = "https://me:hunter2@our.example/torch-2.9.1-py3-none-any.whl"
+    for words in (
+        ("environments", "build", wheel),
+        ("environments", "add", "ours", wheel),
+        ("environments", "build", "2.9.1", "--index", "https://me:hunter2@our.example/simple"),
+        ("environments", "available", "--find-links", "https://hunter2@our.example/wheels"),
+        ("upgrade", "2.9.1", wheel),
+    ):
+        refused = call(place, *words).one_sentence()
+        assert "user and password: keep them in ~/.netrc, or write the" in refused
+        assert "hunter2" not in refused
+    package = call(place, "environments", "build", "2.9.1", "--package", f"torch @ {wheel}")
+    assert package.code == 2 and "~/.netrc" in package.err and "hunter2" not in package.err
+
+    (place.folder / "pyrometer.toml").write_text(f'[environments.ours]\nwheel = "{wheel}"\n')
+    (_, row) = json.loads(call(place, "environments", "list", "--json").out)
+    assert row["from"] == wheel.replace("me:hunter2@", "")
+    assert "hunter2" not in f"{call(place, 'environments', 'list')}"
+
+
 def test_only_what_is_meant_is_removed(place: Site, tmp_path: Path) -> None:
     shelf = store(place)
     for recipe in (Recipe(torch="2.9.1"), Recipe(torch="2.9.1", usual=False)):

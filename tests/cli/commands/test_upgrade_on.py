@@ -22,9 +22,10 @@ from scheduled_jobs.jobs.upgrade import upgrade
 from scheduled_jobs.scheduler.log import Log
 from support.builders.upgrade_journals import BERT, RESNET
 from support.command_line import called
-from support.servers.schedulers import a_service, settings_of, until
+from support.servers.schedulers import a_service, settings_of
 from support.site import Done
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import until
 
 FAKE = Path(__file__).resolve().parents[2] / "support/fakes/pyrometer_upgrade.py"
 

@@ -4,14 +4,19 @@ import csv
 import io
 import json
 import math
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from analysis.decision.comparison import DECIDED
 from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
+from dashboard.auth.middleware import MAY_TRIAGE
 from dashboard.server.database import opened
 from db.findings import store
 from db.queue import queries as queue
@@ -174,10 +179,76 @@ def test_bad_input_is_answered_in_words(api: TestClient, path: str, status: int,
     assert answer.status_code == status and said in answer.text
 
 
-def test_no_route_writes(api: TestClient) -> None:
-    for path in answer_of(api, "/openapi.json")["paths"].values():
+TRIAGE = "/findings/{number}/triage"
+
+
+def test_no_route_writes_but_that_of_triage(api: TestClient) -> None:
+    paths = answer_of(api, "/openapi.json")["paths"]
+    assert list(paths.pop(TRIAGE)) == ["post"]
+    for path in paths.values():
         assert list(path) == ["get"]
     assert api.post("/runs").status_code == 405
+
+
+@pytest.fixture
+def triager(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """The API for a program that may triage, over a database of its own."""
+    copy = tmp_path / "pyrometer.db"
+    shutil.copy(full_url.removeprefix("sqlite:///"), copy)
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{copy}")
+    api = create_api()
+
+    async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
+        await api({**scope, MAY_TRIAGE: True}, receive, send)
+
+    return TestClient(admitted)
+
+
+def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -> None:
+    number = answer_of(triager, "/findings", state="confirmed")[0]["id"]
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
+    entries = (
+        {"action": "expected", "by": "nightly bot", "text": "new cuDNN"},
+        {"action": "link", "by": "nightly bot", "text": "https://example.com/issues/7"},
+        {"action": "mute", "by": "nightly bot", "until": until.isoformat()},
+    )
+    for entry in entries:
+        answer = triager.post(TRIAGE.format(number=number), json=entry)
+        assert answer.status_code == 200, answer.text
+    row = answer.json()
+    assert (row["triage"], row["link"]) == ("expected", "https://example.com/issues/7")
+    assert datetime.fromisoformat(row["muted_until"]) == until
+    log = store.triage_log(opened(f"sqlite:///{tmp_path}/pyrometer.db"), number)[-3:]
+    assert [(one.action, one.who) for one in log] == [(one["action"], one["by"]) for one in entries]
+
+
+@pytest.mark.parametrize(
+    ("number", "entry", "status", "said"),
+    [
+        (99999, {"action": "fixed"}, 404, "there is no finding 99999"),
+        (10**30, {"action": "fixed"}, 422, "less than or equal"),
+        (1, {"action": "delete"}, 422, "acknowledge"),
+        (1, {"action": "note"}, 422, "A note says something"),
+        (1, {"action": "link", "text": "javascript:alert(1)"}, 422, "begins with http"),
+        (1, {"action": "fixed", "by": "  "}, 422, "Enter a name"),
+        (1, {"action": "fixed", "text": "a\0b"}, 422, "pattern"),
+        (1, {"action": "mute", "until": "2020-01-01T00:00:00Z"}, 422, "a moment to come"),
+        (1, {"action": "mute", "until": "2120-01-01T00:00:00"}, 422, "timezone"),
+        (1, {"action": "fixed", "state": "refuted"}, 422, "Extra inputs"),
+    ],
+)
+def test_what_is_no_triage_changes_nothing(
+    triager: TestClient, tmp_path: Path, number: int, entry: dict[str, str], status: int, said: str
+) -> None:
+    before = answer_of(triager, "/findings")
+    answer = triager.post(TRIAGE.format(number=number), json={"by": "bot", **entry})
+    assert answer.status_code == status and said in answer.text
+    assert answer_of(triager, "/findings") == before
+
+
+def test_without_the_token_nothing_is_triaged(api: TestClient) -> None:
+    answer = api.post(TRIAGE.format(number=1), json={"action": "fixed", "by": "bot"})
+    assert answer.status_code == 403 and "triage_token" in answer.text
 
 
 def test_a_database_that_is_away_is_said(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,15 @@
 """pyrometer_client: its statistics against scipy's, a served dashboard and a real database."""
 
+import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -75,6 +79,33 @@ def test_series_are_those_of_the_database(client: Any, serve: Callable[..., Any]
     assert client.series(served.url, "no/infer/-/such") == []
     with pytest.raises(client.ClientError, match="answers no JSON"):
         client.series(served.url + "/elsewhere", key.case)
+
+
+def test_no_point_of_a_long_series_is_left_out(client: Any) -> None:
+    """A server gives the newest 1,000 to those who ask for no number."""
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            key = {"case": "a", "metric": "latency", "hardware": "h", "preset": "p"}
+            rows = [{**key, "hardware_label": "H", "preset_name": "P"}]
+            if address.path.endswith("/points"):
+                newest = int(parse_qs(address.query).get("newest", ["1000"])[0])
+                rows = [{"point": float(night)} for night in range(2500)][-newest:]
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(rows).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed."""
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            found = client.series(f"http://127.0.0.1:{server.server_port}", "a", "latency")
+        finally:
+            server.shutdown()
+    assert [one["point"] for one in found] == [float(night) for night in range(2500)]
 
 
 def test_a_server_that_is_not_there_is_one_sentence(client: Any) -> None:

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from support.builders.run_records import RESNET
 from support.builders.technique_runs import BERT, CPU, fingerprint
@@ -60,23 +60,16 @@ def test_two_machines_of_one_label_are_a_question(open_page: Open, past_url: str
     assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
 
 
-def test_a_case_that_was_opened_in_a_run_is_the_workload_of_the_next_view(
-    chromium: Browser, serve, past_url: str
-) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
-    visitor.open(f"{RUNS}?{urlencode({'run': 'techniques-cpu', 'case': f'{BERT}/eager'})}")
-    page = visitor.open(TECHNIQUES)
+def test_a_case_that_was_opened_in_a_run_is_the_workload_of_the_next_view(past_visitor: Visitor) -> None:
+    past_visitor.open(f"{RUNS}?{urlencode({'run': 'techniques-cpu', 'case': f'{BERT}/eager'})}")
+    page = past_visitor.open(TECHNIQUES)
     expect(page).to_have_url(re.compile(f"hardware={fingerprint(CPU)[:12]}&workload=bert_base"))
     expect(page.get_by_role("combobox", name="Workload")).to_have_value(re.compile("bert_base"))
-    assert visitor.leave() == []
 
 
 @pytest.mark.browser
-def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(
-    chromium: Browser, serve, past_url: str
-) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
-    page = visitor.open(f"{TECHNIQUES}?{urlencode({'hardware': CPU, 'workload': WORKLOAD})}")
+def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{TECHNIQUES}?{urlencode({'hardware': CPU, 'workload': WORKLOAD})}")
     expect(page.get_by_role("heading", name="Which hardware?")).to_be_visible()
     assert page.locator("table, canvas, svg.marks").count() == 0
     page.get_by_role("link", name="host-0ac5").click()
@@ -85,30 +78,25 @@ def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(
     assert f"hardware={fingerprint(CPU)[:12]}" in page.url and "workload=resnet50" in page.url
     expect(page.get_by_role("combobox", name="Hardware")).to_have_value(f"{CPU} ({fingerprint(CPU)[:8]})")
     assert page.locator("table").count() > 0
-    assert visitor.leave() == []
 
 
-def test_a_browser_remembers_and_writes_it_into_the_address(chromium: Browser, serve, past_url: str) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
-    first = visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
+def test_a_browser_remembers_and_writes_it_into_the_address(past_visitor: Visitor) -> None:
+    first = past_visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
     expect(first.locator("p[data-context]")).to_have_attribute("data-context", "metric=throughput")
     assert "pyrometer_context" in {each["name"] for each in first.context.cookies()}
-    again = visitor.open(HISTORY)
-    expect(again).to_have_url(f"{visitor.home}{HISTORY}&metric=throughput")
+    again = past_visitor.open(HISTORY)
+    expect(again).to_have_url(f"{past_visitor.home}{HISTORY}&metric=throughput")
     settle(again)
     # The address that was written is the page's own: nothing of it is a complaint.
     again.reload()
     settle(again)
     assert again.get_by_test_id("stAlert").count() == 0
-    assert visitor.leave() == []
 
 
-def test_on_a_phone_a_choice_is_as_wide_as_the_page(chromium: Browser, serve, past_url: str) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
+def test_on_a_phone_a_choice_is_as_wide_as_the_page(past_visitor: Visitor) -> None:
     for address in (TECHNIQUES, HISTORY, HARDWARE, RUNS):
-        page = visitor.open(address, "phone")
+        page = past_visitor.open(address, "phone")
         widths = page.locator(".stSelectbox, .stMultiSelect").evaluate_all(
             "all => all.map(e => e.getBoundingClientRect().width)"
         )
         assert widths and min(widths) > 340, (address, widths)
-    assert visitor.leave() == []

@@ -1,7 +1,5 @@
 """Search: what can be found, and that a shortcut, some letters and Enter lead to it."""
 
-from playwright.sync_api import Browser
-
 from dashboard.components import links
 from dashboard.header.search import SearchEntry, entries
 from records.runs import RunSummary
@@ -23,9 +21,8 @@ def test_every_run_version_and_case_is_found_once() -> None:
     ]
 
 
-def test_a_shortcut_some_letters_and_enter_lead_there(chromium: Browser, serve, past_url: str) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
-    page = visitor.open("/")
+def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:
+    page = past_visitor.open("/")
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
     field.fill("run-7")
@@ -33,4 +30,3 @@ def test_a_shortcut_some_letters_and_enter_lead_there(chromium: Browser, serve, 
     page.wait_for_url("**/runs?run=run-7")
     settle(page)
     assert page.get_by_role("dialog").count() == 0
-    assert visitor.leave() == []

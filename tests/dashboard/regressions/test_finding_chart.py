@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Locator
 
 from support.pages import REGRESSIONS
 from support.servers.browser import Visitor
@@ -20,9 +20,8 @@ def places(found: Locator, name: str) -> dict[str, float]:
     return {match[1]: x for match, x in named if match}
 
 
-def test_each_date_stands_at_its_night(chromium: Browser, serve, past_url: str) -> None:
-    visitor = Visitor(chromium, serve(past_url).url)
-    page = visitor.open(f"{REGRESSIONS}?finding=1")
+def test_each_date_stands_at_its_night(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{REGRESSIONS}?finding=1")
     page.locator("svg .mark-symbol path").first.wait_for()
     nights = places(page.locator("svg .mark-symbol path"), r"^night: (\d\d \w{3});")
     dates = places(page.locator("svg .role-axis-label text"), r"^(\d\d \w{3})$")
@@ -30,4 +29,3 @@ def test_each_date_stands_at_its_night(chromium: Browser, serve, past_url: str) 
     a_day = (nights["04 Sep"] - nights["01 Sep"]) / 3
     # Nights begin at 02:00 UTC, two hours after the tick of their day.
     assert all(abs(nights[date] - dates[date]) < a_day / 6 for date in dates)
-    assert visitor.leave() == []

@@ -15,7 +15,7 @@ from db.connection.engine import Database, open_database
 from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
-from support.builders.run_records import MLP, RESNET, a_run, an_outcome, measurements_for
+from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
 from support.site import ROOT
 from support.sqlite_files import open_with_tables
 
@@ -220,6 +220,29 @@ def test_the_cases_of_the_last_night_have_latency_endings_and_time(database: Dat
     began = (NOW - timedelta(days=1)).timestamp()
     assert sample(samples, "case_night_timestamp_seconds", **of, case=RESNET) == began
     assert sample(samples, "case_parts_left_out") == 0
+
+
+def test_of_an_upgrade_the_latency_is_that_of_the_new_environment(database: Database) -> None:
+    """Also where the new one was known before the old one, and where a case broke in it."""
+    old, new = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
+    store.save_run(database, a_run("before", started_at=NOW - timedelta(days=3), environments=[new]))
+    outcomes = [
+        *(an_outcome(case, environment=old, latency=9.0) for case in (MLP, RESNET)),
+        an_outcome(MLP, environment=new, latency=2.0),
+        an_outcome(RESNET, environment=new, status="crashed", metrics={}),
+    ]
+    run = a_run("upgrade", started_at=NOW - timedelta(days=1), environments=[old, new])
+    store.save_run(database, run)
+    store.save_outcomes(database, run.id, outcomes)
+    store.save_measurements(database, run.id, measurements_for([o for o in outcomes if o.status == "ok"]))
+    queue.plan_run(database, "move", NOW, "timetable", [NewTask("bench", "upgrade", {})], NOW)
+    queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["upgrade"], token="t", now=NOW)
+    queue.set_run(database, "t", run.id)
+    assert queue.finish(database, "t", "done", {}, "", NOW + timedelta(hours=1))
+    samples = parsed(exposition(database, NOW))[1]
+    of = {"schedule": "move", "part": "bench"}
+    assert sample(samples, "case_latency_seconds", **of, case=MLP) == pytest.approx(0.002)
+    assert sample(samples, "case_latency_seconds", **of, case=RESNET) is None
 
 
 def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import make_url
 
@@ -25,6 +26,7 @@ from db.runs import queries, store
 from support.builders.run_records import a_run, an_outcome, measurements_for
 from support.servers.postgres import PostgresServer
 from support.site import ROOT
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +130,38 @@ def test_what_a_killed_backup_left_is_removed_by_the_next_one(
     copy = folder / "wednesday.backup"
     back_up(url, copy)
     assert sorted(folder.iterdir()) == sorted([others, tuesday, copy]), "one may still be written"
+
+
+BACK_UP = """
+import sys
+from pathlib import Path
+from db.admin.backup import back_up
+back_up(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_dump_that_is_killed_is_no_backup(url: str, database: Database, tmp_path: Path) -> None:
+    fill(database)
+    copy = tmp_path / "night.backup"
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = "
+    waiting += "(SELECT oid FROM pg_database WHERE datname = current_database())"
+    with (
+        psycopg.connect(url.replace("postgresql+psycopg", "postgresql")) as holder,
+        psycopg.connect(url.replace("postgresql+psycopg", "postgresql"), autocommit=True) as watcher,
+    ):
+        # pg_dump waits for it, in the middle of its work.
+        holder.execute("LOCK TABLE run IN ACCESS EXCLUSIVE MODE")
+        dumping = subprocess.Popen(
+            [sys.executable, "-c", BACK_UP, url, copy], cwd=ROOT, start_new_session=True
+        )
+        until(lambda: watcher.execute(waiting.encode()).fetchone() == (1,), "pg_dump waits")
+        os.killpg(dumping.pid, signal.SIGKILL)
+        assert dumping.wait() == -signal.SIGKILL
+        holder.rollback()
+    assert not copy.exists()
+    assert back_up(url, copy) == copy.stat().st_size > 10_000
 
 
 def test_the_database_itself_is_no_place_for_its_copy(tmp_path: Path) -> None:

@@ -95,6 +95,23 @@ def test_the_newest_on_a_kind_of_hardware(database: Database) -> None:
     assert fingerprints_by_environment(database, [environment], "other hardware", preset, [MLP]) == {}
 
 
+def test_a_machine_with_gpus_has_fingerprints_of_each_device(database: Database) -> None:
+    """Both are runs of one host: with its GPUs, and on its CPUs alone."""
+    cpu, gpu = a_machine(), a_machine(hardware="Xeon 6430, 1 x H100")
+    gpu = replace(gpu, hardware=replace(gpu.hardware, facts={"gpus": ["NVIDIA H100"]}))
+    on_cpu, on_gpu = a_case_fingerprint(mkl={"SGEMM(T,N)": 3}), a_case_fingerprint(taken=2)
+    for machine, device, taken in ((cpu, "cpu", on_cpu), (gpu, "cuda:0", on_gpu)):
+        save_run(database, replace(a_run(f"run-{device}"), machine=machine))
+        save_fingerprints(
+            database, replace(fingerprint_conditions(), machine=machine, device=device), [taken]
+        )
+    environment, preset = an_environment().fingerprint, a_preset().fingerprint
+    for machine, taken in ((cpu, on_cpu), (gpu, on_gpu)):
+        place = machine.hardware.fingerprint, preset
+        found = fingerprints_by_environment(database, [environment], *place, [MLP])
+        assert found == {(environment, MLP): taken.fingerprint}
+
+
 def test_another_form_is_taken_again(database: Database) -> None:
     old = replace(a_case_fingerprint(), fingerprint=DispatchFingerprint({}, format=0))
     save_fingerprints(database, fingerprint_conditions(), [old])

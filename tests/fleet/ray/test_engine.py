@@ -21,7 +21,7 @@ from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSil
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import RayUnusable, make_token
-from support.servers.schedulers import until
+from support.waiting import until
 
 #: Answers as the driver would; `dance` is a method of a node.
 STAND_IN = """#!{python}

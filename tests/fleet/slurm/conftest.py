@@ -10,10 +10,10 @@ from configuration.schema import SlurmSettings
 from fleet import remote_host
 from fleet.slurm import queue as slurm_queue
 from support.servers.fleet_heads import processes
-from support.servers.schedulers import until
 from support.servers.slurm_cluster import SlurmCluster, missing_programs
 from support.servers.slurm_site import Site
 from support.site import unavailable
+from support.waiting import until
 
 #: A secret that no job may see.
 SECRET = "postgresql://head:hunter2@db/pyrometer"

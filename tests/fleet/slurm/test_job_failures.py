@@ -14,9 +14,10 @@ from fleet.slurm import queue as slurm_queue
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost
 from support.servers.fleet_heads import RUN, under_way
-from support.servers.schedulers import executions, until
+from support.servers.schedulers import executions
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import WELL, Site, all_of
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,10 @@ from runner import journal, nodes
 from scheduled_jobs.jobs.context import Stopped
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, under_way
-from support.servers.schedulers import executions, until
+from support.servers.schedulers import executions
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import WELL, Site, all_of
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -19,9 +19,10 @@ from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from support.fakes.pyrometer_run import CASES
-from support.servers.schedulers import a_service, executions, settings_of, until
+from support.servers.schedulers import a_service, executions, settings_of
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import Site
+from support.waiting import until
 
 
 def now() -> datetime:

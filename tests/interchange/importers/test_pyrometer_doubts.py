@@ -43,6 +43,9 @@ def test_a_metric_with_two_definitions_is_left_out() -> None:
         ({"smallest": 1e9}, "point: does not lie between the smallest and the largest value"),
         ({"largest": -9.0}, "point: does not lie between the smallest and the largest value"),
         ({"low": 9.0, "high": 1.0}, "low: is greater than the high end of its interval"),
+        ({"low": 1e8, "high": 1e9}, "point: does not lie within its interval"),
+        ({"low": None, "high": 1e9}, "low: is missing, and the other end of its interval is there"),
+        ({"low": -1e9, "high": None}, "high: is missing, and the other end of its interval is there"),
     ],
 )
 def test_a_measurement_that_contradicts_itself_is_set_aside(changes: dict[str, Any], sentence: str) -> None:

@@ -43,6 +43,8 @@ def test_a_file_becomes_one_run_of_its_benchmark(tmp_path: Path) -> None:
     assert [(each.name, each.unit, each.better) for each in imported.metrics] == [
         ("torchbench.gpu_peak_mem", "GB", "lower")
     ]
+    # As the tool counts: 28.92413330078125 of a real file is a whole number of 64 KiB.
+    assert imported.metrics[0].title == "Peak memory of the GPU (1 GB = 1024 MiB)"
     assert imported.set_aside == ()
 
 

@@ -1,22 +1,28 @@
 """Environments are really built, by the real pip from small wheels; whatever goes wrong leaves nothing."""
 
+import base64
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from runner.environments import package_index
+from runner.environments import build_process, package_index
 from runner.environments.building import BuildContext, build_all, mismatch
 from runner.environments.interpreter import look_at
 from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
 from support.fakes.torch_wheels import write_wheel
+from support.servers.package_index import GatedIndex
 
 pytestmark = pytest.mark.slow
 
@@ -226,6 +232,28 @@ def test_uv_s_index_serves_where_pip_knows_none(
     assert "2.10.0" in package_index.offered(bare(""), look_at(""))
 
 
+def test_no_index_passes_its_packages_for_those_of_another_one(
+    context: BuildContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for version in ("2.16.0.dev20261120+cpu", "2.16.0.dev20261121+cpu"):
+        write_wheel(tmp_path / ("pytorch" if "1120" in version else "configured"), version)
+    write_wheel(tmp_path / "configured", "1.0.0", project="besides", extra="")
+    write_wheel(tmp_path / "pytorch", "9.0.0", project="besides", extra="")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    pytorch, configured = GatedIndex(tmp_path / "pytorch"), GatedIndex(tmp_path / "configured")
+    with pytorch.serving(), configured.serving():
+        for index in (pytorch, configured):
+            index.open.set()
+        monkeypatch.setattr(package_index, "NIGHTLIES", pytorch.address)
+        for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            monkeypatch.setenv(name, configured.address)
+        ((made,), _) = built(context, bare("nightly", packages=("besides",), device="cpu"))
+    assert isinstance(made, Built), made
+    assert made.facts["packages"] == ["besides==1.0.0", "torch==2.16.0.dev20261120+cpu"]
+
+
 def test_a_python_whose_pip_is_too_old_to_install_elsewhere_gets_one_inside(tmp_path: Path) -> None:
     base = look_at("")
     assert base.installs_elsewhere and "--without-pip" in base.venv(tmp_path)
@@ -241,6 +269,84 @@ def test_a_build_needs_no_pip_where_ensurepip_carries_one(tmp_path: Path) -> Non
     assert base.pip[-1].endswith(".whl/pip")
     done = subprocess.run([*base.pip, "--version"], capture_output=True, text=True)
     assert done.stdout.startswith("pip "), done.stderr
+
+
+@contextmanager
+def guarded(wheels: Path, secret: str, store: Path) -> Iterator[tuple[str, list[str]]]:
+    """A server of wheels that wants user `ada` with a password, and where else it saw the password.
+
+    At each download it looks at the command lines of all processes, as every user of a machine can, and at
+    what other users could read in the store.
+    """
+    seen: list[str] = []
+    header = "Basic " + base64.b64encode(f"ada:{secret}".encode()).decode()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: object) -> None:
+            super().__init__(*arguments, directory=str(wheels))  # type: ignore[arg-type]
+
+        def do_GET(self) -> None:
+            if self.headers.get("Authorization") != header:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", "Basic")
+                self.end_headers()
+                return
+            served.append(self.path)
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if secret.encode() in (process / "cmdline").read_bytes():
+                        seen.append(f"command line of {process.name}")
+            for file in store.rglob("*"):
+                with suppress(OSError):
+                    if file.is_file() and secret.encode() in file.read_bytes():
+                        owners.append(file.name)
+                        seen.extend([str(file)] if file.stat().st_mode & 0o077 else [])
+            super().do_GET()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    served: list[str] = []
+    owners: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://ada:{secret}@127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    # Otherwise nothing was downloaded with the password, and nothing was looked at.
+    assert len(served) == 2 and "requirements.txt" in owners
+
+
+def test_the_password_of_a_wheel_is_seen_by_no_other_user(
+    context: BuildContext, wheels: Path, local_wheels: Path
+) -> None:
+    secret = "s3cr3t-of-the-wheel"
+    torch, other = "torch-2.9.1-py3-none-any.whl", "besides-1.0.0-py3-none-any.whl"
+    with guarded(wheels, secret, context.store.folder) as (address, seen):
+        recipe = Recipe(wheel=f"{address}/{torch}", packages=(f"besides @ {address}/{other}",), usual=False)
+        ((made,), phases) = built(context, recipe)
+        assert isinstance(made, Built), made
+    assert seen == []
+    assert made.facts["torch"] == "2.9.1" and "besides==1.0.0" in made.facts["packages"]
+    assert secret not in f"{phases}{made}"
+    left = [file for file in context.store.folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    assert [file for file in left if secret.encode() in file.read_bytes()] == []
+    changed = replace(recipe, wheel=recipe.wheel.replace(secret, "another"), packages=recipe.packages)
+    assert context.store.find(changed) == made
+
+
+def test_a_log_of_a_pip_that_repeats_a_password_has_none(tmp_path: Path) -> None:
+    log, lines = tmp_path / "build.log", list[str]()
+    printed = "ERROR: no https://ada:s3cret@wheels.example/torch.whl; git+ssh://git@example.org/torch is one"
+    ending = build_process.run(["echo", printed], log, {"PATH": os.environ["PATH"]}, 60.0, lines.append)
+    expected = printed.replace("ada:s3cret@", "")
+    assert ending.output == log.read_text() == f"{expected}\n" and lines == [expected]
+    assert log.stat().st_mode & 0o777 == 0o644
 
 
 def test_no_password_of_an_address_is_on_a_command_line() -> None:

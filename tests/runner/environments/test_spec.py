@@ -127,3 +127,17 @@ def test_no_password_is_written_down() -> None:
     recipe = Recipe(torch="2.13.0", index="https://me:secret@our/simple", find_links=("https://a:secret@b/",))
     assert "secret" not in str(recipe.to_body())
     assert recipe.to_body()["index"] == "https://our/simple"
+    private = replace(
+        recipe, torch="", wheel="https://me:secret@our/t.whl", packages=("a @ https://secret@b/a",)
+    )
+    assert "secret" not in str(private.to_body())
+    assert private.folder == replace(private, wheel="https://me:new@our/t.whl").folder
+
+
+def test_a_spec_has_no_password() -> None:
+    with pytest.raises(BadSpec, match="without user and password") as refused:
+        parse_spec("https://me:secret@our/torch-2.13.0-py3-none-any.whl", {})
+    assert "secret" not in str(refused.value)
+    token = "https://ghp_secret@our/torch-2.13.0-py3-none-any.whl"
+    with pytest.raises(BadSpec, match="without user and password"):
+        parse_spec(token, {})

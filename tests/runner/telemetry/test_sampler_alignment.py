@@ -12,7 +12,8 @@ import pytest
 
 from records.telemetry import Recording
 from support.fakes.nvml import Shim, settable_clock
-from support.fakes.samplers import GPU, Samplers, one_tree, until
+from support.fakes.samplers import GPU, Samplers, one_tree
+from support.waiting import until
 
 MS = 1_000_000
 #: A row of the shortest length whose counters took this long to sample is left out.
@@ -64,8 +65,8 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
                 script.write(f"{moment} 0 gpm_2 20\n{moment} 0 gpu_busy 30\n")
         os.kill(samplers.pid(started["killed"]), signal.SIGKILL)
         killed = time.monotonic_ns()
-        until(lambda: started["killed"].read(tree.root).host)
-        until(lambda: time.monotonic() > end)
+        until(lambda: started["killed"].read(tree.root).host, "the sampler reads")
+        until(lambda: time.monotonic() > end, "it is late enough")
         found = {name: sampler.stop()[1] for name, sampler in started.items()}
         for sampler in started.values():
             sampler.close()

@@ -12,7 +12,8 @@ import pytest
 from records.telemetry import HOST
 from runner.execution.process import sweep
 from runner.telemetry import sampler_client
-from support.fakes.samplers import Samplers, Tree, until
+from support.fakes.samplers import Samplers, Tree
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def test_killed_before_a_request_it_is_started_again_three_times(samplers: Sampl
     again = "the sampler was started again: counters before and after do not belong together"
     for _ in range(3):
         os.kill(samplers.pid(sampler), signal.SIGKILL)
-        until(lambda: not dead_is_unseen(sampler))
+        until(lambda: not dead_is_unseen(sampler), "its end is seen")
         reading = sampler.read(tree.root)
         assert reading.host is not None and reading.problem == again
         assert sampler.read(tree.root).problem == ""
@@ -62,7 +63,7 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
     (file,) = samplers.folder.glob("0/*-0.jsonl")
     with file.open("a") as log:
         log.write('{"row":"ho')
-    until(lambda: sampler.read(tree.root).host)
+    until(lambda: sampler.read(tree.root).host, "the sampler reads")
     assert sampler.read(tree.root).problem == ""
     samplers.rows(sampler, 6, HOST)
     (recording,) = sampler.stop()
@@ -107,7 +108,7 @@ def test_it_keeps_to_its_cpus_and_reads_the_measured_ones(tmp_path: Path, tree: 
         sampler.start(tree.root, 10)
         (process,) = samplers_of_this_process()
         assert (process.cpu_affinity(), process.nice()) == ([last], psutil.Process().nice() + 5)
-        until(lambda: '"row"' in "".join(file.read_text() for file in tmp_path.glob("*.jsonl")))
+        until(lambda: any('"row"' in file.read_text() for file in tmp_path.glob("*.jsonl")), "it writes rows")
         (recording,) = sampler.stop()
         assert {name for name in recording.values if name.startswith("cpu")} == {"cpu_busy", f"cpu{first}"}
     finally:
@@ -121,7 +122,7 @@ def test_it_goes_when_its_controller_is_killed(tmp_path: Path) -> None:
         sampler = psutil.Process(int(controller.stdout.readline()))
         assert sampler.is_running()
         controller.kill()
-    until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE)
+    until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE, "it has ended")
 
 
 def test_closed_it_is_gone_and_says_so(samplers: Samplers, tree: Tree) -> None:

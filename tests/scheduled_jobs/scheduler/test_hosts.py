@@ -18,8 +18,9 @@ from records.tasks import NewTask, Task, TaskAttempt, machine_of
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import Process, executions, scheduler, settings_of, until, write_header
+from support.servers.schedulers import Process, executions, scheduler, settings_of, write_header
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import until
 
 
 class Fleet:

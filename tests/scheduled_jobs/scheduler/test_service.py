@@ -27,8 +27,9 @@ from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import a_service, executions, scheduler, settings_of, until, write_header
+from support.servers.schedulers import a_service, executions, scheduler, settings_of, write_header
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import until
 
 TOML = """
 [schedules.night]

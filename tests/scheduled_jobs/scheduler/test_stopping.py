@@ -19,8 +19,9 @@ from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
-from support.servers.schedulers import a_service, settings_of, until
+from support.servers.schedulers import a_service, settings_of
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import until
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from db.runs import queries
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.scheduler import task_runs
 from support.builders.journals import write_journal
-from support.measuring import wait_until
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import until
 from workflows import ingest
 
 RUNS = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
@@ -85,7 +85,7 @@ def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
     with task_runs.STORE_LOCK:
         for slot in slots:
             slot.start()
-        wait_until(lambda: len(task_runs.STORE_QUEUE) == len(RUNS), "all slots wait")
+        until(lambda: len(task_runs.STORE_QUEUE) == len(RUNS), "all slots wait")
     for slot in slots:
         slot.join()
     assert sorted(stored[:3]) == [(run, run) for run in RUNS]

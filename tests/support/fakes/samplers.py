@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from runner.telemetry import sampler_client
 from runner.telemetry.sampler_client import Sampler
-from support.site import PATIENCE_SECONDS
+from support.waiting import until
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 
@@ -92,21 +91,16 @@ class Samplers:
         """Wait until so many rows of a device were written."""
         folder = self.folder / str(self.started.index(sampler))
         wanted = f'"row":"{device}"'
-        until(lambda: sum(file.read_text().count(wanted) for file in folder.glob("*.jsonl")) >= number)
+        until(
+            lambda: sum(file.read_text().count(wanted) for file in folder.glob("*.jsonl")) >= number,
+            f"{number} rows of {device} are written",
+        )
 
     def pid(self, sampler: Sampler) -> int:
         """The process of a sampler that lives."""
         process = sampler._process  # pyright: ignore[reportPrivateUsage]
         assert process is not None
         return process.pid
-
-
-def until(happened: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not happened():
-        assert time.monotonic() < give_up, "it did not happen"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 
@@ -24,22 +24,13 @@ from common.processes import die_with
 from fleet.engine import EngineAway, EngineError, EngineNode, NodeSilent
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import PORTS, ray_folder
-from support.site import COMMAND, LOCK_FOLDER, PATIENCE_SECONDS, unavailable
+from support.site import COMMAND, LOCK_FOLDER, unavailable
+from support.waiting import PATIENCE_SECONDS, until
 
-Found = TypeVar("Found")
 _HEAD_IP = "127.0.0.2"
 #: Below the ports that the kernel gives away by itself.
 _FIRST_PORT, _LAST_PORT = 20_000, 31_000
 _STARTS_SECONDS = 200.0
-
-
-def until(happened: Callable[[], Found], what: str, seconds: float = PATIENCE_SECONDS) -> Found:
-    """Wait for something; fails the test where it does not come."""
-    give_up = time.monotonic() + seconds
-    while not (found := happened()):
-        assert time.monotonic() < give_up, f"waited in vain: {what}"
-        time.sleep(0.05)
-    return found
 
 
 @dataclass

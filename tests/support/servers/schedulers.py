@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,10 +33,10 @@ from scheduled_jobs.scheduler.worker_pool import Registry, WorkerSlot
 from support.builders.journals import a_header
 from support.fakes.folder_hosts import FolderHosts
 from support.fakes.pyrometer_run import ENVIRONMENT, HEADER, plan
+from support.waiting import PATIENCE_SECONDS, until
 from workflows.fleet_status import MEASURING
 
 _SUPPORT = Path(__file__).resolve().parents[1]
-_PATIENCE_SECONDS = 120.0
 _ERRORS = "stderr"
 #: What stands for `pyrometer`.
 NO_COMMAND = (sys.executable, str(_SUPPORT / "fakes/pyrometer_run.py"))
@@ -98,16 +97,6 @@ def a_service(
     return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
 
 
-def until(happened: Callable[[], Any], what: str) -> Any:
-    """Wait for something; fails the test where it does not come."""
-    give_up = time.monotonic() + _PATIENCE_SECONDS
-    while not (found := happened()):
-        if time.monotonic() > give_up:
-            raise AssertionError(f"waited in vain: {what}")
-        time.sleep(0.02)
-    return found
-
-
 #: Forks each scheduler from a process that has imported everything: to import takes longer than most tests.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
@@ -139,7 +128,7 @@ class Process:
 
     def wait(self) -> int:
         """Wait for the end; answers the exit code."""
-        self.process.join(_PATIENCE_SECONDS)
+        self.process.join(PATIENCE_SECONDS)
         assert self.process.exitcode is not None
         return self.process.exitcode
 

@@ -10,8 +10,9 @@ from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
 from support.fakes.pyrometer_run import CASES, HEADER
 from support.servers.fleet_heads import RUN, Head
-from support.servers.schedulers import NO_COMMAND, executions, until, write_header
+from support.servers.schedulers import NO_COMMAND, executions, write_header
 from support.servers.slurm_cluster import SlurmCluster
+from support.waiting import until
 
 WELL = ChildExit(0, None, "")
 

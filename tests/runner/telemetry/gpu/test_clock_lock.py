@@ -13,7 +13,7 @@ import pytest
 from runner.errors import ClocksNotLocked
 from runner.telemetry.gpu.clock_lock import locked_clocks
 from support.fakes.nvml import Shim
-from support.measuring import wait_until
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -68,14 +68,14 @@ def test_who_is_killed_leaves_no_clock_behind(driver: Driver, victim: str) -> No
     calls = driver("h200")
     run = subprocess.Popen([sys.executable, "-c", PROGRAM])
     try:
-        wait_until(lambda: calls() == ["0 1500-1500"], "locked")
+        until(lambda: calls() == ["0 1500-1500"], "locked")
         (supervisor,) = psutil.Process(run.pid).children()
         (holder,) = supervisor.children()
         assert HOLDS in holder.cmdline()
         for process in {"run": [run], "supervisor": [supervisor], "both": [run, supervisor]}[victim]:
             os.kill(process.pid, signal.SIGKILL)
-        wait_until(lambda: calls() == ["0 1500-1500", "0 free"], "free")
-        wait_until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "ended")
+        until(lambda: calls() == ["0 1500-1500", "0 free"], "free")
+        until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "ended")
     finally:
         run.kill()
         run.wait()
@@ -87,7 +87,7 @@ def test_they_are_set_free_where_the_process_that_holds_them_was_killed(driver: 
         below = psutil.Process().children(recursive=True)
         (holder,) = (each for each in below if each.cmdline()[2:4] == ["-m", HOLDS])
         holder.kill()
-        wait_until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "killed")
+        until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "killed")
         assert calls() == ["0 1500-1500"]
     assert calls() == ["0 1500-1500", "0 free"]
 
