@@ -14,9 +14,8 @@ from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
 
 from analysis.comparison.verdict import Verdict
-from dashboard.components import filters, markup, parts
+from dashboard.components import filters, markup, parts, wording
 from dashboard.regressions import findings as page
-from dashboard.regressions import triage
 from dashboard.today import load as today
 from db.connection.engine import Database
 from db.findings import store as findings
@@ -288,12 +287,12 @@ def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -
 
 
 def test_what_says_nothing_is_refused() -> None:
-    assert triage.complaint("acknowledge", "", "ada") == ""
-    assert triage.complaint("note", " ", "ada") and triage.complaint("link", "", "ada")
-    assert triage.complaint("link", "javascript:alert(1)", "ada") and triage.complaint(
+    assert wording.triage_complaint("acknowledge", "", "ada") == ""
+    assert wording.triage_complaint("note", " ", "ada") and wording.triage_complaint("link", "", "ada")
+    assert wording.triage_complaint("link", "javascript:alert(1)", "ada") and wording.triage_complaint(
         "link", "http://[", "ada"
     )
-    assert triage.complaint("link", "https://example.org/7", "ada") == ""
+    assert wording.triage_complaint("link", "https://example.org/7", "ada") == ""
 
 
 def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

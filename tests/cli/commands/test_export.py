@@ -175,6 +175,7 @@ def test_what_is_exported_is_imported_elsewhere_and_exported_as_the_same_lines(
 ) -> None:
     assert export("--all", "first.jsonl").exit_code == 0
     (folder / "elsewhere").mkdir()
+    (folder / "elsewhere/pyrometer.toml").touch()
     monkeypatch.chdir(folder / "elsewhere")
     done = CliRunner().invoke(app, ["import", "../first.jsonl"])
     assert done.exit_code == 0, done.output

@@ -77,15 +77,15 @@ outcomes = st.builds(
 
 @st.composite
 def measurements(draw: st.DrawFn) -> Measurement:
-    smallest, point, largest = sorted(draw(st.tuples(numbers, numbers, numbers)))
-    low, high = draw(st.tuples(numbers, numbers).map(sorted) | st.just([None, None]))
+    smallest, low, point, high, largest = sorted(draw(st.tuples(*[numbers] * 5)))
+    interval = draw(st.just((low, high)) | st.just((None, None)))
     return Measurement(
         case=draw(names),
         environment="one",
         metric=draw(names),
         point=point,
-        low=low,
-        high=high,
+        low=interval[0],
+        high=interval[1],
         smallest=smallest,
         largest=largest,
         spread=draw(st.none() | numbers),
