@@ -29,14 +29,14 @@ ANSWERS = [
         r"relative error 0\.2\d above the tolerance 0\.05",
     ),
     (
-        "differs_when_compiled/infer/-/compile=default",
+        "differs_when_compiled/infer/-/compile=aot_eager",
         "wrong",
         r"relative error 0\.25 above the tolerance 0\.001",
     ),
     ("has_no_loss/train/-/eager", "unsupported", "case has_no_loss has no loss and cannot train"),
     ("answers_without_tensors/infer/-/eager", "ok", ""),
     (
-        "cannot_be_compiled/infer/-/compile=default",
+        "cannot_be_compiled/infer/-/compile=aot_eager",
         "not_compiled",
         "(Dynamo made no graph: the model ran eager|1 of . frames fell back to eager)",
     ),

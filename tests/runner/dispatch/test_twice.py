@@ -1,9 +1,11 @@
-"""The cases of suite `smoke`, recorded twice: the same fingerprint both times.
+"""The cases of suite `smoke`, recorded twice: by workers that are forked where they may be, and by others.
 
 `benchmarks/fingerprints.py` does so over all CPU suites, which takes long.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from records.dispatch import CaseFingerprint, DispatchPart
 from records.outcomes import OutcomeStatus
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.execution import harness
+from runner.execution.fork_server import ForkServers
 from runner.preset import MachinePreset
 from runner.suites.suite import built_in
 from runner.worker.case_key import CaseKey
@@ -41,14 +44,18 @@ def recorded(one: CaseFingerprint) -> object:
 
 
 def test_the_same_environment_twice(tmp_path: Path) -> None:
-    """Neither order, addresses, process ids nor a busy machine change a fingerprint."""
+    """No way to start a worker, order, address, process id or busy machine changes a fingerprint."""
     built = harness.build(tmp_path / "harness")
     about = (str(measured_python()), built, MachinePreset("as-it-comes"), "cpu", DEADLINE)
-    settings = FingerprintSettings(*about, tmp_path / "work", "fingerprints-twice")
+    alone = FingerprintSettings(*about, tmp_path / "work", "fingerprints-twice")
     every = cases()
     assert len(every) >= 8
-    with ThreadPoolExecutor(2) as pool:
-        first, second = (list(pool.map(lambda case: take_fingerprint(case, settings), every)) for _ in "ab")
+    with closing(ForkServers(tmp_path / "logs", "fingerprints-twice:fork", profiler=True)) as forks:
+        forked = replace(alone, forks=forks)
+        with ThreadPoolExecutor(2) as pool:
+            first, second = (
+                list(pool.map(take_fingerprint, every, [way] * len(every))) for way in (forked, alone)
+            )
     differ = [a.case for a, b in zip(first, second, strict=True) if recorded(a) != recorded(b)]
     assert differ == []
     taken = [one for one in first if one.status == OutcomeStatus.OK]
