@@ -25,7 +25,8 @@ QUIET_MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(128 << 20),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
-_HUGE_PAGES = "glibc.malloc.hugetlb"
+#: Set to 1, glibc's malloc asks the kernel for transparent huge pages.
+_HUGETLB_TUNABLE = "glibc.malloc.hugetlb"
 #: They reach the worker and are no part of what is compared: which of several devices is used (the hardware
 #: says how many, and of which kind), and what NVIDIA's images say of themselves (the environment says what
 #: PyTorch has of it).
@@ -111,14 +112,14 @@ def make(
 def with_huge_pages(variables: Mapping[str, str]) -> dict[str, str]:
     """`variables` with glibc's malloc asking for huge pages, unless they already say whether it does.
 
-    Of 4 KiB pages each process gets another set: the one that starts first was 1 % slower, and processes of
-    one case differed by 1 to 2 %. Where a kernel offers no huge pages, or to a glibc before 2.35, it means
-    nothing.
+    With pages of 4 KiB the speed of a process depends on which physical pages it gets: the one that started
+    first was 1 % slower, and processes of one case differed by 1 to 2 %. A kernel without huge pages and a
+    glibc before 2.35 ignore the setting.
     """
     tunables = variables.get("GLIBC_TUNABLES", "")
-    if any(one.startswith(f"{_HUGE_PAGES}=") for one in tunables.split(":")):
+    if any(one.startswith(f"{_HUGETLB_TUNABLE}=") for one in tunables.split(":")):
         return dict(variables)
-    return {**variables, "GLIBC_TUNABLES": ":".join(filter(None, (tunables, f"{_HUGE_PAGES}=1")))}
+    return {**variables, "GLIBC_TUNABLES": ":".join(filter(None, (tunables, f"{_HUGETLB_TUNABLE}=1")))}
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:

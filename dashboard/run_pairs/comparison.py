@@ -18,7 +18,13 @@ from records.runs import Run
 Status = Literal["broke", "fixed", "broken in both", "outside", "within", "no interval", "not measured"]
 #: The order in which cases are listed.
 _ORDER: tuple[Status, ...] = (
-    *("broke", "fixed", "outside", "no interval", "not measured", "within", "broken in both"),
+    "broke",
+    "fixed",
+    "outside",
+    "no interval",
+    "not measured",
+    "within",
+    "broken in both",
 )
 
 
