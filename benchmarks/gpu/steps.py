@@ -79,7 +79,7 @@ class Acceptance:
             self._step((name,), 50, lambda left, name=name: self._probe(self._torch, name, left), only)
         # Their context would be another program's to what is measured next.
         self._torch.close()
-        self._step(("no_device",), 30, self._no_device, only)
+        self._step(("no_device",), 60, self._no_device, only)
         self._suites(only)
         self._step(("out_of_memory", "device_faults"), 110, self._faults, only)
         self._step(("strangers",), 80, self._strangers, only)
