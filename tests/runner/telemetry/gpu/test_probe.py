@@ -176,7 +176,7 @@ def test_the_state_of_a_card_is_what_changes_its_numbers(monkeypatch: pytest.Mon
     assert (limited.state["power_limit_w"], limited.state["compute_mode"]) == (500.0, "exclusive process")
 
 
-def test_the_health_of_a_card_is_told_and_warned_of(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+def test_bad_health_of_a_card_is_a_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     (sound,) = examine(
         monkeypatch, shim, "h200", "0 0 pcie_width_possible 16", "0 0 remapped_rows 2 1 0 0"
     ).gpus
@@ -201,9 +201,7 @@ def test_the_health_of_a_card_is_told_and_warned_of(monkeypatch: pytest.MonkeyPa
     assert len(worn.warnings) == 1 and "service" in worn.warnings[0]
 
 
-def test_a_card_that_tells_nothing_of_its_health_has_no_warning(
-    monkeypatch: pytest.MonkeyPatch, shim: Shim
-) -> None:
+def test_unknown_health_of_a_card_is_no_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     (gpu,) = examine(monkeypatch, shim, "rtx").gpus
     assert (dict(gpu.health), gpu.warnings) == ({}, ())
 
