@@ -13,7 +13,7 @@ import pytest
 from records.outcomes import Outcome
 from support.command_line import typed
 from support.interpreters import make_interpreter, measured_packages
-from support.measuring import ENVIRONMENT, conditions, measure
+from support.measuring import ENVIRONMENT, conditions, forked, measure
 from support.site import Done, Site, one_site
 
 #: What pytest consists of: the measured environment of this checkout has none.
@@ -149,7 +149,7 @@ def test_a_parametrised_test_is_named_by_its_node_id(place: Site) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes(place: Site) -> dict[str, Outcome]:
-    """How every test of the folder ends, each in a worker of its own."""
+    """How every test of the folder ends, each in a forked worker of its own."""
     cases = place.folder / "all_tests.py"
     arguments = f"__name__, {str(place.folder)!r}, [{str(place.folder / 'tests/perf')!r}]"
     cases.write_text(f"from runner.worker.pytest_cases import register\n\nregister({arguments})\n")
@@ -157,7 +157,8 @@ def outcomes(place: Site) -> dict[str, Outcome]:
     target = replace(shared.targets[ENVIRONMENT], python=str(place.folder / "old/bin/python"))
     shared = replace(shared, targets={ENVIRONMENT: target})
     named = {name: f"tests.perf.test_speed:{name}/infer/-/eager" for name in (*MEASURED, *NOT_MEASURED)}
-    happened = measure(shared, [[case] for case in named.values()])
+    with forked(shared) as forking:
+        happened = measure(forking, [[case] for case in named.values()])
     by_case = {outcome.case: outcome for outcome in happened.outcomes}
     return {name: by_case[case] for name, case in named.items()}
 
