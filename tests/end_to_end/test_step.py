@@ -129,7 +129,9 @@ def assert_ends(found: Reported, code: int, ends: Ends, title: str, raised: str)
 @pytest.mark.torch
 def test_a_step_that_raises_ends_with_a_sentence(place: Site) -> None:
     found = reports(place, *SIDES, "--step", "repro.py:repaired", *PAIRS)
-    assert_ends(found, 3, ("crashed", "ok"), "repro.py:repaired fails in old and works in new", "not there yet")
+    assert_ends(
+        found, 3, ("crashed", "ok"), "repro.py:repaired fails in old and works in new", "not there yet"
+    )
 
 
 @pytest.mark.torch
