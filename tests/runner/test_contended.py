@@ -25,7 +25,7 @@ from runner.session_plan import Timing
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
-from support.fakes import nvml
+from support.fakes.nvml import Shim
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, carriers, conditions, follow, start
 from support.site import unavailable
 from support.waiting import until
@@ -187,14 +187,8 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
     assert outcome.metrics["latency_min"] == min(clean) / 1e6
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> nvml.Shim:
-    """A stand-in for the driver's library."""
-    return nvml.build(tmp_path_factory.mktemp("shim"))
-
-
 def test_a_gpu_that_is_slowed_down_and_looked_at(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
     for name, value in shim.variables("h200", hot).items():
@@ -234,7 +228,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     ("line", "status"), [("0 0 working 4242:0", "ok"), ("0 0 working 4242:50", "contended")]
 )
 def test_a_stranger_on_the_gpu_matters_where_it_computes(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
 ) -> None:
     for name, value in shim.variables("h200", line).items():
         monkeypatch.setenv(name, value)
@@ -272,7 +266,7 @@ def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
 
 
 def test_a_driver_that_never_answers_holds_no_session_up(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
         monkeypatch.setenv(name, value)
