@@ -26,6 +26,7 @@ from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes.nvml import Shim
+from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, carriers, conditions, follow, start
 from support.site import unavailable
 from support.waiting import until
@@ -279,7 +280,7 @@ def test_a_driver_that_never_answers_holds_no_session_up(
     scratch.assert_no_process_left(happened.run)
 
 
-class ErrorsInTheFirstBlocks:
+class ErrorsInTheFirstBlocks(SilentTelemetry):
     """Reports a GPU that made an error in each of the first blocks, in which the case waits for long."""
 
     BLOCKS = 3
@@ -297,15 +298,8 @@ class ErrorsInTheFirstBlocks:
         errors = min(self._marks // 2, self.BLOCKS)
         return Reading(self._marks, gpus=(GpuCounters(H200, ecc_uncorrected=errors),))
 
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def stop(self) -> tuple[Recording, ...]:
-        return ()
-
-    def close(self) -> None: ...
-
-
-class TwoGpus:
+class TwoGpus(SilentTelemetry):
     """Reports two GPUs, the second of which makes an error all the time."""
 
     def __init__(self) -> None:
@@ -316,12 +310,8 @@ class TwoGpus:
         second = GpuCounters("GPU-2", ecc_uncorrected=self._marks)
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=0), second))
 
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
-
     def stop(self) -> tuple[Recording, ...]:
         return tuple(Recording(device, "", "none", (), (), {}) for device in ("host", "GPU-1", "GPU-2"))
-
-    def close(self) -> None: ...
 
 
 def test_a_case_gets_readings_of_its_own_gpus_only(scratch: Scratch) -> None:

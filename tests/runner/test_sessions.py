@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from analysis.comparison.pairs import pairs_of
-from records.telemetry import Recording
 from runner.execution.session import MEASURED_ALONE
 from runner.preset import MachinePreset
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
+from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, forked, key, measure
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -210,18 +210,11 @@ def test_who_does_not_fit_alone_either_is_out_of_memory(scratch: Scratch) -> Non
     assert happened.of("python_runs_out_of_memory").reason.startswith("MemoryError")
 
 
-class AlmostFull:
+class AlmostFull(SilentTelemetry):
     """A GPU of whose memory a twentieth is free."""
 
     def read(self, root: int) -> Reading:
         return Reading(time.monotonic_ns(), gpus=(GpuCounters("GPU-1", memory_free=0.05),))
-
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
-
-    def stop(self) -> tuple[Recording, ...]:
-        return ()
-
-    def close(self) -> None: ...
 
 
 def test_where_the_gpu_is_almost_full_contenders_are_measured_one_after_the_other(scratch: Scratch) -> None:
