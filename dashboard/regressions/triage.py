@@ -57,11 +57,12 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         "Action", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key=f"{key}-action"
     )
     with st.form(key, clear_on_submit=False):
-        text = st.text_input(_TEXTS.get(action, "Comment"), key=f"{key}-text", max_chars=2000)
+        called = _TEXTS.get(action, "Comment")
+        text = st.text_input(called, key=f"{key}-text", max_chars=wording.TRIAGE_TEXT)
         muted = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
-        who = name or st.text_input("Name", key=f"{key}-who", max_chars=100)
+        who = name or st.text_input("Name", key=f"{key}-who", max_chars=wording.TRIAGE_NAME)
         if not st.form_submit_button("Save"):
             return
     if problem := wording.triage_complaint(action, text, who):
