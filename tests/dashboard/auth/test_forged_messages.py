@@ -1,6 +1,7 @@
 """Messages made by hand: a viewer notes nothing, not with the messages of a triager either."""
 
 import http.client
+import socket
 import time
 from collections.abc import Iterator, Sequence
 
@@ -52,7 +53,7 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
         page = context.new_page()
         page.on(
             "websocket",
-            lambda socket: socket.on(
+            lambda opened: opened.on(
                 "framesent", lambda frame: sent.append(frame if isinstance(frame, bytes) else frame.encode())
             ),
         )
@@ -68,10 +69,10 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
     return sent, protocols
 
 
-def until(socket: ClientConnection, mark: bytes) -> None:
+def until(opened: ClientConnection, mark: bytes) -> None:
     """Read what the server sends until the mark is in it."""
     deadline = time.monotonic() + 60
-    while mark not in (piece := socket.recv(timeout=deadline - time.monotonic())):
+    while mark not in (piece := opened.recv(timeout=deadline - time.monotonic())):
         assert isinstance(piece, bytes)
 
 
@@ -79,10 +80,10 @@ def replay(url: str, sent: Sequence[bytes], protocols: Sequence[str], mark: byte
     """Send these messages over a WebSocket, the last one twice, and wait for the answer to each."""
     address = url.replace("http", "ws", 1) + "/_stcore/stream"
     asked = [Subprotocol(each) for each in protocols]
-    with connect(address, subprotocols=asked, origin=None, max_size=None) as socket:
+    with connect(address, subprotocols=asked, origin=None, max_size=None) as opened:
         for message in (*sent, sent[-1]):
-            socket.send(message)
-            until(socket, mark)
+            opened.send(message)
+            until(opened, mark)
 
 
 def test_the_messages_of_a_triager_note_nothing_for_a_viewer(
@@ -125,13 +126,59 @@ def test_no_request_of_a_viewer_notes_anything(behind_a_proxy: LoginSite) -> Non
     print(f"{tried} requests: {sorted(answers)}")
 
 
+def test_malformed_requests_get_an_answer_or_none_and_the_server_stays(behind_a_proxy: LoginSite) -> None:
+    host = f"Host: localhost:{behind_a_proxy.port}\r\n"
+    path = "/api/v1/findings/1/triage"
+    smuggled = f"POST {path} HTTP/1.1\r\n{host}Authorization: Bearer a token of a program\r\n\r\n"
+    malformed = {
+        "length and pieces": f"POST {path} HTTP/1.1\r\n{host}Content-Length: 5\r\n"
+        f"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}",
+        "two lengths": f"POST {path} HTTP/1.1\r\n{host}Content-Length: 0\r\n"
+        f"Content-Length: 9\r\n\r\n{smuggled}",
+        "a folded header": f"GET / HTTP/1.1\r\n{host}X-Forwarded-Email:\r\n {ADA}\r\n\r\n",
+        "a space before the colon": f"GET / HTTP/1.1\r\n{host}X-Forwarded-Email : {ADA}\r\n\r\n",
+        "NUL in a header": f"GET / HTTP/1.1\r\n{host}X-Forwarded-Email: {ADA}\0\r\n\r\n",
+        "NUL in the path": f"GET /\0 HTTP/1.1\r\n{host}\r\n",
+        "2 MB of header": f"GET / HTTP/1.1\r\n{host}X-Much: {'x' * (2 << 20)}\r\n\r\n",
+        "a path of 1 MB": f"GET /{'x' * (1 << 20)} HTTP/1.1\r\n{host}\r\n",
+        "two hosts": f"GET / HTTP/1.1\r\n{host}Host: evil.example\r\n\r\n",
+        "no host": "GET / HTTP/1.1\r\n\r\n",
+        "an absolute address": f"GET http://evil.example/ HTTP/1.1\r\n{host}\r\n",
+        "no HTTP": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 50,
+    }
+    before, answers = behind_a_proxy.noted(), dict[str, bytes]()
+    for name, text in malformed.items():
+        answers[name] = answer_to(behind_a_proxy.port, text.encode("latin-1"))
+        # Nobody was let in: this is not the proxy's address.
+        assert b" 200 " not in answers[name][:20] and b"may look" not in answers[name], name
+    assert behind_a_proxy.noted() == before and behind_a_proxy.process.poll() is None
+    with proxied(behind_a_proxy.port, BOB) as url:
+        assert request(url, "GET", "/readyz", {}) == 200
+    print(f"{len(answers)} malformed requests: {[each[9:12].decode() for each in answers.values()]}")
+
+
+def answer_to(port: int, sent: bytes) -> bytes:
+    """What comes back on a connection on which these bytes are sent; empty where it is only closed."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        found = b""
+        try:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            while piece := connection.recv(65536):
+                found += piece
+        except OSError:
+            # Closed while more was being sent, or kept open and silent.
+            pass
+        return found
+
+
 def test_a_viewers_socket_takes_no_nonsense_for_an_order(behind_a_proxy: LoginSite) -> None:
     before = behind_a_proxy.noted()
     with proxied(behind_a_proxy.port, BOB) as url:
         address = url.replace("http", "ws", 1) + "/_stcore/stream"
         for message in (b"", b"\x00" * 1000, b"\xff" * (1 << 20), b"\x0a" * 4096, b"triage"):
-            with connect(address, origin=None, max_size=None) as socket:
-                socket.send(message)
+            with connect(address, origin=None, max_size=None) as opened:
+                opened.send(message)
         for path in ("/_stcore/stream/../stream", "/regressions/_stcore/stream", "/api/v1/findings/1/triage"):
             with pytest.raises(InvalidStatus), connect(url.replace("http", "ws", 1) + path, origin=None):
                 pass
