@@ -1,4 +1,4 @@
-"""Attacks that were withstood, and the tests that carry out each of them again, most of them with `-m slow`."""
+"""Attacks that were withstood, and the tests that carry out each of them again, most with `-m slow`."""
 
 from pathlib import Path
 

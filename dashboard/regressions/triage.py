@@ -13,7 +13,7 @@ from records.findings import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {
-    "acknowledge": "Acknowledge: a person is working on it",
+    "acknowledge": "Acknowledge: you are working on it",
     "expected": "Expected: known and accepted",
     "fixed": "Fixed: opens again should it return",
     "mute": "Mute: do not report it before a day",
