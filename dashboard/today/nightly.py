@@ -158,7 +158,7 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
             f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(links.HISTORY, 'History →')}</p>"
         )
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
-        lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
+        lost = one.part.coverage.lost if one.part.coverage else ()
         cells = matrix.matrix(one.headlines, lost)
         if one.rows or lost:
             _matrix(cells, where)
