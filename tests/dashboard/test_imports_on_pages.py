@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
