@@ -225,7 +225,7 @@ def _which(
 def pinned(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
     kept.pin(address)
-    st.html(markup.link(address, "Link to this view, with nothing left to defaults"))
+    st.html(markup.link(address, "Permanent link to this view"))
 
 
 def plain(text: str) -> str:

@@ -399,7 +399,7 @@ def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 
     parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
-            f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."
+            f"Crosses: {plural(tainted, 'block')} disturbed by others, left out of median and distribution."
         )
     if many > drawn:
         parts.append("In order: the smallest and the largest of every thousandth.")

@@ -19,13 +19,13 @@ def show() -> None:
     url = settings.database_url
     parts.title("Hardware")
     address = parts.query()
-    # Runs of our own and files of other tools never stand side by side: nobody knows the latters' preset.
+    # Runs of our own and files of other tools are never compared: the preset of the latter is not known.
     imported = {} if load.places(url) else load.imported_metrics(url)
     if not (imported or load.places(url)):
         parts.no_match(
             pages.count_runs(url),
             "Nothing to compare yet",
-            "with a number that has a better direction. This measures some on this machine:",
+            "with a metric that can be compared. This measures some on this machine:",
             pages.suite_of_device(url),
         )
         st.stop()
@@ -43,7 +43,7 @@ def show() -> None:
         parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
         parts.select("Normalised to", "to", offer.hardware, chosen)
     if imported:
-        parts.caption("From files of other tools: nobody knows how they measured. A hint, not a verdict.")
+        parts.caption("Imported from other tools; how they measured is not known. A hint, not a verdict.")
     _sections(settings, chosen, offer, metric)
     parts.pinned(chosen.address)
 

@@ -79,7 +79,7 @@ def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: date
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(
-            f"Nothing new without a triage: {many} that are triaged or muted."
+            f"Nothing new but {many} that are triaged or muted."
             if found.known
             else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
         )

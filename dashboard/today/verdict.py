@@ -139,7 +139,7 @@ def verdict(
 def _unschedulable(one: TrackStatus) -> str:
     task = one.newest
     whom = f" for {task.label}" if task.label else ""
-    return f"{part_label(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
+    return f"{part_label(task.schedule, task.part)} waits: no scheduler that measures is running{whom}"
 
 
 def _counted(states: Sequence[str]) -> str:

@@ -225,7 +225,7 @@ def test_what_others_measured_is_compared_where_nothing_else_is(open_page: Open,
     foreign = a_run("20260910-000000-timm-csv-0123456789abcdef", machine=a_machine("theirs", "Their GPU"))
     imported = [an_outcome(f"{RESNET}/eager", metrics={"latency_floor": 1.0})]
     url = save(f"sqlite:///{tmp_path}/p.db", foreign, imported)
-    said = "From files of other tools"
+    said = "Imported from other tools"
     shown = text(open_page(url, HARDWARE))
     assert said in shown and "Their GPU" in shown
     shown = text(open_page(save(url, run(), outcomes(SLOW)), HARDWARE))

@@ -99,7 +99,7 @@ def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 track that no scheduler can run"
     (card,) = cards(page)
-    assert "Nightly waits, and no scheduler that measures is there." in html(page)
+    assert "Nightly waits: no scheduler that measures is running." in html(page)
     assert "… waiting" in card and "3 hours ago; no scheduler can run it" in card
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
     mornings.scheduler("two", facts={"head": "head"})
