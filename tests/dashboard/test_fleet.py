@@ -145,7 +145,7 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
     mornings.scheduler("one", "a10")
     mornings.trigger(mornings.due(0, 1), ("nightly", label))
     (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
-    sentence = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
+    sentence = f'no running scheduler has the label "{label}": a machine gets it by machine_labels'
     assert sentence in task.replace("&quot;", '"')
     assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
 
