@@ -123,11 +123,11 @@ def test_runs_of_one_technique_each_are_compared_by_workload() -> None:
 
 
 def test_metrics_of_files_are_offered_too() -> None:
-    own = [replace(each, metric="tool.speed") for each in A.measurements]
+    own, other = ([replace(each, metric="tool.speed") for each in one.measurements] for one in (A, B))
     defined = {"tool.speed": MetricDefinition("tool.speed", "Their speed", "samples/s", "higher")}
-    a, b = replace(A, measurements=own), replace(B, measurements=own)
+    a, b = replace(A, measurements=own), replace(B, measurements=other)
     assert metrics(a, b, defined) == {"tool.speed": "Their speed"} and metrics(a, b) == {}
-    found = compare(a, replace(b, environment=a.environment), "tool.speed")
+    found = compare(a, b, "tool.speed")
     assert tables.headline(found, defined).startswith("Their speed")
 
 

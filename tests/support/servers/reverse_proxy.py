@@ -15,7 +15,8 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         while piece := await reader.read(65536):
             writer.write(piece)
             await writer.drain()
-    except ConnectionError:
+    except OSError:
+        # Gone, or closed in a way that TLS complains about.
         pass
     finally:
         writer.close()
