@@ -228,9 +228,9 @@ def test_what_others_measured_is_compared_where_nothing_else_is(open_page: Open,
     said = "Imported from other tools"
     shown = text(open_page(url, HARDWARE))
     assert said in shown and "Their GPU" in shown
-    beside = f"sqlite:///{tmp_path}/beside.db"
-    save(beside, foreign, imported)
-    shown = text(open_page(save(beside, run(), outcomes(SLOW)), HARDWARE))
+    both = f"sqlite:///{tmp_path}/beside.db"
+    save(both, foreign, imported)
+    shown = text(open_page(save(both, run(), outcomes(SLOW)), HARDWARE))
     assert said not in shown and "Their GPU" not in shown
 
 
