@@ -151,10 +151,10 @@ def test_conditions_that_differ_are_named_and_only_versions_can_be_measured_in_t
     assert tables.paired_command(compare(A, side("b", OLD, outcomes(OLD)), "latency")) == ""
 
 
-@pytest.fixture
-def two(tmp_path: Path) -> str:
-    """A database with both runs, and an older one of another suite."""
-    url = f"sqlite:///{tmp_path}/p.db"
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with both runs, and an older one of another suite. Tests only read it."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('two')}/p.db"
     save(url, a_run("other", suite="gpu", environments=[OLD]), outcomes(OLD))
     for days, one in ((1, A), (2, B)):
         save(url, replace(one.run, started_at=FIRST_NIGHT + timedelta(days=days)), one.outcomes)
