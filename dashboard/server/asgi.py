@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.api.api import PREFIX, create_api
+from dashboard.api.posts import Trigger
 from dashboard.auth.middleware import MAY_LOOK, AccessGate
 from dashboard.auth.policy import AccessRules
 from dashboard.navigation import VIEW, old_addresses
@@ -45,7 +46,7 @@ _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 #: What a program may POST, with a token.
-_POSTED = re.compile(rf"{PREFIX}/findings/[0-9]+/triage")
+_POSTED = re.compile(rf"{PREFIX}/(findings/[0-9]+/triage|submit|schedules/[^/]+/trigger)")
 
 
 class SecurityHeaders:
@@ -74,7 +75,7 @@ class SecurityHeaders:
 
 
 class OwnNames:
-    """Refuses requests under a name that is not this server's, and what would write but a program's triage.
+    """Refuses requests under a name that is not this server's, and what would write but a program's POST.
 
     A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
     """
@@ -183,14 +184,17 @@ def _json(status: int, body: dict[str, str]) -> Response:
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
 
 
-def application(rules: AccessRules, names: Sequence[str] = ()) -> st.App:
-    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two."""
+def application(rules: AccessRules, names: Sequence[str] = (), trigger: Trigger | None = None) -> st.App:
+    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two.
+
+    `trigger` enqueues a schedule for programs that may.
+    """
     return st.App(
         Path(__file__).parents[1] / "app.py",
         routes=[
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
-            Mount(PREFIX, create_api()),
+            Mount(PREFIX, create_api(trigger)),
             *(Route(f"/{path}", moved, methods=["GET"]) for path in old_addresses()),
         ],
         middleware=[

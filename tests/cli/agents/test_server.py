@@ -147,6 +147,26 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> N
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
 
 
+def test_no_password_comes_to_a_command_line(folder: Path) -> None:
+    wheel = "https://ada:hunter2@example.com/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
+    calls: list[Call] = [
+        ("start_upgrade", {"old": "default", "new": wheel}),
+        ("start_upgrade", {"old": wheel, "new": "default"}),
+        ("start_upgrade", {"old": "default", "new": "default", "suite": wheel}),
+        ("start_upgrade", {"old": "default", "new": "default", "cases": [wheel]}),
+        ("start_upgrade", {"old": "default", "new": "nigthly"}),
+        ("fingerprint_difference", {"old": "default", "new": wheel, "case": "mlp"}),
+        ("compare", {"run": wheel}),
+        ("reproduce", {"run": wheel}),
+    ]
+    _, *refusals = answers(folder, calls)
+    for (_, given), refusal in zip(calls, refusals, strict=True):
+        word = "unknown environment" if "nigthly" in given.values() else "without user and password"
+        assert isinstance(refusal, str) and word in refusal and "hunter2" not in refusal
+    # Nothing was begun.
+    assert not (folder / ".pyrometer/agents").exists()
+
+
 def test_a_database_that_is_away_is_a_sentence(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     env["PYROMETER_DATABASE_URL"] = "postgresql://127.0.0.1:1/nothing"
