@@ -101,10 +101,13 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
         text = content.decode("utf-8-sig")
         runs, arrived = import_runs.submit(text, place, None, served_database(), named)
     except UnicodeDecodeError as error:
-        raise HTTPException(422, f"body: is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        bad = BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}")
+        raise HTTPException(422, f"{bad}; nothing was stored") from None
     except BadFile as error:
         raise HTTPException(422, f"{error}; nothing was stored") from None
     aside = [str(problem) for problem in arrived.set_aside]
+    if not arrived.held.runs:
+        raise HTTPException(422, f"{aside[0]}; nothing was stored")
     return JSONResponse(
         {"runs": list(runs), "new": asdict(arrived.new), "set_aside": aside}, 409 if aside else 200
     )
