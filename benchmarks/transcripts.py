@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -69,7 +70,9 @@ def shortened(text: str) -> str:
 def print_api() -> None:
     """The status of every route for every token, and some answers."""
     with project() as (folder, variables):
-        command = [PYROMETER, "dashboard", "--port", "0"]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        command = [PYROMETER, "dashboard", "--port", port]
         with subprocess.Popen(
             command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True
         ) as server:
@@ -126,7 +129,7 @@ def print_routes(url: str) -> None:
     newer = json.dumps({**RESULT, "cluster": "b"})
     for token, *words in (
         ("api", "/runs?limit=1"),
-        ("api", f"/series/points?{key}&newest=2&limit=1", "--header", "Accept: text/csv", "--include"),
+        ("api", f"/series/points?{key}&newest=2&limit=1", "--header", "Accept: text/csv"),
         ("api", "/findings/1"),
         ("submit", submit, "--data", json.dumps(RESULT)),
         ("submit", submit, "--data", newer),
@@ -136,9 +139,9 @@ def print_routes(url: str) -> None:
     ):
         path, *options = words
         said = curl(*bearer(token), *options, url + path)
-        typed = shlex.join(options)
         header = f'--header "Authorization: Bearer ${token.upper()}_TOKEN"'
-        print(f"\n```\n$ curl {header} {typed}{' ' if typed else ''}'$URL{path}'\n{shortened(said)}\n```")
+        typed = " ".join([header, *map(shlex.quote, options), f'"$URL{path}"'])
+        print(f"\n```\n$ curl {typed}\n{shortened(said)}\n```")
 
 
 def print_mcp() -> None:
@@ -156,14 +159,15 @@ async def session(folder: Path, variables: dict[str, str]) -> None:
         await client.initialize()
         for tool in (await client.list_tools()).tools:
             print(f"- `{tool.name}`: {(tool.description or '').partition(chr(10))[0]}")
-        listed = await client.call_tool("runs", {"newest": 1})
+        listed = await client.call_tool("runs", {})
         assert listed.structured_content is not None
-        run = listed.structured_content["runs"][0]["run"]
+        runs = {one["kind"]: one["run"] for one in reversed(listed.structured_content["runs"])}
+        run = runs["run"]
         wheel = "https://ada:secret@example.com/torch-2.15.0-cp311-cp311-linux_x86_64.whl"
         for name, arguments in (
             ("runs", {"newest": 1}),
             ("measurements", {"run": run, "case": "resnet50", "metric": "latency_floor"}),
-            ("compare", {}),
+            ("compare", {"run": runs["upgrade"]}),
             ("findings", {}),
             ("finding", {"number": 1}),
             ("reproduce", {"run": run, "case": "resnet50/infer/batch=8,image=224/eager"}),

@@ -94,7 +94,7 @@ class Tools:
                 "reproduce": f"pyrometer reproduce {run}:{one.case} --run",
             }
             for one in found
-            if one.metric == metric and (not case or key_matches(case, one.case))
+            if one.metric == metric and (not case or key_matches(one.case, case))
         ]
         if not rows:
             known = ", ".join(sorted({one.metric for one in found}))

@@ -70,11 +70,13 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         stored = [
             one for one in queries.measurements_of_run(database, newest.id) if one.metric == "latency_floor"
         ]
-    tools, listed, measured, both, verdict, findings, finding = answers(
+    workload = stored[0].case.partition("/")[0]
+    tools, listed, measured, some, both, verdict, findings, finding = answers(
         folder,
         [
             ("runs", {"newest": 3}),
             ("measurements", {"run": newest.id, "metric": "latency_floor"}),
+            ("measurements", {"run": newest.id, "metric": "latency_floor", "case": workload}),
             ("measurements", {"run": upgrade.id, "metric": "latency_floor"}),
             ("compare", {"run": upgrade.id}),
             ("findings", {"every": True}),
@@ -86,6 +88,8 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
     assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
         (one.case, one.point, one.low, one.n) for one in stored
     ]
+    of_workload = [one for one in measured["measurements"] if one["case"].startswith(f"{workload}/")]
+    assert some["measurements"] == of_workload and 0 < len(of_workload) < len(stored)
     # Of an upgrade each row says of which side it is.
     sides = {(one.name, one.torch_version) for one in upgrade.environments if one.torch_version}
     rows = [(one["case"], one["environment"], one["torch"]) for one in both["measurements"]]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -133,16 +134,16 @@ def test_results_are_submitted(client: Any, tmp_path: Path, monkeypatch: pytest.
         client.submit(result, command="no-such-program")
 
 
-def test_results_are_posted_to_a_server(
-    client: Any, serve: Callable[..., Any], full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_posted_to_a_server(client: Any, full_url: str, tmp_path: Path) -> None:
     shutil.copy(full_url.removeprefix("sqlite:///"), tmp_path / "pyrometer.db")
     (tmp_path / "pyrometer.toml").write_text(
         '[dashboard]\nsubmit_token = "submits"\ntrigger_token = "triggers"\n'
         '[schedules.weekly]\ncron = "0 3 * * 1"\nenvironments = ["2.13.0"]\n'
     )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
     program = subprocess.Popen(
-        [PYROMETER, "dashboard", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        [PYROMETER, "dashboard", "--port", port], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
         assert program.stdout
