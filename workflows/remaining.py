@@ -1,10 +1,13 @@
 """How long what is left of a run will take, estimated from what was measured of it so far."""
 
+import bisect
+import itertools
 import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
@@ -33,17 +36,16 @@ class Durations:
     """Expected seconds of replicates and sessions.
 
     A case takes what its last replicate took, scaled by what the plan says of cold and warm caches; a case
-    that was not measured yet takes what the plan says, scaled by how far that was off for cases of its kind:
-    those compiled by the same mode on the same state of the cache, else all. `timing_of` is for runs that
-    measure some replicates shorter than others.
+    that was not measured yet takes what the plan says, scaled by how far that was off, in the median, for
+    cases of its kind: those compiled by the same mode on the same state of the cache, else all. `timing_of`
+    is for runs that measure some replicates shorter than others.
     """
 
     def __init__(self, timing: Timing, timing_of: Callable[[Planned], Timing] | None = None) -> None:
         self._timing = timing
         self._timing_of: Callable[[Planned], Timing] = timing_of or (lambda planned: timing)
         self._seen: dict[str, _Seen] = {}
-        self._took: dict[tuple[str, bool], float] = defaultdict(float)
-        self._planned: dict[tuple[str, bool], float] = defaultdict(float)
+        self._paces: dict[tuple[str, bool], list[float]] = defaultdict(list)
 
     def learn(self, outcome: Outcome) -> None:
         """Take note of a replicate; of one that was never started nothing is learnt."""
@@ -53,9 +55,8 @@ class Durations:
         last = sum(outcome.phases.get(phase, 0.0) for phase in _LAST_PHASES)
         self._seen[outcome.case] = _Seen(outcome.planned, active, last, outcome.wall_seconds)
         if outcome.status == OutcomeStatus.OK:
-            kind = self._kind(outcome.planned)
-            self._took[kind] += active
-            self._planned[kind] += self._planned_for(outcome.planned)
+            pace = active / self._planned_for(outcome.planned)
+            bisect.insort(self._paces[self._kind(outcome.planned)], pace)
 
     def replicate(self, planned: Planned) -> float:
         """Seconds that a replicate will be active, without waiting for the others of its session."""
@@ -101,10 +102,9 @@ class Durations:
         return plan.estimate(planned, self._timing_of(planned))
 
     def _pace(self, kind: tuple[str, bool]) -> float:
-        if self._planned[kind]:
-            return self._took[kind] / self._planned[kind]
-        planned = sum(self._planned.values())
-        return sum(self._took.values()) / planned if planned else 1.0
+        # A median: one case in a hundred that takes minutes says nothing about the others.
+        known = self._paces.get(kind) or list(itertools.chain.from_iterable(self._paces.values()))
+        return median(known) if known else 1.0
 
     def _kind(self, planned: Planned) -> tuple[str, bool]:
         compiled = CaseKey.parse(planned.case).axis("compile")

@@ -54,8 +54,8 @@ BEYOND: LeftOut = (PairFlaw.BEYOND,)
 class Pair:
     """One metric of two fresh processes that took turns in one session, in the metric's unit.
 
-    `left_out` says why the pair does not count, and is empty where it does. The reason must come from
-    something else than the two values: who leaves out what looks odd, judges a sample of his own making.
+    `left_out` says why the pair does not count, and is empty where it does. The reason must not depend on the
+    two values: to leave out what looks odd would be to choose the sample by its outcome.
     `new_first` says which side was started first, where that is known. `change` is the logarithm of new / old
     where that is known better than from the two values (see `rounds.change`).
     """

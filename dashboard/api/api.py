@@ -57,7 +57,6 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
     api.include_router(router)
     api.include_router(posts.router)
     api.state.trigger = trigger
-    api.add_middleware(posts.BoundedBody)
     api.add_exception_handler(DatabaseError, _unavailable)
     return api
 

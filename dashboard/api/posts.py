@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.api import models
 from dashboard.auth.middleware import ROLES
@@ -27,8 +26,8 @@ from workflows.transfer import import_runs
 #: Enqueues the tasks of a schedule and answers with their due moment. Raises JobError or DatabaseError.
 Trigger = Callable[[Database, str], datetime]
 
-#: A larger body is refused while it arrives: as objects it takes many times its size.
-MAX_BODY = 4 << 20
+#: Bytes of results at most, which the server's door checks: as objects they take many times that.
+MAX_RESULTS = 4 << 20
 #: No schedule has more tasks.
 _MOST_TASKS = 10_000
 _TOKEN = "takes `Authorization: Bearer` with the {role}_token of [dashboard]"
@@ -37,26 +36,6 @@ Label = Annotated[str, Query(min_length=1, max_length=200, pattern=models.PLAIN)
 ScheduleName = Annotated[str, Path(description="as in pyrometer.toml", pattern=models.PLAIN)]
 
 router = APIRouter()
-
-
-class BoundedBody:
-    """Refuses a body of more than `MAX_BODY` bytes."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size = 0
-
-        async def bounded() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > MAX_BODY:
-                raise HTTPException(413, f"the body is larger than {MAX_BODY >> 20} MiB: send it in parts")
-            return message
-
-        await self._app(scope, bounded, send)
 
 
 def needs(role: Role) -> Any:

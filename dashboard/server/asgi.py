@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.api.api import PREFIX, create_api
-from dashboard.api.posts import Trigger
+from dashboard.api.posts import MAX_RESULTS, Trigger
 from dashboard.auth.middleware import MAY_LOOK, AccessGate
 from dashboard.auth.policy import AccessRules
 from dashboard.navigation import VIEW, old_addresses
@@ -45,8 +45,11 @@ _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 #: What programs ask, under whatever name they know this machine.
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
-#: What a program may POST, with a token.
-_POSTED = re.compile(rf"{PREFIX}/(findings/[0-9]+/triage|submit|schedules/[^/]+/trigger)")
+#: What a program may POST, with a token, and of how many bytes: it is read whole.
+_POSTED = (
+    (re.compile(rf"{PREFIX}/(findings/[0-9]+/triage|schedules/[^/]+/trigger)"), 64 << 10),
+    (re.compile(rf"{PREFIX}/submit"), MAX_RESULTS),
+)
 
 
 class SecurityHeaders:
@@ -67,6 +70,10 @@ class SecurityHeaders:
                 message["headers"] = [*sent, *self._headers]
             await send(message)
 
+        if self._encrypted:
+            # The proxy in front ends TLS: an address made from this scope is what browsers call.
+            secure = {"http": "https", "websocket": "wss"}.get(scope["type"])
+            scope = {**scope, "scheme": secure} if secure else scope
         await self._app(scope, receive, with_headers)
 
     def _closed(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
@@ -95,10 +102,12 @@ class OwnNames:
 
     def _refused(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further."""
-        posted = scope["method"] == "POST" and _POSTED.fullmatch(scope["path"])
-        if scope["method"] not in _READING and not posted:
+        most = _most_posted(scope["path"]) if scope["method"] == "POST" else None
+        if scope["method"] not in _READING and most is None:
             # What people write goes over a page's WebSocket, which knows its reader and its origin.
             return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
+        if most is not None and not _is_short(dict(scope["headers"]), most):
+            return PlainTextResponse(f"Send a Content-Length of at most {most >> 10} KiB.\n", 413)
         if scope["path"] in _FOR_MACHINES or self._is_own(scope):
             return None
         return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
@@ -110,6 +119,21 @@ class OwnNames:
             for name in self._names
             if host
         )
+
+
+def _most_posted(path: str) -> int | None:
+    """How many bytes may be posted to a path; None where nothing is."""
+    return next((most for pattern, most in _POSTED if pattern.fullmatch(path)), None)
+
+
+def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
+    """Whether a request says that it is not long: it is read before its sender is judged.
+
+    One with neither header has no body (RFC 9112, 6.3).
+    """
+    length = headers.get(b"content-length", b"0")
+    whole = length.isdigit() and len(length) < 10 and b"transfer-encoding" not in headers
+    return whole and int(length) <= most
 
 
 def host_name(host: str) -> str:

@@ -294,7 +294,7 @@ def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any
     assert "tainted blocks" not in shown
     captions = "\n".join(caption.value for caption in at.caption)
     assert "60 samples in 3 blocks, median 2.01 ms" in captions
-    assert "1 block that others disturbed, in no median" in captions
+    assert "1 block disturbed by others, left out of median" in captions
     assert "Utilisation →" not in html(show(page=RUNS, run="before", case=MLP))
 
 

@@ -130,3 +130,13 @@ def test_what_was_never_started_teaches_nothing() -> None:
     before = durations.replicate(Planned(EAGER, "e", 1))
     durations.learn(Outcome(EAGER, "e", 0, "skipped", "budget of 5 s"))
     assert durations.replicate(Planned(EAGER, "e", 1)) == before
+
+
+def test_one_case_of_minutes_does_not_set_the_pace_of_the_others() -> None:
+    durations = Durations(TIMING)
+    for number, seconds in enumerate((20.0, 21.0, 900.0)):
+        case = f"mlp/infer/batch={number + 1}/eager"
+        durations.learn(
+            Outcome(case, "e", 0, "ok", wall_seconds=seconds, facts={"phases": {"measure": seconds}})
+        )
+    assert durations.replicate(Planned(LSTM, "e", 0)) == pytest.approx(21.0)

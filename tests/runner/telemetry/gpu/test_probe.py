@@ -14,12 +14,6 @@ from support.fakes.nvml import Shim, build
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """The library of a present driver."""
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
 def examine(
     monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str, *more: str, patience: float = 60.0
 ) -> Probe:
@@ -174,6 +168,15 @@ def test_the_state_of_a_card_is_what_changes_its_numbers(monkeypatch: pytest.Mon
     }
     (limited,) = examine(monkeypatch, shim, "h200", "0 0 power_limit_mw 500000", "0 0 compute_mode 3").gpus
     assert (limited.state["power_limit_w"], limited.state["compute_mode"]) == (500.0, "exclusive process")
+
+
+@pytest.mark.parametrize("script", ["h200", "a100", "rtx", "mig", "two"])
+def test_every_kind_of_card_says_how_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str
+) -> None:
+    first, *others = [gpu.state for gpu in examine(monkeypatch, shim, script, "0 0 compute_mode 3").gpus]
+    assert first["compute_mode"] == "exclusive process"
+    assert all(state["power_limit_w"] > 0 for state in (first, *others))
 
 
 def test_a_mig_device_has_the_state_of_its_card(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
