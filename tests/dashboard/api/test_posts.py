@@ -129,7 +129,7 @@ def test_each_token_opens_every_route_of_its_role_and_no_other(
             assert (status in (200, 202)) == allowed and (allowed or status == 403), (route, sender, status)
 
 
-def test_a_token_of_another_role_is_told_which_one_it_takes(api: TestClient, database: Database) -> None:
+def test_a_token_of_another_role_is_refused_with_the_right_one(api: TestClient, database: Database) -> None:
     before = queries.count_runs(database)
     for path in ("submit", "schedules/weekly/trigger"):
         answer = api.post(f"{PREFIX}/{path}", headers=bearer("triage"), json=RESULT)

@@ -165,7 +165,7 @@ def test_every_panel_of_the_grafana_dashboard_has_data(prometheus: Prometheus) -
         (None, 35, {"PyrometerSilent"}),
     ],
 )
-def test_promtool_has_the_rules_fire_when_they_should(
+def test_promtool_raises_each_alarm_at_its_hour(
     seen_minutes_ago: int | None, done_hours_ago: int, firing: set[str], tmp_path: Path
 ) -> None:
     now = 100 * 3600
