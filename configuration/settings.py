@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from .dashboard import DashboardSettings, resolve_dashboard
+from .dashboard import resolve_dashboard
 from .database_url import absolute, anchored
 from .environments import EnvironmentSettings, resolve_environment
 from .error_messages import complain
 from .errors import Origin, UnknownKey, WrongValue
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file
-from .schedules import ScheduleSettings, resolve_schedules
+from .schedules import resolve_schedules
 from .schema import (
     BASES,
     POLICY,
@@ -22,10 +22,8 @@ from .schema import (
     FleetSettings,
     PolicySettings,
     PresetSettings,
-    PriceSettings,
     SettingsFile,
     SlurmSettings,
-    SuiteSettings,
 )
 from .secret_files import with_secrets
 from .suggestions import unknown
@@ -39,8 +37,8 @@ _DATA_DIR, _DATABASE = ".pyrometer", "pyrometer.db"
 _PLACES = frozenset(("data_dir", "database_url"))
 
 
-class Settings(BaseModel):
-    """Settings with every default filled in and every path absolute.
+class Settings(SettingsFile):
+    """The whole file with every default filled in and every path absolute.
 
     `file` is what was read, None for none. `in_project` says whether data lies in the folder of that file, or
     the current one; outside a project it lies in the user's folders. `explicit` names the top-level fields
@@ -50,34 +48,12 @@ class Settings(BaseModel):
     password: it is not in the repr.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     file: Path | None
     in_project: bool
     explicit: frozenset[str]
     by_variable: frozenset[str]
-    data_dir: Path
     environments_dir: Path
-    database_url: str = Field(repr=False)
-    preset: str
-    contention_limit: float
-    telemetry_days: int
-    samples_days: int | None
-    presets: Mapping[str, PresetSettings]
-    environments: Mapping[str, EnvironmentSettings]
-    environments_gib: float
-    suites: Mapping[str, SuiteSettings]
-    policy: str
-    policies: Mapping[str, PolicySettings]
-    timezone: str
-    machine_labels: tuple[str, ...]
-    schedules: Mapping[str, ScheduleSettings]
     built_in_schedules: frozenset[str]
-    alerts: AlertSettings
-    dashboard: DashboardSettings
-    prices: PriceSettings
-    fleet: FleetSettings
-    slurm: SlurmSettings
 
 
 def load_settings(
@@ -163,34 +139,25 @@ def _resolved(
         sentence = unknown("policy", wanted.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
     schedules, built_in = resolve_schedules(wanted.schedules, policies, origin)
-    return Settings(
-        file=file,
-        in_project=places.in_project,
-        explicit=frozenset(wanted.model_fields_set),
-        by_variable=frozenset(path[0] for path in origin.variables if len(path) == 1),
-        data_dir=places.data_dir,
-        environments_dir=places.environments_dir,
-        database_url=places.database_url,
-        preset=wanted.preset,
-        contention_limit=wanted.contention_limit,
-        telemetry_days=wanted.telemetry_days,
-        samples_days=wanted.samples_days,
-        presets=presets,
-        environments=environments,
-        environments_gib=wanted.environments_gib,
-        suites=dict(wanted.suites),
-        policy=wanted.policy,
-        policies=policies,
-        timezone=wanted.timezone,
-        machine_labels=wanted.machine_labels,
-        schedules=schedules,
-        built_in_schedules=built_in,
-        alerts=_alerts(wanted.alerts, base_of),
-        dashboard=resolve_dashboard(wanted.dashboard, base_of, origin),
-        prices=wanted.prices,
-        fleet=_fleet(wanted.fleet, base_of, origin),
-        slurm=_slurm(wanted.slurm, base_of),
-    )
+    resolved = {
+        "file": file,
+        "in_project": places.in_project,
+        "explicit": frozenset(wanted.model_fields_set),
+        "by_variable": frozenset(path[0] for path in origin.variables if len(path) == 1),
+        "data_dir": places.data_dir,
+        "environments_dir": places.environments_dir,
+        "database_url": places.database_url,
+        "presets": presets,
+        "environments": environments,
+        "policies": policies,
+        "schedules": schedules,
+        "built_in_schedules": built_in,
+        "alerts": _alerts(wanted.alerts, base_of),
+        "dashboard": resolve_dashboard(wanted.dashboard, base_of, origin),
+        "fleet": _fleet(wanted.fleet, base_of, origin),
+        "slurm": _slurm(wanted.slurm, base_of),
+    }
+    return Settings.model_validate({**dict(wanted), **resolved})
 
 
 def _alerts(written: AlertSettings, base_of: Callable[..., Path]) -> AlertSettings:

@@ -112,42 +112,28 @@ def group_of(state: FindingState, direction: str, *, silenced: bool) -> FindingG
     return FindingGroup.UNCLEAR if state == FindingState.UNCLEAR else FindingGroup.WAITING
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A finding with its present state; fields of NewFinding mean the same here.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(NewFinding):
+    """A finding as it is stored, with its present state.
 
     `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
-    nothing else. `returns_of` is the id of a finding that was fixed before.
+    nothing else. `returns_of` is the id of a finding that was fixed before. `owner` acknowledged it, the last
+    one to do so; empty while it is not acknowledged.
     """
 
     id: int
-    key: SeriesKey
-    schedule: str
-    track: str
-    label: str
-    direction: str
-    shape: str
-    at_run: str
     at: datetime
-    before_run: str
     before: datetime
     machine: str
-    old_environment: str
     old_torch_version: str
-    new_environment: str
     new_torch_version: str
-    change: float
-    low: float | None
-    high: float | None
-    state: FindingState
     found_at: datetime
     decided_at: datetime | None
-    evidence: Evidence
-    group_key: str
     triage: FindingTriage = FindingTriage.OPEN
     muted_until: datetime | None = None
     link: str = ""
     returns_of: int | None = None
+    owner: str = ""
 
     def silenced(self, now: datetime) -> bool:
         """Whether it is triaged, or muted at present."""

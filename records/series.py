@@ -69,7 +69,7 @@ class Headline:
 class ReleasePoint:
     """What one PyTorch version came to in a series: the median of its points, their range, how many runs.
 
-    `torch_version` is a whole version with its local part; `newest_at` is the start of the newest run.
+    `torch_version` is a whole version with its local part.
     """
 
     key: SeriesKey
@@ -78,7 +78,6 @@ class ReleasePoint:
     median: float
     lowest: float
     highest: float
-    newest_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,12 +104,9 @@ def upgrade_content(
     )
 
 
-def heatmap(found: Grid, lines: str = "workload") -> Markup:
-    """The grid as a table: shade, sign and number of each change; `·` is a case that does not exist.
-
-    `lines` is what each line is.
-    """
-    return render("heatmap.html", grid=found, lines=lines, shade_of=_shade, change=wording.change)
+def heatmap(found: Grid) -> Markup:
+    """The grid as a table: shade, sign and number of each change; `·` is a case that does not exist."""
+    return render("heatmap.html", grid=found, shade_of=_shade, change=wording.change)
 
 
 def _shade(row: Row) -> float:

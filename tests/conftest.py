@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from support.fakes.nvml import Shim, build
 from support.golden import Golden
 from support.site import PATIENCE_SECONDS, Done, Site, one_site, unavailable
 
@@ -83,6 +84,12 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The golden files of the test's folder."""
     return Golden(request.path.parent / "golden", update=request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+    """The library of a present NVIDIA driver, whose devices tests script."""
+    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from db.runs import queries
 from db.runs.store import save_run
 from runner.suites.suite import built_in
 from support.builders.run_records import a_run
-from support.fakes.nvml import Shim, build
+from support.fakes.nvml import Shim
 from support.servers.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -411,10 +411,7 @@ def prepared_with_gpus(folder: Path, shim: Shim, script: str, *more: str) -> tup
 
 
 @pytest.mark.slow
-def test_prepare_has_a_gpu_measured_on_the_gpu(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    shim = build(tmp_path_factory.mktemp("nvml"))
+def test_prepare_has_a_gpu_measured_on_the_gpu(tmp_path: Path, shim: Shim) -> None:
     said, warned, variables = prepared_with_gpus(tmp_path, shim, "two")
     assert variables["COMPOSE_PROFILES"] == "gpu" and variables["PYROMETER_SHM"] == "6gb"
     settings = load_settings(cwd=tmp_path, environ={})
@@ -424,10 +421,7 @@ def test_prepare_has_a_gpu_measured_on_the_gpu(
 
 
 @pytest.mark.slow
-def test_prepare_warns_of_a_driver_that_is_too_old_for_releases(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    shim = build(tmp_path_factory.mktemp("nvml"))
+def test_prepare_warns_of_a_driver_that_is_too_old_for_releases(tmp_path: Path, shim: Shim) -> None:
     said, warned, _ = prepared_with_gpus(tmp_path, shim, "h200", "0 - driver 570.86.15")
     assert "driver 570.86.15" in said and "needs driver 580" in warned
 

@@ -29,7 +29,7 @@ from .errors import Interrupted, NothingToMeasure, UsageError
 from .fingerprints import take_afterwards, with_differences
 from .ingest import store_pending
 from .measure import RunResult, measure
-from .planning.census_cases import census_cases
+from .planning.generated_cases import census_cases, with_test_cases
 from .planning.plan_run import (
     Chosen,
     Prepared,
@@ -52,7 +52,6 @@ from .planning.plan_upgrade import (
     waivers,
     with_screen,
 )
-from .planning.pytest_cases import with_test_cases
 from .planning.resolve_environment import (
     ReadyEnvironment,
     choose_environment,

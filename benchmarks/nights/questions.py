@@ -51,12 +51,6 @@ def questions(database: Database, history: History) -> dict[str, Question]:
         "releases: two, all cases": lambda n: runs_releases.release_points(
             database, [_version(history, n), _version(history, n + 1)], "latency"
         ),
-        "releases: all, one case": lambda n: runs_releases.release_points(
-            database,
-            [environment(each).torch_version for each in range(history.releases)],
-            "latency",
-            cases=[case(n % CASES)],
-        ),
         "utilisation: newest windows": lambda _: telemetry.windows(database, limit=_WINDOWS),
         "utilisation: windows of a run": lambda n: telemetry.windows(
             database, run=_newest(history, n).run, limit=20_000

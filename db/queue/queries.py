@@ -133,12 +133,11 @@ def last_due(database: Database) -> dict[str, datetime]:
         return {schedule: due_at for schedule, due_at in connection.execute(query)}
 
 
-def last_of_each(database: Database, *, state: TaskState | None = None) -> dict[tuple[str, str], Task]:
-    """By schedule and part, the newest task that has ended; with `state`, that has ended in it."""
-    over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
+def last_of_each(database: Database) -> dict[tuple[str, str], Task]:
+    """By schedule and part, the newest task that has ended."""
     newest = (
         select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
-        .where(over)
+        .where(_TASK.ended_at.is_not(None))
         .group_by(_TASK.schedule, _TASK.part)
     )
     query = select(_TASK).where(tuple_(_TASK.schedule, _TASK.part, _TASK.due_at).in_(newest))

@@ -16,6 +16,9 @@ from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .series_queries import ids_of, newest_run, series_of_metric, under_technique
 
+#: A place or case counts by what was measured up to so long before its newest measurement.
+_COUNTED = timedelta(days=60)
+
 
 def places(database: Database, metric: str, *, techniques: bool = False) -> list[MeasurementConditions]:
     """Every hardware and preset with a point of `metric`, that of the newest run first.
@@ -60,10 +63,10 @@ def _size(facts: Facts) -> tuple[int, int]:
     return len(gpus) if isinstance(gpus, list) else 0, machines if isinstance(machines, int) else 1
 
 
-def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
+def most_nights(database: Database) -> list[tuple[str, str]]:
     """Hardware and preset (fingerprints) that schedules measured, that with the most runs first.
 
-    Counted are the `days` up to the newest of these runs: a machine that is gone since is behind those that
+    Counted are the 60 days up to the newest of these runs: a machine that is gone since is behind those that
     are measured today. Of as many the one with the newest run comes first.
     """
     run, task, hardware, preset = tables.RunRow, queue_tables.TaskRow, tables.HardwareRow, tables.PresetRow
@@ -78,7 +81,7 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
             .select_from(run)
             .join(hardware, hardware.id == run.hardware_id)
             .join(preset, preset.id == run.preset_id)
-            .where(scheduled, run.started_at >= newest - timedelta(days=days))
+            .where(scheduled, run.started_at >= newest - _COUNTED)
             .group_by(hardware.fingerprint, preset.fingerprint)
         )
         rows = connection.execute(query).all()
@@ -86,12 +89,10 @@ def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
     return [(where, how) for where, how, _, _ in ordered]
 
 
-def case_points(
-    database: Database, metric: str, hardware: Collection[str], preset: str, days: int = 60
-) -> dict[str, int]:
+def case_points(database: Database, metric: str, hardware: Collection[str], preset: str) -> dict[str, int]:
     """How many points of `metric` each case has on some hardware under a preset (fingerprints).
 
-    Counted are the `days` up to the newest of these points.
+    Counted are the 60 days up to the newest of these points.
     """
     table = tables.MeasurementRow
     names = series_of_metric(metric, preset=preset)
@@ -102,9 +103,7 @@ def case_points(
         if newest is None:
             return {}
         cases = {row.id: row.case for row in connection.execute(names)}
-        counted = select(table.series_id, func.count()).where(
-            in_one, table.started_at >= newest - timedelta(days=days)
-        )
+        counted = select(table.series_id, func.count()).where(in_one, table.started_at >= newest - _COUNTED)
         found: Counter[str] = Counter()
         for series, points in connection.execute(counted.group_by(table.series_id)):
             found[cases[series]] += points

@@ -37,16 +37,12 @@ def releases(database: Database) -> list[str]:
         return sorted(connection.execute(query).scalars(), key=_release_order, reverse=True)
 
 
-def release_points(
-    database: Database, versions: Collection[str], metric: str, *, cases: Collection[str] | None = None
-) -> list[ReleasePoint]:
-    """The points of `versions` in the series of `metric`: in those of all cases, or of `cases`.
+def release_points(database: Database, versions: Collection[str], metric: str) -> list[ReleasePoint]:
+    """The points of `versions` in the series of `metric`.
 
     They come by case, hardware and preset, and within a series oldest version first.
     """
     names = series_names().where(tables.SeriesRow.metric == metric)
-    if cases is not None:
-        names = names.where(tables.BenchmarkCaseRow.key.in_(set(cases)))
     table, environment, span = (
         tables.MeasurementRow,
         tables.EnvironmentRow,
@@ -62,18 +58,16 @@ def release_points(
             table.started_at.between(span.c.first, span.c.last),
         )
     )
-    starts = _runs_of(versions).with_only_columns(tables.RunRow.number, tables.RunRow.started_at)
     groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
     with database.reading() as connection:
         keys = {row.id: series_key(row) for row in connection.execute(names)}
-        started_at = {number: at for number, at in connection.execute(starts)}
         for series, version, run, point in connection.execute(query):
             groups[series, version].append((point, run))
     places = {version: _release_order(version) for _, version in groups}
     points: list[ReleasePoint] = []
     for (series, version), group in groups.items():
         ordered, runs = sorted(point for point, _ in group), {run for _, run in group}
-        values = median(ordered), ordered[0], ordered[-1], max(started_at[run] for run in runs)
+        values = median(ordered), ordered[0], ordered[-1]
         points.append(ReleasePoint(keys[series], version, len(runs), *values))
     return sorted(points, key=lambda point: (by_name(point.key), places[point.torch_version]))
 

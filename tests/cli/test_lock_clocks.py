@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from runner import journal
-from support.fakes.nvml import Shim, build
+from support.fakes.nvml import Shim
 from support.fakes.scripted_workers import CASE, World, one_world
 
 UUID = "11111111-2222-3333-4444-555555555555"
 HELD, FREE = "0 1500-1500", "0 free"
-
-
-@pytest.fixture
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """The driver's library."""
-    return build(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Commands that read, in a project folder that the user may not write to: their answers, or one sentence."""
 
-import ctypes
 import json
 import os
 import shutil
@@ -15,15 +14,7 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from support.builders import full_database
-from support.site import COMMAND
-
-_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
-
-
-def obey_permissions() -> None:
-    """Root may write wherever it likes, unless it gives that up before it becomes the command."""
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
+from support.site import COMMAND, obey_permissions
 
 
 @pytest.fixture(scope="module")

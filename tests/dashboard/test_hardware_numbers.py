@@ -197,9 +197,9 @@ SIDES = (view.ComparedHardware("x", "x", "x", "p", 1), view.ComparedHardware("y"
 
 def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> None:
     releases = [
-        ReleasePoint(key(A, "x"), OLD, 3, 11.0, 10.0, 12.0, NOW),
-        ReleasePoint(key(A, "y"), OLD, 1, 5.0, 5.0, 5.0, NOW),
-        ReleasePoint(key(A, "elsewhere"), OLD, 1, 5.0, 5.0, 5.0, NOW),
+        ReleasePoint(key(A, "x"), OLD, 3, 11.0, 10.0, 12.0),
+        ReleasePoint(key(A, "y"), OLD, 1, 5.0, 5.0, 5.0),
+        ReleasePoint(key(A, "elsewhere"), OLD, 1, 5.0, 5.0, 5.0),
     ]
     points = [(key(A, "x"), point(A, 12.0)), (key(A, "y"), point(A, 5.0, n=5))]
     first, second = load.of_version(releases, points, {("x", "p"): ("h", "older")}, SIDES)

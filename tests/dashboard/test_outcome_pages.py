@@ -18,10 +18,10 @@ from support.sqlite_files import open_with_tables
 MANY = 2 * tables.OUTCOMES + 30
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """One run of very many replicates; the last one crashed."""
-    made = f"sqlite:///{tmp_path}/pyrometer.db"
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One run of very many replicates; the last one crashed. Tests only read it."""
+    made = f"sqlite:///{tmp_path_factory.mktemp('outcomes')}/pyrometer.db"
     outcomes = [an_outcome(RESNET if number % 2 else MLP, replicate=number) for number in range(MANY - 1)]
     outcomes.append(an_outcome(MLP, replicate=MANY, status="crashed", reason="killed by signal 11"))
     with open_with_tables(made) as database:

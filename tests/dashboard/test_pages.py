@@ -5,7 +5,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import load
-from support.builders.run_records import BERT, MLP, RESNET
+from support.builders.run_records import MLP, RESNET
 from support.pages import HISTORY, RUNS, TODAY, UTILISATION, Open, text, typed
 
 PAGES = (
@@ -34,23 +34,6 @@ def test_an_unusable_database_is_one_sentence(open_page: Open, url: str, page: s
     assert "The database cannot be read" in text(at)
     assert "Traceback" not in text(at)
     assert not at.error
-
-
-def test_today_shows_what_ran_what_failed_and_the_newest_numbers(open_page: Open, filled_url: str) -> None:
-    at = open_page(filled_url)
-    shown = text(at)
-    for part in (
-        "10 of 15",
-        "… 3 not reached",
-        "× 2 crashed",
-        "killed by signal 4 (SIGILL): &lt;illegal&gt; instruction (while in first_call)",
-        "! interrupted",
-        "2.14.0+cpu",
-        "a hint, not a verdict",
-        "Xeon 6430, 2 cores · preset quiet",
-    ):
-        assert part in shown
-    assert [h.value for h in at.header] == ["Failures in the last 5 runs", "Latest latency", "Last runs"]
 
 
 def points(at: AppTest) -> int:
@@ -120,50 +103,6 @@ def test_along_versions_every_version_is_one_point(open_page: Open, filled_url: 
     at = open_page(filled_url, PAGES[1], axis="version", case=[MLP])
     assert "median over all runs of a version" in text(at)
     assert points(at) == 12
-
-
-def test_the_list_of_runs_links_to_each(open_page: Open, filled_url: str) -> None:
-    shown = text(open_page(filled_url, PAGES[2]))
-    assert "12 runs" in shown
-    assert all(f'href="/runs?run=run-{night}"' in shown for night in range(12))
-
-
-@pytest.mark.parametrize("run", ["latest", "run-11"])
-def test_a_run_shows_facts_notes_measurements_and_every_outcome(
-    open_page: Open, filled_url: str, run: str
-) -> None:
-    at = open_page(filled_url, PAGES[2], run=run)
-    shown = text(at)
-    for part in (
-        "No GPU: CUDA memory was not measured.",
-        "harness-1f3a",
-        "OMP_WAIT_POLICY",
-        "governor",
-        "my nightly",
-        "Peak RSS",
-        "95 % interval",
-        "pyrometer run --suite smoke",
-    ):
-        assert part in shown
-    assert shown.count("Open →") == 12
-    assert charts(at) == 0
-
-
-def test_a_crashed_outcome_shows_its_log_and_how_to_see_it_again(open_page: Open, filled_url: str) -> None:
-    at = open_page(filled_url, PAGES[2], run="run-11", case=BERT, replicate="1")
-    command, log, *_ = typed(at)
-    assert command == f"pyrometer run --case {BERT} --suite smoke --environment 'my nightly' --preset quiet"
-    assert "RuntimeError: <b>could not</b> create a primitive" in log
-    assert charts(at) == 0
-
-
-def test_an_outcome_with_samples_shows_them_in_order_and_as_a_distribution(
-    open_page: Open, filled_url: str
-) -> None:
-    at = open_page(filled_url, PAGES[2], run="run-11", case=RESNET, replicate="1")
-    assert "100 samples in 4 blocks, median " in text(at)
-    assert charts(at) == 2
-    assert "The worker wrote nothing." in text(at)
 
 
 def test_an_unknown_run_is_one_sentence_above_the_list(open_page: Open, filled_url: str) -> None:

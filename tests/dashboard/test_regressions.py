@@ -58,9 +58,6 @@ def test_a_list_has_the_open_regressions_and_counts_the_others(open_page: Open, 
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     (line,) = [each for each in html(page).split("<p") if "state=waiting" in each]
     assert "1 candidate" in line
-    shown = html(page)
-    assert "+10.0 % [+9.4 %, +10.5 %]" in shown and "finding=1" in shown
-    assert "torch 2.16.0.dev20260902+cpu → 2.16.0.dev20260903+cpu" in shown
 
 
 def test_one_that_goes_on_says_so_and_leads_to_the_others(
@@ -132,27 +129,9 @@ def test_unknown_values_in_the_address_are_said(open_page: Open, url: str) -> No
         assert "There is no finding" in page.warning[0].value and "regression" in chips(page)
 
 
-def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> None:
-    page = open_page(url, REGRESSIONS, finding="1")
-    shown = text(page)
-    for part in (
-        "Finding 1",
-        "Latency floor rose by 10.0 %",
-        "Lower is better.",
-        "measured again, old and new in turns on the same machine: the change is there",
-        "/runs?run=alone-nightly-bench-1-001",
-        "/explore?view=history&amp;metric=latency_floor",
-        "axis=date",
-        "&lt;script&gt;alert(1)&lt;/script&gt;",
-        "matmul",
-        "/regressions?finding=99",
-        "aten::mm",
-        "[reference kernel] oneDNN: matmul by ref:any instead of",
-        "pyrometer bisect 'nightly 2026-09-01'",
-        "pyrometer upgrade old new --case KEY",
-    ):
-        assert part in shown
-    assert "<script" not in html(page)
+def test_texts_of_a_finding_are_no_markup(open_page: Open, url: str) -> None:
+    shown = html(open_page(url, REGRESSIONS, finding="1"))
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown and "<script" not in shown
 
 
 @pytest.mark.parametrize(
@@ -293,6 +272,9 @@ def test_what_says_nothing_is_refused() -> None:
         "link", "http://[", "ada"
     )
     assert wording.triage_complaint("link", "https://example.org/7", "ada") == ""
+    assert wording.triage_complaint("note", "x" * 2000, "a" * 200) == ""
+    for said, who in (("x" * 2001, "ada"), ("x", "a" * 201), ("x\0", "ada"), ("x", "a\0")):
+        assert wording.triage_complaint("note", said, who)
 
 
 def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,18 +77,6 @@ def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, m
     ("workload", "titles", "texts"),
     [
         (
-            RESNET,
-            ["resnet50 infer batch=8 image=64", "All metrics"],
-            [
-                "Break-even (steps)",
-                "200<small>200 to 200</small>",
-                "compile=max-autotune is the fastest: 2.50× (2.49× to 2.51×).",
-                "cpus=all instances=2 alone gives 2.22× (2.22× to 2.22×), with nothing to compile.",
-                "compile=max-autotune (2.50×, 2.49× to 2.51×) is ahead of it from 5,000 steps on",
-                "▲ 1.33×",
-            ],
-        ),
-        (
             BERT,
             ["bert_base infer batch=4 tokens=128", "All metrics"],
             ["precision=int8-dynamic is the fastest", "2.7\N{NO-BREAK SPACE}%<small>", "10.0 %"],
@@ -170,25 +158,6 @@ def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
     assert f", {state}, 43 replicates not reached: 1 case" in shown
     said = text(open_page(url, TECHNIQUES))
     assert "all that were reached ended well, 43 were not" in said and "all ended well" not in said
-
-
-def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, TECHNIQUES, hardware=CPU)
-    assert not at.exception
-    offered = {button.proto.label for button in at.main.get("download_button")}
-    assert "CSV" in offered
-    assert len([b for b in at.main.get("download_button") if b.proto.label == "CSV"]) == len(at.header)
-
-
-def test_the_page_as_markdown_has_the_speed_ups_as_they_are_shown(open_page: Open, measured_url: str) -> None:
-    at = open_page(measured_url, TECHNIQUES)
-    at.toggle(key="show-markdown-techniques").set_value(True).run()
-    (text,) = [each for each in typed(at) if each.startswith("# Techniques")]
-    section = text.partition("## mlp_overhead infer batch=64")[2].partition("\n## ")[0]
-    head, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
-    place = head.split("|").index(" Speed-up over eager fp32 ")
-    assert rows and all("×" in row.split("|")[place] for row in rows)
-    assert "_" not in head, "no name of a column of the CSV file"
 
 
 def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(

@@ -161,16 +161,6 @@ def test_along_versions_each_version_is_one_point_of_one_line(shown: Any) -> Non
     assert "What changed along the way" not in [each.value for each in at.header]
 
 
-def test_a_confirmed_finding_is_marked_and_listed_with_its_page(shown: Any) -> None:
-    at = shown()
-    assert "moves" in layers(at)
-    assert "Where lines moved" in [each.value for each in at.header]
-    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
-    assert "× regression" in listed and "▲ +10.0 % [+9.4 %, +10.5 %]" in listed and "worse" in listed
-    assert addresses(at, "Finding") == ["/regressions?finding=1"]
-    assert "not confirmed" not in listed, "a schedule watches it"
-
-
 @pytest.mark.parametrize("chosen", [{}, {"metric": "latency"}])
 def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
     open_page: Open, tmp_path: Path, chosen: dict[str, str]
@@ -464,7 +454,7 @@ def test_all_cases_of_the_metric_are_small_pictures_that_lead_to_their_lines(sho
 def test_a_range_of_days_is_drawn_and_stands_in_the_address(shown: Any) -> None:
     at = shown(points="30d")
     assert at.button_group(key="choose-points").value == "30d" and not at.warning
-    (address,) = addresses(at, "Link to this view, with nothing left to defaults")
+    (address,) = addresses(at, "Permanent link to this view")
     assert parse_qs(urlsplit(address).query)["points"] == ["30d"]
     at.button_group(key="choose-axis").set_value("version").run()
     assert "choose-points" not in [each.key for each in at.button_group]

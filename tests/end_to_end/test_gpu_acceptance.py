@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from runner import journal
 from support.acceptance import FOLDER, acceptance_module
-from support.fakes.nvml import build
+from support.fakes.nvml import Shim
 from support.site import ROOT, measured_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
@@ -91,11 +91,10 @@ def test_the_commands_import_with_the_listed_packages_only(poor_python: Path) ->
 
 @pytest.fixture(scope="module")
 def accepted(
-    poor_python: Path, tmp_path_factory: pytest.TempPathFactory
+    poor_python: Path, shim: Shim, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple["subprocess.CompletedProcess[str]", Path]]:
     """The acceptance to its end, beside a driver that lists an idle H200 and a PyTorch for CPUs."""
     out = tmp_path_factory.mktemp("acceptance")
-    shim = build(tmp_path_factory.mktemp("nvml"))
     driver = shim.variables("h200", "0 0 processes -", "0 0 memory_used 104857600")
     command = [poor_python, str(FOLDER / "acceptance.py"), str(out), "--python", str(measured_python())]
     lock = {"PYROMETER_TEST_LOCK_FOLDER": str(tmp_path_factory.mktemp("lock"))}

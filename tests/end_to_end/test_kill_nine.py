@@ -18,9 +18,9 @@ from support.site import Site, carriers, of_the_plan, wait_until_gone
 from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
-FROM_THE_START, UNDER_WAY = 5, 20
-#: Replicates of suite `long`.
-PLANNED = 12
+FROM_THE_START, UNDER_WAY = 3, 12
+#: Replicates of both cases of suite `long`, and of the run.
+REPLICATES, PLANNED = 4, 8
 
 
 def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
@@ -33,7 +33,7 @@ def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
 def kill_from_the_start(site: Site, rng: random.Random) -> tuple[str, float]:
     """Kill a run, then each `--resume` of it; answers the run and the seconds that one outcome takes."""
     started = time.monotonic()
-    running = site.start_suite("long")
+    running = site.start_suite("long", "--replicates", str(REPLICATES))
     run = str(running.until("began")["run"])
     began = time.monotonic()
     running.until("outcome")
@@ -102,5 +102,5 @@ def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
             assert samples == original.blocks
         made = of_the_plan(queries.measurements_of_run(database, run))
         assert len({m.case for m in made}) == 2
-        assert all(m.n == 6 for m in made)
+        assert all(m.n == REPLICATES for m in made)
     assert carriers(run) == []

@@ -1,18 +1,14 @@
 """A machine without GPU, numactl, compiler and write access: it measures, and says what it cannot and why."""
 
-import ctypes
-import os
 import sys
 
 import pytest
 
 from db.connection.engine import open_database
 from db.runs import queries
-from support.site import ROOT, Site
+from support.site import ROOT, Site, obey_permissions
 
 pytestmark = pytest.mark.torch
-
-_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
 
 PLACES = """
 from configuration.data_dirs import resolve_places
@@ -20,12 +16,6 @@ from configuration.settings import load_settings
 places = resolve_places(load_settings())
 print(places.data_dir, places.database_url, *places.notes, sep="\\n")
 """
-
-
-def obey_permissions() -> None:
-    """Root may write wherever it likes, unless it gives that up before it becomes the command."""
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
 def test_a_poor_machine_is_measured_and_its_limits_are_reported(site: Site) -> None:

@@ -2,17 +2,30 @@
 
 import json
 import os
-import subprocess
 import sysconfig
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.site import Site, measured_python
+from records.outcomes import Outcome
+from support.command_line import typed
+from support.interpreters import make_interpreter, measured_packages
+from support.measuring import ENVIRONMENT, conditions, forked, measure
+from support.site import Done, Site, one_site
 
 #: What pytest consists of: the measured environment of this checkout has none.
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
-PAIRS = ("--pairs", "4", "--no-fingerprint")
+#: What the tests below are called as cases, and how those end that hand nothing over.
+MEASURED = ("test_step", "test_add:8", "TestGroup.test_pedantic")
+NOT_MEASURED = {
+    "test_raises": ("crashed", "ValueError: the model is gone"),
+    "test_skipped": ("unsupported", "the test is skipped: needs a disk"),
+    "test_without_a_call": ("unsupported", "ended without a call of its fixture"),
+    "test_of_something_else": ("unsupported", "no case is named"),
+}
 TESTS = '''"""Performance tests of a project, as they run under plain pytest."""
 
 import sys
@@ -86,63 +99,81 @@ def test_shape(pyrometer, shape):
 """
 
 
-@pytest.fixture
-def place(site: Site) -> Site:
-    """A project with tests, and two environments that have the measured one's packages and pytest."""
-    tests = site.folder / "tests" / "perf"
-    tests.mkdir(parents=True)
-    (tests / "test_speed.py").write_text(TESTS)
-    twice = site.folder / "tests" / "twice"
-    twice.mkdir()
-    (twice / "test_ids.py").write_text(TWICE)
-    # What the tests import lies at the top of the project; its addopts would start other processes.
-    (site.folder / "helper.py").write_text("def wide():\n    return 64\n")
-    (site.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --cov\n")
-    only_pytest = site.folder / "only_pytest"
-    only_pytest.mkdir()
-    for name in PYTEST:
-        (only_pytest / name).symlink_to(Path(sysconfig.get_path("purelib")) / name)
-    base = measured_python()
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = subprocess.run([base, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
-    for name in ("old", "new", "lacks"):
-        folder = site.folder / name
-        subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
-        (own,) = folder.glob("lib/python*/site-packages")
-        (own / "shared.pth").write_text(
-            "\n".join([packages, *([] if name == "lacks" else [str(only_pytest)])])
-        )
-    (site.folder / "new" / "new").touch()
-    return site
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A project with tests, and environments that have the measured one's packages, two also pytest."""
+    for site in one_site(tmp_path_factory.mktemp("project")):
+        tests = site.folder / "tests" / "perf"
+        tests.mkdir(parents=True)
+        (tests / "test_speed.py").write_text(TESTS)
+        twice = site.folder / "tests" / "twice"
+        twice.mkdir()
+        (twice / "test_ids.py").write_text(TWICE)
+        # What the tests import lies at the top of the project; its addopts would start other processes.
+        (site.folder / "helper.py").write_text("def wide():\n    return 64\n")
+        (site.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --cov\n")
+        only_pytest = site.folder / "only_pytest"
+        only_pytest.mkdir()
+        for name in PYTEST:
+            (only_pytest / name).symlink_to(Path(sysconfig.get_path("purelib")) / name)
+        for name in ("old", "new"):
+            make_interpreter(site.folder / name, measured_packages(), only_pytest)
+        make_interpreter(site.folder / "lacks", measured_packages())
+        (site.folder / "new" / "new").touch()
+        yield site
 
 
-@pytest.mark.timeout(900)
-def test_tests_are_measured_in_pairs(place: Site) -> None:
-    done = place.call("upgrade", "./old", "./new", "--pytest", "tests/perf", *PAIRS, "--report", "v.json")
-    assert "Traceback" not in done.err and done.code in (1, 3), done
-    report = json.loads((place.folder / "v.json").read_text())
-    cases = {row["case"].partition("/")[0].rpartition("test_speed:")[2]: row for row in report["cases"]}
-    assert set(cases) == {
-        *("test_step", "test_add:8", "TestGroup.test_pedantic"),
-        *("test_raises", "test_skipped", "test_without_a_call"),
-    }
-    assert cases["test_step"]["case"].startswith("tests.perf.test_speed:test_step/infer/")
-    slower = cases["test_step"]["verdict"]
-    assert slower["new"] > 2 * slower["old"] > 0 and slower["n"] >= 2
-    for name in ("test_add:8", "TestGroup.test_pedantic"):
-        assert cases[name]["verdict"]["n"] >= 2, cases[name]
-    text = json.dumps(report)
-    assert "ValueError: the model is gone" in text
-    assert "the test is skipped: needs a disk" in text
-    assert "ended without a call of its fixture" in text
-
-
-def test_one_test_of_a_file_by_its_node_id(place: Site) -> None:
-    node = "tests/perf/test_speed.py::test_add[8]"
-    done = place.call("upgrade", "./old", "./old", "--pytest", node, *PAIRS, "--report", "v.json")
-    assert done.code in (0, 3), done
+def upgraded(place: Site, new: str, node: str, *options: str) -> tuple[Done, dict[str, Any]]:
+    """An upgrade from `./old` of one test, and the only case of its report."""
+    how = ("--pytest", f"tests/perf/test_speed.py::{node}", "--no-fingerprint", "--report", "v.json")
+    done = place.call("upgrade", "./old", new, *how, *options)
+    assert "Traceback" not in done.err, done
     (row,) = json.loads((place.folder / "v.json").read_text())["cases"]
-    assert row["case"] == "tests.perf.test_speed:test_add:8/infer/-/eager"
+    return done, row
+
+
+def test_a_test_is_measured_in_pairs(place: Site) -> None:
+    done, row = upgraded(place, "./new", "test_step", "--pairs", "4")
+    assert done.code in (1, 3), done
+    assert row["case"] == "tests.perf.test_speed:test_step/infer/-/eager"
+    slower = row["verdict"]
+    assert slower["new"] > 2 * slower["old"] > 0 and slower["n"] >= 2
+
+
+def test_a_parametrised_test_is_named_by_its_node_id(place: Site) -> None:
+    # The budget has room for the first pair.
+    done, row = upgraded(place, "./old", "test_add[8]", "--budget", "1")
+    assert done.code == 3, done
+    assert (row["case"], row["old"]["status"]) == ("tests.perf.test_speed:test_add:8/infer/-/eager", "ok")
+
+
+@pytest.fixture(scope="module")
+def outcomes(place: Site) -> dict[str, Outcome]:
+    """How every test of the folder ends, each in a forked worker of its own."""
+    cases = place.folder / "all_tests.py"
+    arguments = f"__name__, {str(place.folder)!r}, [{str(place.folder / 'tests/perf')!r}]"
+    cases.write_text(f"from runner.worker.pytest_cases import register\n\nregister({arguments})\n")
+    shared = conditions(place.temporary, cases)
+    target = replace(shared.targets[ENVIRONMENT], python=str(place.folder / "old/bin/python"))
+    shared = replace(shared, targets={ENVIRONMENT: target})
+    named = {name: f"tests.perf.test_speed:{name}/infer/-/eager" for name in (*MEASURED, *NOT_MEASURED)}
+    with forked(shared) as forking:
+        happened = measure(forking, [[case] for case in named.values()])
+    by_case = {outcome.case: outcome for outcome in happened.outcomes}
+    return {name: by_case[case] for name, case in named.items()}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_every_way_to_call_the_fixture_is_measured(outcomes: dict[str, Outcome], name: str) -> None:
+    assert (outcomes[name].status, outcomes[name].reason) == ("ok", "")
+    assert outcomes[name].metrics["latency"] > 0
+
+
+@pytest.mark.parametrize("name", NOT_MEASURED)
+def test_a_test_that_hands_nothing_over_ends_with_a_reason(outcomes: dict[str, Outcome], name: str) -> None:
+    status, reason = NOT_MEASURED[name]
+    assert outcomes[name].status == status
+    assert reason in outcomes[name].reason
 
 
 @pytest.mark.parametrize(
@@ -158,9 +189,9 @@ def test_one_test_of_a_file_by_its_node_id(place: Site) -> None:
 def test_what_cannot_be_measured_is_one_sentence(
     place: Site, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    assert sentence in place.call("upgrade", "./old", "./new", *arguments).one_sentence()
+    assert sentence in typed(place, "upgrade", "./old", "./old", *arguments).one_sentence()
 
 
 def test_an_environment_without_pytest_is_named(place: Site) -> None:
-    done = place.call("upgrade", "./lacks", "./lacks", "--pytest", "tests/perf")
+    done = typed(place, "upgrade", "./lacks", "./lacks", "--pytest", "tests/perf")
     assert "tests need pytest, which this environment lacks" in done.one_sentence()

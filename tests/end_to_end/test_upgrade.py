@@ -197,9 +197,8 @@ def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     sides = ("./old", "./slow")
     run = place.kill_after(2, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
-    # Killed after the first short pair, the last one, and the first full pair.
-    for pairs in (2, 1):
-        place.kill_after(2 * pairs, "upgrade", "--resume", run)
+    # Killed after the first short pair, and after two more of them and the first full pair.
+    place.kill_after(2 * 3, "upgrade", "--resume", run)
     done, body = resume(place, run)
     assert done.code == 1, done
     screen = {one["case"]: one for one in body["screen"]["cases"]}

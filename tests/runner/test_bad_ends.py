@@ -18,6 +18,7 @@ from support.measuring import (
     alive,
     conditions,
     fill,
+    forked,
     key,
     measure,
 )
@@ -67,11 +68,22 @@ ENDS = [
 ]
 
 
+#: These say themselves how they end, so that it makes no difference how they were started.
+FORKED = [
+    *("raises_in_build", "raises_in_step", "raises_in_third_block", "exits_0", "exits_3"),
+    *("counts_strangely", "no_such_case", "good/train/-/eager", "good/infer/size=3/eager"),
+]
+STARTED = [name for name, *_ in ENDS if name not in FORKED]
+
+
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
-    """All of them in one run, and a good one at the end."""
+    """All of them in one run, forked workers first, and a good one at the end."""
     shared = conditions(module_scratch.folder, FILE)
-    return measure(shared, [[name] for name, *_ in ENDS] + [["good"]])
+    with forked(shared) as forking:
+        first = measure(forking, [[name] for name in FORKED])
+    rest = measure(shared, [[name] for name in (*STARTED, "good")])
+    return replace(rest, outcomes=first.outcomes + rest.outcomes, ended=first.ended + rest.ended)
 
 
 @pytest.mark.parametrize(("name", "status", "reason", "phase"), ENDS, ids=[end[0] for end in ENDS])
@@ -85,7 +97,7 @@ def test_a_bad_end_is_an_outcome_with_a_reason(
 
 
 def test_the_run_goes_on_to_its_end(happened: Happened) -> None:
-    assert [outcome.case for outcome in happened.outcomes] == [key(name) for name, *_ in ENDS] + [key("good")]
+    assert [outcome.case for outcome in happened.outcomes] == [*map(key, (*FORKED, *STARTED, "good"))]
     assert {ended.kind for ended in happened.ended} == {"done"}
     last = happened.outcomes[-1]
     assert (last.status, last.reason) == ("ok", "")

@@ -25,7 +25,8 @@ from runner.session_plan import Timing
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
-from support.fakes import nvml
+from support.fakes.nvml import Shim
+from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, carriers, conditions, follow, start
 from support.site import unavailable
 from support.waiting import until
@@ -187,14 +188,8 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
     assert outcome.metrics["latency_min"] == min(clean) / 1e6
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> nvml.Shim:
-    """A stand-in for the driver's library."""
-    return nvml.build(tmp_path_factory.mktemp("shim"))
-
-
 def test_a_gpu_that_is_slowed_down_and_looked_at(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
     for name, value in shim.variables("h200", hot).items():
@@ -234,7 +229,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     ("line", "status"), [("0 0 working 4242:0", "ok"), ("0 0 working 4242:50", "contended")]
 )
 def test_a_stranger_on_the_gpu_matters_where_it_computes(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
 ) -> None:
     for name, value in shim.variables("h200", line).items():
         monkeypatch.setenv(name, value)
@@ -272,7 +267,7 @@ def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
 
 
 def test_a_driver_that_never_answers_holds_no_session_up(
-    scratch: Scratch, shim: nvml.Shim, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
         monkeypatch.setenv(name, value)
@@ -285,7 +280,7 @@ def test_a_driver_that_never_answers_holds_no_session_up(
     scratch.assert_no_process_left(happened.run)
 
 
-class ErrorsInTheFirstBlocks:
+class ErrorsInTheFirstBlocks(SilentTelemetry):
     """Reports a GPU that made an error in each of the first blocks, in which the case waits for long."""
 
     BLOCKS = 3
@@ -303,15 +298,8 @@ class ErrorsInTheFirstBlocks:
         errors = min(self._marks // 2, self.BLOCKS)
         return Reading(self._marks, gpus=(GpuCounters(H200, ecc_uncorrected=errors),))
 
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
-    def stop(self) -> tuple[Recording, ...]:
-        return ()
-
-    def close(self) -> None: ...
-
-
-class TwoGpus:
+class TwoGpus(SilentTelemetry):
     """Reports two GPUs, the second of which makes an error all the time."""
 
     def __init__(self) -> None:
@@ -322,12 +310,8 @@ class TwoGpus:
         second = GpuCounters("GPU-2", ecc_uncorrected=self._marks)
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=0), second))
 
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
-
     def stop(self) -> tuple[Recording, ...]:
         return tuple(Recording(device, "", "none", (), (), {}) for device in ("host", "GPU-1", "GPU-2"))
-
-    def close(self) -> None: ...
 
 
 def test_a_case_gets_readings_of_its_own_gpus_only(scratch: Scratch) -> None:

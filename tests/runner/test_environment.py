@@ -189,11 +189,12 @@ sys.modules[__name__]._C._cuda_getArchFlags = lambda: os.environ.get("ARCHITECTU
 """
 
 
-@pytest.fixture
-def cuda_build(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def cuda_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter with a stand-in for a PyTorch with CUDA: this machine need not have one."""
-    wheel = write_wheel(tmp_path / "wheels", "2.14.0", cuda="13.0", extra=CUDA_BUILD)
-    python = tmp_path / "cuda/bin/python"
+    folder = tmp_path_factory.mktemp("cuda")
+    wheel = write_wheel(folder / "wheels", "2.14.0", cuda="13.0", extra=CUDA_BUILD)
+    python = folder / "cuda/bin/python"
     made = [sys.executable, "-I", "-m", "venv", "--without-pip", str(python.parent.parent)]
     subprocess.run(made, check=True)
     command = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]

@@ -290,7 +290,7 @@ def test_the_state_of_a_card_is_a_condition_and_no_hardware() -> None:
     assert machine.card_states([{**GPU, "uuid": ""}], Probe(gpus=cards)) == {}
 
 
-def test_a_card_that_is_not_measured_is_not_warned_of() -> None:
+def test_warnings_are_those_of_measured_cards() -> None:
     narrow = {"pcie_width": 4, "pcie_width_possible": 16}
     cards = (
         GpuCapabilities(0, "GPU-1111-2222", "NVIDIA H200", "gpm", (), health=narrow),

@@ -23,7 +23,6 @@ TENSOR = "blocks/train/batch=4/nodes=2,parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
 OVER_TWO = [DDP, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 DIES = "ends/train/how=dies/nodes=2,parallel=ddp,ranks=2"
-STOPS = "ends/train/how=stops/nodes=2,parallel=ddp,ranks=2"
 ONCE = "ends/train/how=once/nodes=2,parallel=ddp,ranks=2"
 
 pytestmark = pytest.mark.timeout(600)

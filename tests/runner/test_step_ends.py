@@ -26,13 +26,14 @@ TIMING = replace(QUICK, deadline_seconds=15.0)
             "unsupported",
             "repro.py needs einops_of_our_own, which this environment lacks: --package NAME installs",
         ),
+        ("step = [1, 2, 3]\n", "unsupported", "repro.py defines no function step"),
         (
             "import time\n\ntime.sleep(600)\n\ndef step():\n    pass\n",
             "timeout",
             "no end within 15 s, last seen in build",
         ),
     ],
-    ids=["imports", "exits", "lacks a package", "sets up for ever"],
+    ids=["imports", "exits", "lacks a package", "defines none", "sets up for ever"],
 )
 def test_a_step_that_cannot_be_measured_ends_with_a_reason(
     tmp_path: Path, text: str, status: str, reason: str

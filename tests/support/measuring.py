@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +13,7 @@ import pytest
 
 from records.outcomes import Outcome, Planned
 from runner.execution import harness
+from runner.execution.fork_server import ForkServers
 from runner.execution.process import sweep
 from runner.execution.session import Conditions, Entered, Measured, RunningSession, SessionEnded
 from runner.preset import MachinePreset
@@ -76,6 +77,16 @@ def conditions(
         gpus=gpus,
         telemetry=telemetry,
     )
+
+
+@contextlib.contextmanager
+def forked(shared: Conditions) -> Iterator[Conditions]:
+    """These conditions with workers that are forked where they may be: all of them import torch once."""
+    forks = ForkServers(shared.folder / "logs", f"forks-{shared.run}")
+    try:
+        yield replace(shared, forks=forks)
+    finally:
+        forks.close()
 
 
 def key(case: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from runner.environments.recipe import Recipe
 from runner.environments.store import MARK, Store
 from support.command_line import typed as call
-from support.fakes.torch_wheels import write_wheel
+from support.fakes.torch_wheels import install_only_from, write_wheel
 from support.servers.package_index import GatedIndex
 from support.site import COMMAND, PATIENCE_SECONDS, Site, measured_python
 
@@ -34,11 +34,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A folder with settings, where pip knows the small wheels and nothing else."""
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    install_only_from(wheels, monkeypatch)
     yield Site(tmp_path, Path(sys.executable))
 
 

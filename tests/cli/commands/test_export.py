@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,8 +18,6 @@ from typer.testing import CliRunner, Result
 from cli.registry import app
 from db.connection.engine import open_database
 from db.runs import store
-from interchange.importers import pyrometer
-from interchange.runs import ImportedRun
 from support.builders.run_records import a_night, a_run, an_outcome
 from support.site import COMMAND
 from workflows.ingest import measurements_of
@@ -168,27 +166,3 @@ def test_a_closed_pipe_causes_no_traceback() -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
-
-
-def test_what_is_exported_is_imported_elsewhere_and_exported_as_the_same_lines(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert export("--all", "first.jsonl").exit_code == 0
-    (folder / "elsewhere").mkdir()
-    (folder / "elsewhere/pyrometer.toml").touch()
-    monkeypatch.chdir(folder / "elsewhere")
-    done = CliRunner().invoke(app, ["import", "../first.jsonl"])
-    assert done.exit_code == 0, done.output
-    assert export("--all", "second.jsonl").exit_code == 0
-    first, second = ((folder / name).read_bytes() for name in ("first.jsonl", "elsewhere/second.jsonl"))
-    assert second.splitlines()[:-1] == first.splitlines()[:-1]
-
-
-def test_the_export_is_ours_to_read(folder: Path) -> None:
-    assert export("latest", "run.jsonl").exit_code == 0
-    found = pyrometer.read(folder / "run.jsonl")
-    assert _ids(found.runs) == [LAST] and found.set_aside == ()
-
-
-def _ids(them: Iterable[ImportedRun]) -> list[str]:
-    return [one.run.id for one in them]

@@ -51,7 +51,7 @@ def test_a_release_is_the_median_of_its_runs_with_their_range(database: Database
         _measure(database, night, latency)
     found = _only(database)
     assert (found.runs, found.median, found.lowest, found.highest) == (4, 4.5, 3.0, 10.0)
-    assert (found.torch_version, found.newest_at) == ("2.10.0+cu126", a_night(3))
+    assert found.torch_version == "2.10.0+cu126"
     assert (found.key.case, found.key.metric, found.key.preset_name) == (MLP, "latency", "quiet")
 
 
@@ -107,8 +107,6 @@ def test_machines_that_differ_and_other_metrics_stay_apart(database: Database) -
         (RESNET, "Xeon 6430, 2 cores", "quiet"),
     ]
     assert [each.median for each in points] == [2.0, 3.0, 1.0, 4.0]
-    (only,) = runs_releases.release_points(database, [NEW.torch_version], "latency", cases=[RESNET])
-    assert only.median == 4.0
     assert runs_releases.release_points(database, [NEW.torch_version], "throughput") == []
     assert runs_releases.release_points(database, [], "latency") == []
 

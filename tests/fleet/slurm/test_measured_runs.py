@@ -71,10 +71,11 @@ def test_a_run_is_measured_on_a_node_and_stored_by_its_head(
     site: Folder, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = Head(site, cluster, tmp_path, monkeypatch)
-    mirrored = head.measure("--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"))
-    assert [event["event"] for event in head.events].count("outcome") == 4
+    quick = ("--suite", "quick", "--replicates", "1", "--cases", "cases.py", *site.narrowed("quick"))
+    mirrored = head.measure(*quick)
+    assert [event["event"] for event in head.events].count("outcome") == 2
     with open_database(f"sqlite:///{tmp_path}/head.db") as database:
-        assert ingest(mirrored, database).new_outcomes == 4
+        assert ingest(mirrored, database).new_outcomes == 2
         run = queries.run_record(database, RUN)
         assert run is not None and run.state == "complete"
 

@@ -12,7 +12,7 @@ from runner.environments.building import BuildContext
 from runner.environments.store import Store
 from runner.execution import harness
 from runner.preset import MachinePreset
-from support.fakes.torch_wheels import write_wheel
+from support.fakes.torch_wheels import install_only_from, write_wheel
 
 VERSIONS = ("2.9.1", "2.10.0", "2.13.0+cpu", "2.14.0rc1", "2.16.0.dev20261118+cpu", "2.16.0.dev20261120+cpu")
 
@@ -34,11 +34,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def local_wheels(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pip knows these wheels and nothing else."""
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    install_only_from(wheels, monkeypatch)
     return wheels
 
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.telemetry import Recording
 from runner.execution.blocks import Blocks
 from runner.execution.metrics import replicate_metrics
 from runner.session_plan import Timing
 from runner.telemetry.interference import Interference, InterferenceCheck
 from runner.telemetry.telemetry_interface import GpuCounters, HostCounters, Reading
 from runner.worker.messages import Block, Finished, Measure, Ready
+from support.fakes.silent_telemetry import SilentTelemetry
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, block_seconds=0.1, min_blocks=5, max_seconds=4.0)
@@ -162,7 +162,7 @@ def test_the_turn_of_the_shapes_goes_on_through_a_block_that_does_not_count() ->
     assert found["latency"] * 1e6 == pytest.approx((1 + 9) / 2)
 
 
-class Scripted:
+class Scripted(SilentTelemetry):
     """Returns prepared readings."""
 
     def __init__(self, *readings: Reading) -> None:
@@ -172,13 +172,6 @@ class Scripted:
     def read(self, root: int) -> Reading:
         self.asked.append(root)
         return self._readings.pop(0) if self._readings else Reading(0, problem="the sampler is dead")
-
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
-
-    def stop(self) -> tuple[Recording, ...]:
-        return ()
-
-    def close(self) -> None: ...
 
 
 def test_the_gate_reads_around_a_block_and_judges_it_by_the_contenders_cpus() -> None:

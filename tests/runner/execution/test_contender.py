@@ -15,6 +15,7 @@ from runner.execution.process import Launch
 from runner.nodes import Node
 from runner.session_plan import Timing
 from runner.telemetry.telemetry_interface import GpuCounters, Reading, Telemetry
+from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
 
 
-class HundredWatts:
+class HundredWatts(SilentTelemetry):
     """Reports a GPU that took 100 W all the time."""
 
     def read(self, root: int) -> Reading:
@@ -38,10 +39,8 @@ class HundredWatts:
         values = {"energy": (100 * seconds,) * 20, "power": (100.0,) * 20}
         return (Recording("GPU-1", "a GPU", "gpm", tuple(ends[:-1]), tuple(ends[1:]), values),)
 
-    def close(self) -> None: ...
 
-
-class ErrorsAfterSixSamples:
+class ErrorsAfterSixSamples(SilentTelemetry):
     """Reports a GPU that makes errors in all blocks but the first two."""
 
     def __init__(self) -> None:
@@ -50,13 +49,6 @@ class ErrorsAfterSixSamples:
     def read(self, root: int) -> Reading:
         self._marks += 1
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=max(4, self._marks)),))
-
-    def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
-
-    def stop(self) -> tuple[Recording, ...]:
-        return ()
-
-    def close(self) -> None: ...
 
 
 class ReportsAnXid(ErrorsAfterSixSamples):

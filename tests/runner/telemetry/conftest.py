@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fakes.nvml import Shim, build
 from support.fakes.samplers import Samplers, Tree, one_tree
-
-
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """The library of a present driver."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.fakes import nvml_trace
-from support.fakes.nvml import Shim, build
+from support.fakes.nvml import Shim
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +19,6 @@ STEP = (
     "1000 0 throttle_74 0.5",
     "1000 0 power_mw 90000",
 )
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """The library of a present driver."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 def record(file: Path, variables: Mapping[str, str], seconds: float) -> "subprocess.CompletedProcess[str]":

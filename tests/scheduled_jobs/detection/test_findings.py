@@ -163,11 +163,6 @@ def test_of_a_history_that_begins_later_the_known_run_is_no_place() -> None:
     assert series_findings(TRACK, later, judged(change), [known(at=a_night(6) - timedelta(days=1))]).findings
 
 
-def around_night(at: int) -> Evidence:
-    """The evidence of a finding whose session compares the nights around that one."""
-    return Evidence(sides=ComparedRuns(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))
-
-
 def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> None:
     series = a_series(40)
     drift = replace(CHANGE, index=34, raised=36, since=8, shape="drift")

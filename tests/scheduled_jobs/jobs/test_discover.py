@@ -17,7 +17,7 @@ from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version
 from scheduled_jobs.jobs.upgrade import upgrade
 from support.builders.detection_nights import Child, a_task, claimed, finish, job_context, nightly, waiting
 from support.builders.run_records import a_night
-from support.fakes.torch_wheels import write_wheel
+from support.fakes.torch_wheels import install_only_from, write_wheel
 
 TOML = """
 [environments.stable]
@@ -45,11 +45,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "wheels"
     for version in ("2.11.0", "2.12.0", "2.12.1+cpu", "2.13.0", "2.14.0rc1", "2.16.0.dev20260920+cpu"):
         write_wheel(folder, version)
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    install_only_from(folder, monkeypatch)
     return folder
 
 

@@ -24,33 +24,42 @@ def fire_times_of(cron: str, since: str, now: str, zone: ZoneInfo = BERLIN) -> l
     return [(f"{each.moment:%m-%d %H:%M:%S}", each.kind) for each in found]
 
 
-def test_what_has_just_come_runs_in_time() -> None:
-    assert fire_times_of("30 2 * * *", "06-01 00:29:59", "06-01 00:30:00") == [
-        ("06-01 00:30:00", "timetable")
-    ]
-    assert fire_times_of("30 2 * * *", "06-01 00:29:00", "06-01 00:31:30") == [
-        ("06-01 00:30:00", "timetable")
-    ]
-
-
-def test_before_its_moment_and_after_it_was_looked_at_nothing_is_due() -> None:
-    assert fire_times_of("30 2 * * *", "06-01 00:00:00", "06-01 00:29:59") == []
-    assert fire_times_of("30 2 * * *", "06-01 00:30:00", "06-01 12:00:00") == []
-
-
-def test_what_was_missed_is_caught_up_once() -> None:
-    assert fire_times_of("30 2 * * *", "06-01 12:00:00", "06-04 09:00:00") == [
-        ("06-02 00:30:00", "missed"),
-        ("06-03 00:30:00", "missed"),
-        ("06-04 00:30:00", "caught up"),
-    ]
-
-
-def test_the_newest_is_in_time_however_many_were_missed_before_it() -> None:
-    assert fire_times_of("30 2 * * *", "06-01 12:00:00", "06-03 00:30:05") == [
-        ("06-02 00:30:00", "missed"),
-        ("06-03 00:30:00", "timetable"),
-    ]
+@pytest.mark.parametrize(
+    ("since", "now", "found"),
+    [
+        ("06-01 00:29:59", "06-01 00:30:00", [("06-01 00:30:00", "timetable")]),
+        ("06-01 00:29:00", "06-01 00:31:30", [("06-01 00:30:00", "timetable")]),
+        ("06-01 00:00:00", "06-01 00:29:59", []),
+        ("06-01 00:30:00", "06-01 12:00:00", []),
+        (
+            *("06-01 12:00:00", "06-04 09:00:00"),
+            [
+                ("06-02 00:30:00", "missed"),
+                ("06-03 00:30:00", "missed"),
+                ("06-04 00:30:00", "caught up"),
+            ],
+        ),
+        (
+            *("06-01 12:00:00", "06-03 00:30:05"),
+            [("06-02 00:30:00", "missed"), ("06-03 00:30:00", "timetable")],
+        ),
+        # On 2026-10-25 Berlin has 02:00 to 02:59:59 twice: from 00:00 and from 01:00 UTC.
+        ("10-24 12:00:00", "10-25 12:00:00", [("10-25 00:30:00", "caught up")]),
+        ("10-25 00:00:00", "10-25 01:10:00", [("10-25 00:30:00", "caught up")]),
+        ("10-25 00:30:00", "10-25 23:00:00", []),
+        ("10-25 00:59:59", "10-25 23:00:00", []),
+        ("10-25 01:10:00", "10-25 23:00:00", []),
+        ("10-25 01:30:00", "10-25 23:00:00", []),
+    ],
+    ids=[
+        *("just come", "come a minute ago", "before it", "after it was looked at"),
+        *("missed for days", "missed before one in time"),
+        *("a time twice", "looked at in the second of them", "looked at in the first of them"),
+        *("at its end", "between them", "when the second came"),
+    ],
+)
+def test_what_is_due_since_it_was_looked_at(since: str, now: str, found: list[tuple[str, str]]) -> None:
+    assert fire_times_of("30 2 * * *", since, now) == found
 
 
 def test_a_silence_of_years_leaves_a_bounded_number_of_missed_moments() -> None:
@@ -76,24 +85,6 @@ def test_a_time_that_does_not_exist_runs_once_right_after_the_gap(cron: str) -> 
     # On 2026-03-29 Berlin goes from 01:59:59 to 03:00:00, which is 01:00 UTC.
     assert fire_times_of(cron, "03-29 00:00:00", "03-29 12:00:00") == [("03-29 01:00:00", "caught up")]
     assert fire_times_of(cron, "03-29 01:00:00", "03-29 12:00:00") == []
-
-
-def test_a_time_that_exists_twice_runs_at_the_first_of_them() -> None:
-    # On 2026-10-25 Berlin has 02:00 to 02:59:59 twice: from 00:00 and from 01:00 UTC.
-    assert fire_times_of("30 2 * * *", "10-24 12:00:00", "10-25 12:00:00") == [
-        ("10-25 00:30:00", "caught up")
-    ]
-
-
-@pytest.mark.parametrize("since", ["10-25 00:30:00", "10-25 00:59:59", "10-25 01:10:00", "10-25 01:30:00"])
-def test_looked_at_between_the_two_it_does_not_run_again(since: str) -> None:
-    assert fire_times_of("30 2 * * *", since, "10-25 23:00:00") == []
-
-
-def test_looked_at_in_the_second_of_them_it_was_due_in_the_first() -> None:
-    assert fire_times_of("30 2 * * *", "10-25 00:00:00", "10-25 01:10:00") == [
-        ("10-25 00:30:00", "caught up")
-    ]
 
 
 def test_every_two_hours_goes_by_the_time_that_passes() -> None:

@@ -5,6 +5,8 @@ import hashlib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 #: Answers what an environment is asked about itself, and lets the built-in cases be imported: any name of any
 #: module below it is a class that can be called, subclassed and decorated with. Nothing can be computed.
 SOURCE = """
@@ -94,3 +96,12 @@ def write_wheel(
             wheel.writestr(name, content)
         wheel.writestr(f"{info}/RECORD", "".join(record) + f"{info}/RECORD,,\n")
     return path
+
+
+def install_only_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have pip find the wheels of this folder and nothing else."""
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))

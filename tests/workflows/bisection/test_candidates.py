@@ -6,7 +6,7 @@ import pytest
 from packaging.version import Version
 
 from configuration.settings import load_settings
-from support.fakes.torch_wheels import write_wheel
+from support.fakes.torch_wheels import install_only_from, write_wheel
 from workflows.bisection.bisector import between, choose_candidates
 from workflows.errors import UsageError
 
@@ -24,11 +24,7 @@ def test_the_index_says_what_lies_between(tmp_path: Path, monkeypatch: pytest.Mo
     days = [f"2.16.0.dev2026111{day}" for day in (7, 8, 9)]
     for version in ("2.9.1", "2.10.0", "2.11.0", "2.12.1", *days):
         write_wheel(tmp_path, version)
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    install_only_from(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     settings = load_settings()
     found = choose_candidates(settings, "2.9.1", "torch==2.12.1", None)

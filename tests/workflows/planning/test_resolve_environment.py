@@ -11,7 +11,7 @@ from cli.context import context
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.store import Store
 from runner.errors import BuildFailed
-from support.fakes.torch_wheels import write_wheel
+from support.fakes.torch_wheels import install_only_from, write_wheel
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import built_of, make_ready, store_of
 
@@ -28,11 +28,7 @@ python = "{python}"
 def test_what_is_typed_to_have_the_same_again_holds_tomorrow_and_in_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "days"))
+    install_only_from(tmp_path / "days", monkeypatch)
     for day in ("20261118", "20261119"):
         write_wheel(tmp_path / "days", f"2.16.0.dev{day}")
     wheel = write_wheel(tmp_path / "loose", "2.9.1")
@@ -71,11 +67,7 @@ def test_what_is_typed_to_have_the_same_again_holds_tomorrow_and_in_another_fold
 def test_nothing_is_built_where_one_of_two_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, str], why: str
 ) -> None:
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    install_only_from(tmp_path / "wheels", monkeypatch)
     for version in ("2.9.1", "2.16.0.dev20261118"):
         write_wheel(tmp_path / "wheels", version)
     (tmp_path / "pyrometer.toml").touch()
@@ -103,11 +95,7 @@ def test_the_newest_nightly_is_none_whose_python_was_replaced(tmp_path: Path) ->
 
 
 def test_packages_make_an_environment_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    install_only_from(tmp_path / "wheels", monkeypatch)
     write_wheel(tmp_path / "wheels", "2.9.1")
     write_wheel(tmp_path / "wheels", "1.0", project="our_helper")
     (tmp_path / "pyrometer.toml").touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configuration.settings import load_settings
-from support.fakes.nvml import build
+from support.fakes.nvml import Shim
 from support.sqlite_files import sqlite_with_tables
 from workflows.planning.schedule_devices import schedule_devices, unmeasured_gpus
 
@@ -61,8 +61,7 @@ def test_a_schedules_own_device_comes_before_its_suites(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_of_a_scheduler_begins_with_what_it_measures(tmp_path: Path) -> None:
-    shim = build(tmp_path)
+def test_the_log_of_a_scheduler_begins_with_what_it_measures(tmp_path: Path, shim: Shim) -> None:
     settings = 'machine_labels = ["h200"]\n' + TOML.format(suite="cpu")
     (tmp_path / "pyrometer.toml").write_text(settings)
     sqlite_with_tables(tmp_path / "pyrometer.db")

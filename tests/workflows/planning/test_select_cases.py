@@ -1,5 +1,6 @@
 """One case has one name, however it is typed, and a short name does not mean hours."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,19 @@ def test_a_bare_name_is_what_smoke_has_of_it_and_more_is_said_otherwise() -> Non
     assert len(chosen("resnet50", suite="cpu")) > len(smoke)
     own = replace(OFFERED, workloads=(*OFFERED.workloads, OWN))
     assert chosen("mine", environment=own) == ["mine/infer/width=8/eager", "mine/infer/width=16/eager"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sentence"),
+    [
+        ("mine/infer/width=8/compile=fast", "unknown compile 'fast'"),
+        ("min/infer/width=8/eager", 'unknown case "min": did you mean "mine"?'),
+    ],
+)
+def test_a_case_that_does_not_exist_is_refused_with_the_nearest(pattern: str, sentence: str) -> None:
+    own = replace(OFFERED, workloads=(*OFFERED.workloads, OWN))
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        chosen(pattern, environment=own)
 
 
 def test_what_takes_long_is_refused_with_its_number_and_minutes() -> None:

@@ -14,12 +14,6 @@ from support.fakes.nvml import Shim, build
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """The library of a present driver."""
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
 def examine(
     monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str, *more: str, patience: float = 60.0
 ) -> Probe:
@@ -176,7 +170,7 @@ def test_the_state_of_a_card_is_what_changes_its_numbers(monkeypatch: pytest.Mon
     assert (limited.state["power_limit_w"], limited.state["compute_mode"]) == (500.0, "exclusive process")
 
 
-def test_the_health_of_a_card_is_told_and_warned_of(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+def test_bad_health_of_a_card_is_a_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     (sound,) = examine(
         monkeypatch, shim, "h200", "0 0 pcie_width_possible 16", "0 0 remapped_rows 2 1 0 0"
     ).gpus
@@ -201,11 +195,18 @@ def test_the_health_of_a_card_is_told_and_warned_of(monkeypatch: pytest.MonkeyPa
     assert len(worn.warnings) == 1 and "service" in worn.warnings[0]
 
 
-def test_a_card_that_tells_nothing_of_its_health_has_no_warning(
-    monkeypatch: pytest.MonkeyPatch, shim: Shim
-) -> None:
+def test_unknown_health_of_a_card_is_no_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     (gpu,) = examine(monkeypatch, shim, "rtx").gpus
     assert (dict(gpu.health), gpu.warnings) == ({}, ())
+
+
+@pytest.mark.parametrize("script", ["h200", "a100", "rtx", "mig", "two"])
+def test_every_kind_of_card_says_how_it_is_set(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str
+) -> None:
+    first, *others = [gpu.state for gpu in examine(monkeypatch, shim, script, "0 0 compute_mode 3").gpus]
+    assert first["compute_mode"] == "exclusive process"
+    assert all(state["power_limit_w"] > 0 for state in (first, *others))
 
 
 def test_a_mig_device_has_the_state_of_its_card(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:

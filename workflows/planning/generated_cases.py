@@ -1,22 +1,45 @@
-"""The tests of a project as cases of an upgrade: a file of cases that has pytest collect them."""
+"""Cases from outside a suite, by a file of cases that is written here: of a census, of a project's tests."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from runner.census.census import read_census, summary
 
 from ..app_context import AppContext
 from ..errors import UsageError
 from .plan_upgrade import UpgradeRequest
 from .resolve_environment import parse_environment
 
-_PACKAGE = "pytest"
+_PYTEST = "pytest"
+
+
+@dataclass(frozen=True, slots=True)
+class CensusCases:
+    """What a run of a census measures: keys of cases, the file that registers them, and their weights."""
+
+    keys: tuple[str, ...]
+    file: Path
+    weights: Mapping[str, float]
+
+
+def census_cases(app: AppContext, path: Path, *others: object) -> CensusCases:
+    """The cases of the census in `path`; `others` are the selections that do not go with one.
+
+    Raises BadCensus for a file that is none, and UsageError where cases are named as well.
+    """
+    if any(others):
+        raise UsageError("--census selects the cases: leave out --suite, --case, --cases and --step")
+    census = read_census(path.expanduser())
+    file = _case_file(app, "census", census.to_case_file())
+    app.reporter.note(f"{path}: {summary(census)}")
+    return CensusCases(tuple(census.weights), file, census.weights)
 
 
 def with_test_cases(app: AppContext, request: UpgradeRequest) -> UpgradeRequest:
     """The request whose cases are its tests; as it is without any.
 
-    The file of cases is kept in the data folder under a hash of the tests, for a run that is resumed.
     Environments that are built get pytest. Raises UsageError for a path that does not exist, and where other
     cases are selected.
     """
@@ -30,14 +53,20 @@ def with_test_cases(app: AppContext, request: UpgradeRequest) -> UpgradeRequest:
         "from runner.worker.pytest_cases import register\n\n"
         f"register(__name__, {str(Path.cwd())!r}, {paths!r})\n"
     )
-    folder = app.places.data_dir / "pytest"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"pytest_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
-    file.write_text(text, encoding="utf-8")
+    file = _case_file(app, "pytest", text)
     sides = [parse_environment(app.settings, side) for side in (request.old, request.new)]
     built = all(side.recipe is not None for side in sides)
-    packages = (*request.packages, _PACKAGE) if built else request.packages
+    packages = (*request.packages, _PYTEST) if built else request.packages
     return replace(request, case_files=(file,), packages=tuple(dict.fromkeys(packages)), tests=())
+
+
+def _case_file(app: AppContext, kind: str, text: str) -> Path:
+    """A file of cases with that text, kept in the data folder under its hash for a run that is resumed."""
+    folder = app.places.data_dir / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _absolute(text: str) -> str:
