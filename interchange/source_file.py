@@ -1,7 +1,6 @@
 """Files of other tools: bounded, never executed; an error names file, line and field."""
 
 import csv
-import io
 import json
 import os
 import re
@@ -17,10 +16,13 @@ from records.json_values import SHOWN, JsonValue
 
 from .errors import BadFile, SourcePlace
 
-#: Larger files are refused: they are read whole.
-MAX_BYTES = 256 << 20
-#: A larger JSON document is refused: as objects it takes many times its size.
-MAX_JSON = 64 << 20
+#: Larger files are refused: they are read whole. A text that is not plain ASCII takes four times its size.
+MAX_BYTES, _MOST_OTHER = 32 << 20, 8 << 20
+#: A JSON document has at most so many lists and objects, quotation marks and commas, and a table so many
+#: cells: as Python objects they take many times their size in the file.
+_MOST_CONTAINERS, _MOST_QUOTES, _MOST_COMMAS = 200_000, 1_000_000, 1_500_000
+MOST_CELLS = 200_000
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 #: No benchmark is older; seconds that are taken for milliseconds are.
 _FIRST_YEAR = 2000
@@ -64,21 +66,38 @@ def bytes_of(path: Path) -> bytes:
 
 def text_of(path: Path) -> str:
     """The content of a file in UTF-8, without a byte order mark; raises BadFile."""
+    content = bytes_of(path)
+    if len(content) > _MOST_OTHER and not content.isascii():
+        most = f"{_MOST_OTHER >> 20} MiB"
+        raise BadFile(SourcePlace(path.name), f"is larger than {most} and not plain ASCII")
     try:
-        return bytes_of(path).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFile(
             SourcePlace(path.name), f"is no UTF-8 text: {error.reason} at byte {error.start}"
         ) from None
 
 
+def text_lines(text: str) -> Iterator[str]:
+    """The lines of a text with their breaks, one by one: as a file in memory it takes four times its size."""
+    return (found[0] for found in _LINE.finditer(text))
+
+
+def refuse_much(text: str, place: SourcePlace) -> None:
+    """Raises BadFile for JSON, one document or many, that would take more memory than an import may."""
+    if len(text) > MAX_BYTES:
+        raise BadFile(place, f"is a JSON document larger than {MAX_BYTES >> 20} MiB")
+    containers = text.count("[") + text.count("{")
+    if containers > _MOST_CONTAINERS or text.count('"') > _MOST_QUOTES or text.count(",") > _MOST_COMMAS:
+        raise BadFile(place, "holds more lists, objects or values than 256 MiB of memory have room for")
+
+
 def json_of(text: str, place: SourcePlace) -> Value:
-    """A JSON document of at most `MAX_JSON`; raises BadFile, also for an object that has a key twice.
+    """A JSON document of at most `MAX_BYTES`; raises BadFile, also for an object that has a key twice.
 
     `NaN` and `Infinity` are read, and are no numbers (`Value.number`).
     """
-    if len(text) > MAX_JSON:
-        raise BadFile(place, f"is a JSON document larger than {MAX_JSON >> 20} MiB")
+    refuse_much(text, place)
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -113,11 +132,15 @@ def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) ->
     Cells are texts, at the line where their row ends. A cell that is empty is left out, and so is a row that
     is cut short, which may be so in the midst of a number: `aside` hears of it.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(text_lines(text), strict=True)
     header: list[str] = []
+    cells_read = 0
     try:
         for row in reader:
             place = SourcePlace(name, reader.line_num)
+            cells_read += len(row)
+            if cells_read > MOST_CELLS:
+                raise BadFile(place, f"is a table of more than {MOST_CELLS:,} cells")
             if not header:
                 header = [column.strip() for column in row]
                 refuse_twice(header, place)

@@ -117,7 +117,8 @@ class Finding(NewFinding):
     """A finding as it is stored, with its present state.
 
     `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
-    nothing else. `returns_of` is the id of a finding that was fixed before.
+    nothing else. `returns_of` is the id of a finding that was fixed before. `owner` acknowledged it, the last
+    one to do so; empty while it is not acknowledged.
     """
 
     id: int
@@ -132,6 +133,7 @@ class Finding(NewFinding):
     muted_until: datetime | None = None
     link: str = ""
     returns_of: int | None = None
+    owner: str = ""
 
     def silenced(self, now: datetime) -> bool:
         """Whether it is triaged, or muted at present."""

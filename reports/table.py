@@ -48,6 +48,11 @@ class Column(Generic[Row]):
         return value if isinstance(value, float) else None
 
 
+def _lone_dot(cell: Markup) -> str:
+    """The dot of a cell that holds nothing else, which Markdown would take for a separator."""
+    return "·" if cell.striptags() == "·" else ""
+
+
 @dataclass(frozen=True, slots=True)
 class DataTable(Generic[Row]):
     """Rows with the columns that show them; `label` names the table for screen readers.
@@ -87,9 +92,10 @@ class DataTable(Generic[Row]):
         from .text.html_markdown import converted
 
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
+        shown = [[column.cell(row) for column in self.shown] for row in self.rows[:limit]]
         text = markdown.table(
             [column.label or "" for column in self.shown],
-            [[converted(column.cell(row), home) for column in self.shown] for row in self.rows[:limit]],
+            [[converted(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
             [column.number for column in self.shown],
         )
         left = self.omitted + len(self.rows) - min(limit, len(self.rows))

@@ -113,7 +113,7 @@ def _print(found: Sequence[Finding], now: datetime, app_context: AppContext) -> 
             escape(printable(f"{one.machine}, {one.key.hardware_label}")),
             f"{one.at.astimezone(place):%Y-%m-%d}",
             escape(printable(_versions(one))),
-            _triage(one, now),
+            escape(_triage(one, now)),
         )
     report_console().print(listed)
     typer.echo("`pyrometer regressions show ID` shows everything about one")
@@ -126,7 +126,7 @@ def _versions(one: Finding) -> str:
 
 
 def _triage(one: Finding, now: datetime) -> str:
-    words = [one.triage]
+    words = [f"{one.triage} by {printable(one.owner)}" if one.owner else str(one.triage)]
     words += ["returned"] if one.returns_of is not None else []
     words += ["muted"] if one.muted_until is not None and one.muted_until > now else []
     return ", ".join(words)
@@ -286,6 +286,6 @@ _COLUMNS = (
     *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
     *("machine", "hardware_label", "hardware", "preset_name", "schedule", "track", "label"),
     *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
-    *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),
-    "returns_of",
+    *("old_environment", "new_environment", "found_at", "decided_at", "triage", "owner", "muted_until"),
+    *("link", "returns_of"),
 )

@@ -121,6 +121,7 @@ class ApiFinding(ApiRow):
     ratio_high: float | None
     state: str = Field(description="candidate, confirmed, refuted, ...")
     triage: str
+    owner: str = Field(description="who acknowledged it; empty while it is not acknowledged")
     muted_until: datetime | None
     old_torch_version: str
     new_torch_version: str

@@ -122,9 +122,9 @@ def folded(title: str) -> Generator[None]:
 
 
 def table(shown: DataTable[Any]) -> None:
-    """A table, which the page's Markdown has too."""
+    """A table, which the page's Markdown has too; a click on a column's head sorts it."""
     kept.table(shown)
-    st.html(_tame(shown.html()))
+    st.html(_tame(shown.html(sortable=True)))
 
 
 def sortable(frame: pd.DataFrame, columns: Mapping[str, Any], markdown: str) -> None:
@@ -225,7 +225,7 @@ def _which(
 def pinned(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
     kept.pin(address)
-    st.html(markup.link(address, "Link to this view, with nothing left to defaults"))
+    st.html(markup.link(address, "Permanent link to this view"))
 
 
 def plain(text: str) -> str:

@@ -399,7 +399,7 @@ def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 
     parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
-            f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."
+            f"Crosses: {plural(tainted, 'block')} disturbed by others, left out of median and distribution."
         )
     if many > drawn:
         parts.append("In order: the smallest and the largest of every thousandth.")
@@ -429,8 +429,17 @@ def about_difference(against: str, cpu_us: float, device_us: float | None) -> st
     )
 
 
+#: Characters of a name and of a text that are noted about a finding.
+TRIAGE_NAME, TRIAGE_TEXT = 200, 2000
+
+
 def triage_complaint(action: str, text: str, who: str) -> str:
     """Why something cannot be noted about a finding, in one sentence; empty where it can."""
+    # A form holds a browser to these lengths, and not a program that writes a browser's messages.
+    if len(text) > TRIAGE_TEXT or len(who) > TRIAGE_NAME:
+        return f"A text has at most {TRIAGE_TEXT:,} characters, and a name {TRIAGE_NAME}."
+    if "\0" in text or "\0" in who:
+        return "No database takes NUL in a text."
     if not who.strip():
         return "Enter a name, so that others know whom to ask."
     if action in ("note", "link") and not text.strip():

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from dashboard.components import load
+from analysis.metrics import Metric
+from dashboard.components import load, wording
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue, apart
@@ -122,7 +123,25 @@ def places(url: str) -> list[MeasurementConditions]:
 
 
 @_kept
-def spread(url: str, wanted: str | None) -> Spread:
+def imported_metrics(url: str) -> dict[str, Metric]:
+    """The metrics of other tools' files that have a better direction; those of most hardware first."""
+    defined = load.metric_definitions(url)
+    hardware: dict[str, set[str]] = {}
+    for key in load.series_keys(url):
+        hardware.setdefault(key.metric, set()).add(key.hardware)
+    known = (wording.metric(name, defined) for name in sorted(hardware, key=wording.metric_place))
+    directed = [one for one in known if one.better != "neither"]
+    return {one.name: one for one in sorted(directed, key=lambda one: -len(hardware[one.name]))}
+
+
+@_kept
+def imported_places(url: str, metric: str) -> list[MeasurementConditions]:
+    """Where files of other tools say that a metric was measured, the newest first."""
+    return coverage.places(opened(url), metric)
+
+
+@_kept
+def spread(url: str, wanted: str | None, metric: str = _METRIC) -> Spread:
     """Where the newest versions were measured, and the `wanted` one: see `places.version_places`.
 
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
@@ -133,7 +152,7 @@ def spread(url: str, wanted: str | None) -> Spread:
     stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
-    return runs_releases.version_places(opened(url), _METRIC, [*newest, *named])
+    return runs_releases.version_places(opened(url), metric, [*newest, *named])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:

@@ -9,7 +9,7 @@ from statistics import geometric_mean, median
 from typing import Any, Literal
 
 from analysis.detection.default_watched_metrics import rules_of
-from analysis.metrics import Better
+from analysis.metrics import METRICS, Better
 from runner.worker.case_key import CaseKey, CaseKeyError
 
 #: What is taken for the noise between runs where no PyTorch was measured twice on any hardware: machines
@@ -150,7 +150,9 @@ def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
     metric that nights take for one.
     """
     differences = noise(columns)
-    return max(UNKNOWN_NOISE if differences is None else differences[0], rules_of(metric).floor)
+    # Of what other tools measure no change is known that nights take for one.
+    floor = rules_of(metric).floor if metric in METRICS else UNKNOWN_NOISE
+    return max(UNKNOWN_NOISE if differences is None else differences[0], floor)
 
 
 def beyond(ratio: float, threshold: float) -> bool:

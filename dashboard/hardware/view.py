@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from analysis.metrics import METRICS
+from analysis.metrics import METRICS, Metric
 from dashboard.components import frames, links
 from dashboard.components.query_params import (
     Query,
@@ -115,9 +115,10 @@ class HardwareChoices:
     beyond: int
 
 
-def metrics(chosen: str) -> dict[str, str]:
-    """The metrics on offer with their titles, the chosen one among them."""
-    return {name: METRICS[name].title for name in dict.fromkeys((*LISTED, chosen))}
+def metrics(chosen: str, imported: Mapping[str, Metric]) -> dict[str, str]:
+    """The metrics on offer with their titles, the chosen one among them; with `imported` ones those alone."""
+    known = imported or METRICS
+    return {name: known[name].title for name in dict.fromkeys((*(imported or LISTED), chosen))}
 
 
 def versions(offer: HardwareChoices) -> dict[str, str]:
@@ -138,18 +139,27 @@ def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, 
 Spread = frozenset[tuple[str, str, str]]
 
 
+def chosen_metric(query: Query, imported: Mapping[str, Metric], complaints: list[str]) -> str:
+    """The metric that an address names: one of the `imported` ones, or of ours where there are none."""
+    directed = [name for name, known in (imported or METRICS).items() if known.better != "neither"]
+    return pick(query, "metric", directed, next(iter(imported or LISTED)), complaints)
+
+
 def hardware(
-    query: Query, places: Sequence[MeasurementConditions], spread: Spread
+    query: Query,
+    places: Sequence[MeasurementConditions],
+    spread: Spread,
+    imported: Mapping[str, Metric] | None = None,
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is the preset that most hardware was measured under, the newest version that
-    most of it has, and the first hardware by name that has the version. Raises SharedLabel for a `to` that
-    several have as their label.
+    most of it has, and the first hardware by name that has the version. `imported` are the metrics of other
+    tools' files, where nothing else was measured. Raises SharedLabel for a `to` that several have as their
+    label.
     """
     complaints: list[str] = []
-    directed = [name for name, known in METRICS.items() if known.better != "neither"]
-    metric = pick(query, "metric", directed, LISTED[0], complaints)
+    metric = chosen_metric(query, imported or {}, complaints)
     presets = _presets(places)
     preset = pick(query, "preset", presets, presets[0], complaints)
     there = [place for place in places if place.preset_name == preset]

@@ -88,7 +88,7 @@ def _open(
         return
     if tasks.newer:
         many = wording.plural(tasks.newer, "newer task")
-        parts.caption(f"Of what waits these are the {len(tasks.waiting):,} oldest; {many} not listed.")
+        parts.caption(f"Listed are the {len(tasks.waiting):,} oldest waiting tasks, without {many}.")
     every = "those" if tasks.newer else "all"
     parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
 
@@ -98,8 +98,7 @@ def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
     if not rows:
         parts.caption(
-            r"No scheduler was ever here. One does by itself, night by night, what \[schedules\] in "
-            "pyrometer.toml say:"
+            r"No scheduler has run yet. A scheduler carries out the \[schedules\] of pyrometer.toml:"
         )
         parts.code("pyrometer scheduler")
         return

@@ -91,11 +91,11 @@ def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: b
         return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
     if why == "unscheduled":
         kind = "that measures " if alone else ""
-        return f"no scheduler {kind}is there: start one with pyrometer scheduler"
+        return f"no scheduler {kind}is running: start one with pyrometer scheduler"
     if why == "no such label":
         joining = f", or by pyrometer fleet join --label {task.label}" if "=" in task.label else ""
         return (
-            f'no scheduler that is there has the label "{task.label}": a machine gets it by machine_labels '
+            f'no running scheduler has the label "{task.label}": a machine gets it by machine_labels '
             f"in its pyrometer.toml{joining}"
         )
     return in_its_turn(because, task.attempts, task.not_before)

@@ -133,13 +133,13 @@ def first_seen(cause: FindingCause) -> str:
 
 
 def marks(cause: FindingCause, now: datetime) -> list[str]:
-    """What people did with it: `acknowledged`, `muted until 2026-12-01`, `came back`."""
+    """What people did with it: `acknowledged by ada`, `muted until 2026-12-01`, `came back`."""
     found: list[str] = []
     for one in cause.items:
         if one.returns_of is not None:
             found.append(f"came back: finding {one.returns_of} was marked fixed")
         if one.triage != FindingTriage.OPEN:
-            found.append(str(one.triage))
+            found.append(f"{one.triage} by {one.owner}" if one.owner else str(one.triage))
         if one.muted_until is not None and one.muted_until > now:
             found.append(f"muted until {one.muted_until:%Y-%m-%d}")
     return list(dict.fromkeys(found))

@@ -76,7 +76,7 @@ def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime
             lines.get(one.largest.id, wording.NONE),
             _first_seen(one.largest, now),
             escape(one.largest.triage)
-            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one.largest, now)),
+            + "".join(f'<small class="py-mark">{escape(each)}</small>' for each in _marks(one.largest, now)),
             _open(one),
         )
         for one in items
@@ -164,7 +164,7 @@ def frame(items: Iterable[Finding]) -> pd.DataFrame:
 _KEY = ("case", "metric", "hardware_label", "preset_name")
 _FURTHER = (
     *("machine", "schedule", "track", "at", "at_run", "before_run", "old_torch_version"),
-    *("new_torch_version", "found_at", "triage", "link"),
+    *("new_torch_version", "found_at", "triage", "owner", "link"),
 )
 _KEPT = ("state", "direction", "change", "low", "high", *_FURTHER)
 _COLUMNS = ("state", "direction", "ratio", "ratio_low", "ratio_high", *_FURTHER)
@@ -367,6 +367,7 @@ def _shape(one: Finding) -> str:
 
 def _marks(one: Finding, now: datetime) -> list[str]:
     marks = ["returned"] if one.returns_of is not None else []
+    marks += [f"by {one.owner}"] if one.owner else []
     if one.muted_until is not None and one.muted_until > now:
         marks.append(f"muted until {one.muted_until:%Y-%m-%d}")
     return marks

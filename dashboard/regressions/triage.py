@@ -13,7 +13,7 @@ from records.findings import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {
-    "acknowledge": "Acknowledge: a person is working on it",
+    "acknowledge": "Acknowledge: you are working on it",
     "expected": "Expected: known and accepted",
     "fixed": "Fixed: opens again should it return",
     "mute": "Mute: do not report it before a day",
@@ -25,6 +25,8 @@ _TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
 
+#: Where the session keeps the name that was typed last, and how often a form was saved.
+_NAME, _SAVED = "triage-typed-name", "saved"
 #: What the forms are called.
 ONE, ALL = "Triage this finding", "Triage this cause"
 
@@ -56,12 +58,16 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
     action = st.selectbox(
         "Action", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key=f"{key}-action"
     )
+    # A text that was saved is in the log; the field begins anew.
+    saved = st.session_state.get(f"{key}-{_SAVED}", 0)
     with st.form(key, clear_on_submit=False):
-        text = st.text_input(_TEXTS.get(action, "Comment"), key=f"{key}-text", max_chars=2000)
+        called = _TEXTS.get(action, "Comment")
+        own = f"{key}-text-{saved}" if saved else f"{key}-text"
+        text = st.text_input(called, key=own, max_chars=wording.TRIAGE_TEXT)
         muted = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
-        who = name or st.text_input("Name", key=f"{key}-who", max_chars=100)
+        who = name or _typed_name(key)
         if not st.form_submit_button("Save"):
             return
     if problem := wording.triage_complaint(action, text, who):
@@ -73,10 +79,18 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return
+    st.session_state[_NAME] = who.strip()
+    st.session_state[f"{key}-{_SAVED}"] = saved + 1
     # The first page shows it too, and would still have the old state.
     today.recent_findings.clear()
     today.still_open.clear()
     st.rerun()
+
+
+def _typed_name(key: str) -> str:
+    """The name of a reader without a login; once typed it stands in every form of the session."""
+    known = st.session_state.get(_NAME, "")
+    return st.text_input("Name", known, key=f"{key}-who", max_chars=wording.TRIAGE_NAME)
 
 
 def _until(key: str) -> datetime:

@@ -1,13 +1,14 @@
 """Two runs compared case by case: a hint, for nothing of it was measured in turns."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from analysis.comparison.case_results import BROKEN, side
 from analysis.comparison.thresholds import threshold_of
 from analysis.metrics import METRICS
+from dashboard.components import wording
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.outcomes import Measurement, Outcome
@@ -40,7 +41,10 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class RunCaseChange:
-    """One case in both runs; a measurement is None where the case has no such number."""
+    """One case in both runs; a measurement is None where the case has no such number.
+
+    `old_case` is its key in the first run, where the runs have other techniques; else it is empty.
+    """
 
     case: str
     status: Status
@@ -49,6 +53,7 @@ class RunCaseChange:
     old_status: str = "ok"
     new_status: str = "ok"
     reason: str = ""
+    old_case: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -62,7 +67,8 @@ class RunCaseChange:
 class RunComparison:
     """Run `b` against run `a` in one metric; `cases` are those of both, what matters most first.
 
-    `only_a` and `only_b` are how many cases the other run does not have.
+    `only_a` and `only_b` are how many cases the other run does not have. `techniques` are those of the two
+    runs where each has one alone, and another: then the cases of one workload are compared.
     """
 
     a: RunSide
@@ -71,6 +77,7 @@ class RunComparison:
     cases: tuple[RunCaseChange, ...]
     only_a: int
     only_b: int
+    techniques: tuple[str, str] | None = None
 
     @property
     def mean(self) -> float | None:
@@ -89,10 +96,11 @@ def candidate(run: Run) -> Environment | None:
     return own[-1] if own else None
 
 
-def metrics(a: RunSide, b: RunSide) -> dict[str, str]:
-    """The metrics that both runs have, by name to title, in the order of the catalogue."""
-    both = _metrics(a) & _metrics(b)
-    return {name: metric.title for name, metric in METRICS.items() if name in both}
+def metrics(a: RunSide, b: RunSide, defined: wording.Definitions | None = None) -> dict[str, str]:
+    """The metrics that both runs have, by name to title: ours, then those that are `defined` by imports."""
+    both = sorted(_metrics(a) & _metrics(b), key=wording.metric_place)
+    known = {**METRICS, **(defined or {})}
+    return wording.titles([name for name in both if name in known], defined or {})
 
 
 def _metrics(one: RunSide) -> set[str]:
@@ -100,14 +108,23 @@ def _metrics(one: RunSide) -> set[str]:
 
 
 def compare(a: RunSide, b: RunSide, metric: str) -> RunComparison:
-    """Every case of both runs in one metric of the catalogue."""
+    """Every case of both runs in one metric."""
     old, new = _outcomes(a), _outcomes(b)
+    techniques = _techniques(old, new)
+    # By its key in the second run, that of each case in the first one.
+    ending = f"/{techniques[1]}" if techniques else ""
+    pairs = {f"{case.rpartition('/')[0]}{ending}" if techniques else case: case for case in old}
     numbers = _numbers(a, metric), _numbers(b, metric)
-    cases = [_change(case, old[case], new[case], *numbers) for case in old if case in new]
+    cases = [_change(case, pairs[case], old, new, *numbers) for case in pairs if case in new]
     cases.sort(key=lambda one: (_ORDER.index(one.status), -abs(math.log(one.ratio or 1.0)), one.case))
-    return RunComparison(
-        a, b, metric, tuple(cases), sum(case not in new for case in old), sum(case not in old for case in new)
-    )
+    only_a, only_b = sum(case not in new for case in pairs), sum(case not in pairs for case in new)
+    return RunComparison(a, b, metric, tuple(cases), only_a, only_b, techniques)
+
+
+def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:
+    """The techniques of two runs of which each has one alone, if it is another; else None."""
+    ours, theirs = ({case.rpartition("/")[2] for case in cases} for cases in (old, new))
+    return (*ours, *theirs) if len(ours) == len(theirs) == 1 and ours != theirs else None
 
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:
@@ -126,23 +143,24 @@ def _numbers(one: RunSide, metric: str) -> Mapping[str, Measurement]:
 
 def _change(
     case: str,
-    old: Sequence[tuple[str, str]],
-    new: Sequence[tuple[str, str]],
+    old_case: str,
+    old: Mapping[str, Sequence[tuple[str, str]]],
+    new: Mapping[str, Sequence[tuple[str, str]]],
     old_numbers: Mapping[str, Measurement],
     new_numbers: Mapping[str, Measurement],
 ) -> RunCaseChange:
-    before, after = side(old), side(new)
+    before, after = side(old[old_case]), side(new[case])
+    other_key = "" if old_case == case else old_case
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
         # A case that was skipped or disturbed in one run may have worked there or not.
         known = all(broken) or "ok" in (before.status, after.status)
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
         reason = after.reason or before.reason
-        return RunCaseChange(
-            case, status if known else "not measured", None, None, before.status, after.status, reason
-        )
-    one, other = old_numbers.get(case), new_numbers.get(case)
-    return RunCaseChange(case, _noise(one, other), one, other, before.status, after.status)
+        said = status if known else "not measured"
+        return RunCaseChange(case, said, None, None, before.status, after.status, reason, other_key)
+    one, other = old_numbers.get(old_case), new_numbers.get(case)
+    return RunCaseChange(case, _noise(one, other), one, other, before.status, after.status, "", other_key)
 
 
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:
@@ -151,6 +169,7 @@ def _noise(old: Measurement | None, new: Measurement | None) -> Status:
         return "not measured"
     if old.low is None or old.high is None or new.low is None or new.high is None:
         return "no interval"
-    small = abs(new.point - old.point) <= threshold_of(old.metric).relative * abs(old.point)
+    least = threshold_of(old.metric).relative if old.metric in METRICS else 0.0
+    small = abs(new.point - old.point) <= least * abs(old.point)
     meet = new.low <= old.high and old.low <= new.high
     return "within" if small or meet else "outside"

@@ -40,7 +40,8 @@ def show() -> None:
     }
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
-    both = metrics(a, b) if a is not None and b is not None else {}
+    defined = load.metric_definitions(url)
+    both = metrics(a, b, defined) if a is not None and b is not None else {}
     wanted = page_context.completed(query, RunPairView.context, lambda query: _metric(query, both)[1])
     if both:
         metric, more = _metric(wanted, both)
@@ -56,8 +57,8 @@ def show() -> None:
         parts.caption("The two runs have no metric in common.")
         return
     found = compare(a, b, chosen.metric)
-    _headline(found)
-    _cases(found)
+    _headline(found, defined)
+    _cases(found, defined)
     _differences(url, found)
     parts.pinned(chosen.address)
 
@@ -78,7 +79,7 @@ def _side(url: str, run_id: str) -> RunSide | None:
     return RunSide(known[0], environment, load.outcomes(url, run_id), load.measurements(url, run_id))
 
 
-def _headline(found: RunComparison) -> None:
+def _headline(found: RunComparison, defined: wording.Definitions) -> None:
     """What differs over all, and that it is a hint."""
     parts.html(
         "".join(
@@ -89,21 +90,21 @@ def _headline(found: RunComparison) -> None:
     unlike = tables.differences(found)
     also = f" Also different: {', '.join(unlike)}." if unlike else ""
     drift = "The runs were not measured in turns: drift of the machine is part of every change."
-    parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found), f"{drift}{also}"))
+    parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found, defined), f"{drift}{also}"))
     if command := tables.paired_command(found):
         parts.caption("This measures both in turns, and decides:")
         parts.code(command)
 
 
-def _cases(found: RunComparison) -> None:
+def _cases(found: RunComparison, defined: wording.Definitions) -> None:
     """What broke or lies outside the noise; what lies within it is folded."""
-    every = tables.changes(found, "Cases of both runs", found.cases)
+    every = tables.changes(found, "Cases of both runs", found.cases, defined)
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
     if common := markup.all_cases(wording.common_parameters(one.case for one in found.cases)):
         parts.html(common)
     moved = found.having("broke", "fixed", "outside", "no interval")
     if moved:
-        parts.table(tables.changes(found, "What differs", moved))
+        parts.table(tables.changes(found, "What differs", moved, defined))
     else:
         parts.caption("No case differs by more than its noise.")
     rest = {
@@ -114,7 +115,7 @@ def _cases(found: RunComparison) -> None:
     for title, folded in rest.items():
         if folded:
             with parts.folded(f"{len(folded):,} {title}"):
-                parts.table(tables.changes(found, title, folded))
+                parts.table(tables.changes(found, title, folded, defined))
     if found.only_a or found.only_b:
         parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")
 

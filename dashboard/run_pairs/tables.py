@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from dashboard.components import links, markup, wording
 from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
+from records.kinds import RunSource
 from reports.table import Column, DataTable
 from reports.text.numbers import percent
 
@@ -15,15 +16,16 @@ from reports.text.numbers import percent
 _MOST = 100
 
 
-def headline(found: RunComparison) -> str:
+def headline(found: RunComparison, defined: wording.Definitions | None = None) -> str:
     """What the second run is against the first, over all cases of both."""
     broke = found.having("broke")
     parts = [f"{wording.plural(len(broke), 'case')} broke"] if broke else []
-    metric = wording.metric(found.metric)
+    metric = wording.metric(found.metric, defined)
     if found.mean is not None:
         many = sum(one.ratio is not None for one in found.cases)
         over = f"over {wording.plural(many, 'case')} (geomean)"
-        parts.append(f"{metric.title.lower()} {percent(math.log(found.mean))} {over}")
+        better = f", {metric.better} is better" if metric.better != "neither" else ""
+        parts.append(f"{metric.title.lower()} {percent(math.log(found.mean))} {over}{better}")
         parts.append(f"{len(found.having('outside')):,} outside noise")
     text = "; ".join(parts) or "no case of both has a number"
     return f"{text[:1].upper()}{text[1:]}."
@@ -39,7 +41,8 @@ def differences(found: RunComparison) -> list[str]:
         "preset": (a.preset.fingerprint, b.preset.fingerprint),
         "harness": (a.harness, b.harness),
     }
-    return [name for name, (one, other) in pairs.items() if one != other]
+    techniques = [f"technique ({' → '.join(found.techniques)})"] if found.techniques else []
+    return [*techniques, *(name for name, (one, other) in pairs.items() if one != other)]
 
 
 def paired_command(found: RunComparison) -> str:
@@ -47,14 +50,20 @@ def paired_command(found: RunComparison) -> str:
     a, b = found.a, found.b
     versions = [side.environment.torch_version.partition("+")[0] for side in (a, b)]
     alike = a.run.machine.hardware.fingerprint == b.run.machine.hardware.fingerprint
-    if not all(versions) or versions[0] == versions[1] or not alike:
+    imported = any(side.run.source != RunSource.MEASURED for side in (a, b))
+    if not all(versions) or versions[0] == versions[1] or not alike or imported:
         return ""
     return shlex.join(["pyrometer", "upgrade", *versions, "--suite", b.run.suite])
 
 
-def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) -> DataTable[RunCaseChange]:
+def changes(
+    found: RunComparison,
+    title: str,
+    cases: Sequence[RunCaseChange],
+    defined: wording.Definitions | None = None,
+) -> DataTable[RunCaseChange]:
     """Cases with both numbers, and whether they differ by more than their noise."""
-    metric = wording.metric(found.metric)
+    metric = wording.metric(found.metric, defined)
     unit = f", {metric.unit}" if metric.unit not in ("", "count", "share") else ""
 
     def number(which: str) -> Column[RunCaseChange]:
@@ -66,8 +75,9 @@ def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) ->
                 status = one.old_status if which == "old" else one.new_status
                 return Markup(markup.chip(status)) if status != "ok" else Markup(wording.NONE)
             ends = wording.value_range(measured.low, measured.high, metric.unit)
+            key = one.old_case if which == "old" and one.old_case else one.case
             return Markup('<a href="{}" target="_self">{}</a><small>{}</small>').format(
-                links.result(side.run.id, one.case, side.environment.fingerprint),
+                links.result(side.run.id, key, side.environment.fingerprint),
                 wording.number(measured.point, metric.unit),
                 f"n {measured.n}" if measured.low is None else f"{ends}, n {measured.n}",
             )
@@ -78,6 +88,7 @@ def changes(found: RunComparison, title: str, cases: Sequence[RunCaseChange]) ->
     common = wording.common_parameters(one.case for one in found.cases)
     columns: list[Column[RunCaseChange]] = [
         Column("case", "Case", lambda one: one.case, lambda one: Markup(markup.case(one.case, common))),
+        Column("old_case", value=lambda one: one.old_case or one.case),
         number("old"),
         number("new"),
         Column("ratio", "Change", lambda one: one.ratio, _change, number=True),

@@ -63,5 +63,7 @@ def _before(run_id: str, newest: Sequence[RunSummary]) -> str:
     others = [run for run in newest if run.id != run_id]
     own = next((run for run in newest if run.id == run_id), None)
     alike = [run for run in others if own and (run.suite, run.hardware) == (own.suite, own.hardware)]
-    found = next(iter([*alike, *others]), None)
+    # A night is held against the night before, not against an upgrade that was measured in between.
+    of_kind = [run for run in alike if own and run.kind == own.kind]
+    found = next(iter([*of_kind, *alike, *others]), None)
     return found.id if found is not None else ""

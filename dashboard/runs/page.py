@@ -50,7 +50,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     parts.html(tables.run_title(summary, now, run_source.source(run)))
     if COMPARED in run.facts:
         address = links.upgrade({"run": [run.id]})
-        parts.html(f"<p>{markup.link(address, 'What it says of its two environments: Upgrade →')}</p>")
+        parts.html(f"<p>{markup.link(address, 'The verdict on its two environments: Upgrade →')}</p>")
     parts.complain(complaints)
     if chosen is not None:
         place = run.machine.hardware.fingerprint[: links.FINGERPRINT]

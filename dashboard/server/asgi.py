@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -44,8 +44,9 @@ _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 #: What programs ask, under whatever name they know this machine.
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
-#: What a program may POST, with a token.
+#: What a program may POST, with a token, and of how many bytes: it is read whole.
 _POSTED = re.compile(rf"{PREFIX}/findings/[0-9]+/triage")
+_MOST_POSTED = 64 << 10
 
 
 class SecurityHeaders:
@@ -66,6 +67,10 @@ class SecurityHeaders:
                 message["headers"] = [*sent, *self._headers]
             await send(message)
 
+        if self._encrypted:
+            # The proxy in front ends TLS: an address made from this scope is what browsers call.
+            secure = {"http": "https", "websocket": "wss"}.get(scope["type"])
+            scope = {**scope, "scheme": secure} if secure else scope
         await self._app(scope, receive, with_headers)
 
     def _closed(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
@@ -98,6 +103,9 @@ class OwnNames:
         if scope["method"] not in _READING and not posted:
             # What people write goes over a page's WebSocket, which knows its reader and its origin.
             return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
+        if posted and not _is_short(dict(scope["headers"])):
+            most = f"{_MOST_POSTED >> 10} KiB"
+            return PlainTextResponse(f"Send a Content-Length of at most {most}.\n", 413)
         if scope["path"] in _FOR_MACHINES or self._is_own(scope):
             return None
         return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
@@ -109,6 +117,13 @@ class OwnNames:
             for name in self._names
             if host
         )
+
+
+def _is_short(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request says how long it is, and that is not much: it is read before its sender is judged."""
+    length = headers.get(b"content-length", b"")
+    whole = length.isdigit() and len(length) < 10 and b"transfer-encoding" not in headers
+    return whole and int(length) <= _MOST_POSTED
 
 
 def host_name(host: str) -> str:

@@ -28,7 +28,7 @@ from workflows.fleet_status import Patience, announced_patience, outages, recent
 _BACK = timedelta(days=35)
 #: Findings of each kind at most.
 _FINDINGS = 300
-#: Seconds for which it is not asked again how a night ended that is over.
+#: Seconds for which it is not asked again how a night ended that is over, and what it measured.
 _LONG_SECONDS = 600
 
 # Shared and not copied: an answer is never changed, and copying one takes as long as a query.
@@ -127,9 +127,9 @@ def still_open(url: str) -> list[Finding]:
     return findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
 
 
-@_kept
+@_kept_long
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
-    """What these runs measured of the metrics that headlines are made of."""
+    """What these runs, which are over, measured of the metrics that headlines are made of."""
     return series_queries.points_of_runs(opened(url), runs, METRICS)
 
 
@@ -139,9 +139,9 @@ def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
     return findings.findings_of_series(opened(url), keys)
 
 
-@_kept
+@_kept_long
 def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
-    """The course of some series over some runs."""
+    """The course of some series over some runs, which are over."""
     return series_queries.lines(opened(url), keys, runs)
 
 

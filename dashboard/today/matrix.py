@@ -1,10 +1,11 @@
 """All cases of a track against the nights before: workload by technique, coloured only where confirmed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from analysis.staleness import LostCase
 from dashboard.components import links, markup, wording
 from dashboard.today.headlines import CaseNight
 from reports.table import Column, DataTable
@@ -35,10 +36,11 @@ class CaseMatrix:
     omitted: int = 0
 
 
-def matrix(nights: Sequence[CaseNight], lost: Collection[str] = ()) -> CaseMatrix:
-    """The newest night of each case of a track; `lost` are the keys of those that used to be measured."""
+def matrix(nights: Sequence[CaseNight], lost: Sequence[LostCase] = ()) -> CaseMatrix:
+    """The newest night of each case of a track; `lost` are those that used to be measured."""
     cells: dict[tuple[str, str], MatrixCell] = {}
-    for key, cell in [*((each.key.case, _cell(each)) for each in nights), *((key, _LOST) for key in lost)]:
+    measured = ((each.key.case, _cell(each)) for each in nights)
+    for key, cell in (*measured, *((each.case, _lost_cell(each)) for each in lost)):
         words = wording.case(key)
         workload = " ".join(part for part in (words.name, words.phase, words.parameters) if part)
         cells[words.technique or "eager", workload] = cell
@@ -49,7 +51,10 @@ def matrix(nights: Sequence[CaseNight], lost: Collection[str] = ()) -> CaseMatri
     return CaseMatrix(shown, tuple(techniques), cells, len(workloads) - len(shown))
 
 
-_LOST = MatrixCell(BROKEN, "bad")
+def _lost_cell(one: LostCase) -> MatrixCell:
+    """What crashed is broken; what the machine disturbed, or was not reached, is not."""
+    ended = wording.status(one.status)
+    return MatrixCell(BROKEN, "bad") if ended.tone == "bad" else MatrixCell(ended.text, ended.tone)
 
 
 def _cell(one: CaseNight) -> MatrixCell:

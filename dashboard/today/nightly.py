@@ -79,7 +79,7 @@ def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: date
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(
-            f"Nothing new without a triage: {many} that are triaged or muted."
+            f"Nothing new but {many} that are triaged or muted."
             if found.known
             else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
         )
@@ -158,7 +158,7 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
             f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(links.HISTORY, 'History →')}</p>"
         )
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
-        lost = [each.case for each in one.part.coverage.lost] if one.part.coverage else []
+        lost = one.part.coverage.lost if one.part.coverage else ()
         cells = matrix.matrix(one.headlines, lost)
         if one.rows or lost:
             _matrix(cells, where)

@@ -70,7 +70,8 @@ def new_findings(
 class OverviewVerdict:
     """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent.
 
-    `things` counts what needs a person: causes of regressions, and kinds of failures of nights and machines.
+    `things` counts what needs a person: causes of new regressions, kinds of failures of nights and machines,
+    and older regressions that are open, as one.
     """
 
     tone: wording.Tone
@@ -119,6 +120,7 @@ def verdict(
         _many(len(spoiled), "machine", "disturbed"),
         _many(states.count(TaskState.CANCELLED), "night", "cancelled"),
         _many(len(found.waiting), "candidate", "not confirmed yet"),
+        _many(found.older, "older regression", "still open"),
     ]
     good = [_many(len(found.improvements), "confirmed improvement")]
     problems = [each for each in (*bad, *odd) if each]
@@ -132,14 +134,15 @@ def verdict(
         *(silence(one.late) for one in tracks if one.late),
         *(_unschedulable(one) for one in tracks if one.unschedulable),
     )
-    things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:])
+    # Who has seen an older one acknowledges it, and then it is no older one that is open.
+    things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:]) + bool(found.older)
     return OverviewVerdict(tone, headline, _counted(states), sentences, things)
 
 
 def _unschedulable(one: TrackStatus) -> str:
     task = one.newest
     whom = f" for {task.label}" if task.label else ""
-    return f"{part_label(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
+    return f"{part_label(task.schedule, task.part)} waits: no scheduler that measures is running{whom}"
 
 
 def _counted(states: Sequence[str]) -> str:

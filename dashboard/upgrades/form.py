@@ -5,7 +5,7 @@ import streamlit as st
 from analysis.comparison.policy import Policy
 from analysis.metrics import METRICS
 from dashboard.components import parts
-from dashboard.upgrades.rules import DECIDING, RuleChanges, number, per_cent, toml
+from dashboard.upgrades.rules import DECIDING, NO_LIMIT, RuleChanges, number, per_cent, toml
 from dashboard.upgrades.view import UpgradeView
 from reports.upgrade_report import JudgedUpgrade
 
@@ -81,8 +81,11 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
         # It was that of another metric, and was not edited.
         typed = RuleChanges(typed.metric, case=typed.case)
     query = UpgradeView(run, typed.differing_from(stored)).query()
-    own = _limits(stored)
-    if worst := [line for line in _lines(str(state[_WORST])) if line not in own]:
+    own, typed_limits = _limits(stored), _lines(str(state[_WORST]))
+    kept = {line.rpartition(":")[0].strip() for line in typed_limits}
+    # A line that was taken out takes its limit away.
+    gone = [f"{metric}:{NO_LIMIT}" for metric in stored.worst if metric not in kept]
+    if worst := [*(line for line in typed_limits if line not in own), *gone]:
         query["worst"] = worst
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):

@@ -47,7 +47,7 @@ def show() -> None:
     found = wanted(query, known.items, older=known.older)
     parts.complain(found.complaints)
     if found.command:
-        parts.caption("This measures them, on the machine where it is typed:")
+        parts.caption("This measures them, on the machine where it runs:")
         parts.code(found.command)
     if found.which_hardware:
         _which_hardware(known.items, found.which_hardware)
@@ -288,9 +288,7 @@ def lists(known: Known, shown: str | None) -> None:
     if known.sessions:
         table = tables.upgrades("Sessions about findings", known.sessions, shown or "", _SESSIONS)
         parts.heading("Sessions about findings", table, "sessions.csv")
-        parts.caption(
-            "Measured by itself, to see whether what a night had found is so: a few cases, and no upgrade."
-        )
+        parts.caption("Each measured the findings of a night again: a few cases, and no upgrade.")
         parts.table(table)
         _older(len(known.sessions), "sessions", older=known.older_sessions)
 

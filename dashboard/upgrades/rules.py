@@ -16,6 +16,8 @@ from dashboard.components.query_params import Query, last
 DECIDING = tuple(name for name, metric in METRICS.items() if metric.better != "neither")
 #: The threshold in pyrometer.toml is a share of at most 1.
 _MOST_PER_CENT = 100.0
+#: A limit that a policy has and that does not hold: in an address, and in pyrometer.toml as a share.
+NO_LIMIT, _NEVER = "none", 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class RuleChanges:
     """Changes to the policy that an upgrade was measured under; what is None stays as it was.
 
     `threshold` is that of the metric that decides; from `case` on a case is materially slower; `worst`, as
-    (metric, limit), stand over the policy's own limits for a single case. All are in per cent. `weights`, as
+    (metric, limit), stand over the policy's own limits for a single case; infinity takes one away. All are in
+    per cent. `weights`, as
     (glob, number), and `must`, globs of cases that must not regress, stand instead of the policy's own.
     """
 
@@ -49,7 +52,9 @@ class RuleChanges:
         if self.case is not None:
             found["case"] = [number(self.case)]
         if self.worst is not None:
-            found["worst"] = [f"{metric}:{number(limit)}" for metric, limit in self.worst]
+            found["worst"] = [
+                f"{metric}:{NO_LIMIT if math.isinf(limit) else number(limit)}" for metric, limit in self.worst
+            ]
         if self.weights is not None:
             found["weight"] = [f"{glob}:{number(weight)}" for glob, weight in self.weights] or [""]
         if self.must is not None:
@@ -63,12 +68,13 @@ class RuleChanges:
         if self.threshold is not None:
             usual = threshold_of(metric, policy.thresholds)
             thresholds[metric] = replace(usual, relative=self.threshold / 100)
+        limits = {**policy.worst, **{name: limit / 100 for name, limit in self.worst or ()}}
         return replace(
             policy,
             metric=metric,
             thresholds=thresholds,
             case=policy.case if self.case is None else self.case / 100,
-            worst={**policy.worst, **{name: limit / 100 for name, limit in self.worst or ()}},
+            worst={name: limit for name, limit in limits.items() if limit != math.inf},
             weights=policy.weights if self.weights is None else dict(self.weights),
             must_not_regress=policy.must_not_regress if self.must is None else self.must,
         )
@@ -77,7 +83,7 @@ class RuleChanges:
         """Without what the policy says itself."""
         metric = policy.metric if self.metric is None else self.metric
         limits = {name: 100 * limit for name, limit in policy.worst.items()}
-        worst = tuple(one for one in self.worst or () if not _same(one[1], limits.get(one[0], math.nan)))
+        worst = tuple(one for one in self.worst or () if not _same(one[1], limits.get(one[0], math.inf)))
         return RuleChanges(
             metric=None if metric == policy.metric else metric,
             threshold=None if _same(self.threshold, per_cent(policy, metric)) else self.threshold,
@@ -160,13 +166,14 @@ def _worst(query: Query, rules: RuleChanges) -> RuleChanges:
 
 
 def limit_of(text: str) -> tuple[str, float]:
-    """Metric and limit in per cent from `METRIC:NUMBER`; raises ValueError for anything else."""
+    """Metric and limit in per cent from `METRIC:NUMBER`, infinity from `METRIC:none`; raises ValueError."""
     metric, _, limit = (part.strip() for part in text.rpartition(":"))
-    if not metric or math.isnan(_number(limit)):
+    share = math.inf if limit == NO_LIMIT else _number(limit)
+    if not metric or not (limit == NO_LIMIT or math.isfinite(share)):
         raise ValueError(f'a limit is METRIC:PER_CENT, and "{text}" is none')
     if metric not in DECIDING:
         raise ValueError(unknown("metric", metric, DECIDING))
-    return metric, _number(limit)
+    return metric, share
 
 
 def _weights(query: Query, rules: RuleChanges) -> RuleChanges:
@@ -200,6 +207,7 @@ def toml(policy: Policy, name: str) -> str:
     shares = {metric: own.relative for metric, own in policy.thresholds.items()}
     shares.setdefault(policy.metric, threshold_of(policy.metric).relative)
     worst = {metric: limit for metric, limit in policy.worst.items() if usual.worst.get(metric) != limit}
+    worst |= {metric: _NEVER for metric in usual.worst if metric not in policy.worst}
     lines = [f"[policies.{name}]", f"metric = {_text(policy.metric)}", f"thresholds = {_table(shares)}"]
     for rule in ("must_not_regress", "may_break"):
         globs: Sequence[str] = getattr(policy, rule)

@@ -127,7 +127,7 @@ def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[Teleme
 def _rows(url: str, window: TelemetryWindow) -> Recording | str:
     """A recording, or why there is none: one that is damaged leaves the others as they are."""
     try:
-        return load.recording(url, window) or "Its rows are not kept any more; the metrics made of them are."
+        return load.recording(url, window) or "Its rows are deleted; the metrics computed from them remain."
     except (DamagedTelemetry, SchemaTooNew) as error:
         return str(error)
 

@@ -237,11 +237,11 @@ def triage(
     with database.writing() as connection:
         if changes:
             connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(changes))
-        found = _one(connection, finding_id)
-        if found is not None:
-            entry = {"finding_id": finding_id, "at": now, "who": who, "action": action, "text": text}
-            connection.execute(insert(_TRIAGE), entry)
-    return found
+        if _one(connection, finding_id) is None:
+            return None
+        entry = {"finding_id": finding_id, "at": now, "who": who, "action": action, "text": text}
+        connection.execute(insert(_TRIAGE), entry)
+        return _one(connection, finding_id)
 
 
 def findings(
@@ -442,6 +442,15 @@ def _query() -> AnySelect:
     first, last = aliased(tables.RunRow), aliased(tables.RunRow)
     old, new = aliased(tables.EnvironmentRow), aliased(tables.EnvironmentRow)
     columns = [column for column in _FINDING.__table__.columns if column.name != "id"]
+    acknowledged_by = (
+        select(_TRIAGE.who)
+        .where(_TRIAGE.finding_id == _FINDING.id, _TRIAGE.action == "acknowledge")
+        .order_by(_TRIAGE.id.desc())
+        .limit(1)
+        .correlate(_FINDING)
+        .scalar_subquery()
+    )
+    is_acknowledged = _FINDING.triage == FindingTriage.ACKNOWLEDGED
     return (
         series_names()
         .add_columns(
@@ -456,6 +465,7 @@ def _query() -> AnySelect:
             old.torch_version.label("old_torch_version"),
             new.fingerprint.label("new_environment"),
             new.torch_version.label("new_torch_version"),
+            case((is_acknowledged, func.coalesce(acknowledged_by, "")), else_="").label("owner"),
         )
         .join(_FINDING, _FINDING.series_id == tables.SeriesRow.id)
         .join(first, first.number == _FINDING.at_run)

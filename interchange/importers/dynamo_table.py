@@ -1,7 +1,6 @@
 """The tables of PyTorch's benchmarks: their kinds, columns, words for failures and file names."""
 
 import csv
-import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import case_key, plain
 from ..runs import ImportProblem
-from ..source_file import Value, number_in, refuse_twice, times_in
+from ..source_file import MOST_CELLS, Value, number_in, refuse_twice, text_lines, times_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +265,10 @@ def _is_number(text: str) -> bool:
 
 def table_of(text: str, path: Path) -> DynamoTable:
     """The rows of a file under its header, which the table of instruction counts lacks; raises BadFile."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(text_lines(text), strict=True)
     header: tuple[str, ...] = ()
     kind = ""
+    cells_read = 0
     rows: list[DynamoRow] = []
     problems: list[ImportProblem] = []
     try:
@@ -277,6 +277,9 @@ def table_of(text: str, path: Path) -> DynamoTable:
             if not any(own) or own == header:
                 continue
             place = SourcePlace(path.name, reader.line_num)
+            cells_read += len(own)
+            if cells_read > MOST_CELLS:
+                raise BadFile(place, f"is a table of more than {MOST_CELLS:,} cells")
             if not header:
                 header, kind = _header(own, path.stem, place)
                 if kind != "instructions":

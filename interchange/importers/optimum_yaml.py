@@ -9,6 +9,8 @@ from ..source_file import Value
 from .optimum_settings import MOST_LEVELS
 
 _NULL = ("null", "~", "")
+#: Settings are never so large, and reading as much YAML takes ten seconds.
+_MOST = 1 << 20
 
 
 @dataclass(slots=True)
@@ -35,6 +37,8 @@ def yaml_settings(text: str, name: str) -> dict[str, Value]:
     Raises BadFile for malformed YAML, more than one document, an alias or a tag, a key that is given twice, a
     key that is no text, and nesting deeper than `MOST_LEVELS`.
     """
+    if len(text) > _MOST:
+        raise BadFile(SourcePlace(name), f"is YAML of more than {_MOST >> 20} MiB")
     try:
         return _scalars(text, name)
     except yaml.MarkedYAMLError as error:

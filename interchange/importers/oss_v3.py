@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +20,7 @@ from records.runs import RunPreset
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, digest, plain
 from ..runs import Imported, ImportedRun
-from ..source_file import Value, head, json_of, made_at, text_of
+from ..source_file import MOST_CELLS, Value, head, json_of, made_at, refuse_much, text_lines, text_of
 from ..units import slug
 from .dynamo_table import status_of
 from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
@@ -156,9 +156,13 @@ def _records(text: str, name: str, accumulator: RunAccumulator) -> Iterator[Valu
 
     A line that is no JSON is set aside.
     """
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    if len(lines) > 1 and _is_whole(lines[0][1]):
-        for number, line in lines:
+    refuse_much(text, SourcePlace(name))
+    lines = ((number, line) for number, line in enumerate(text_lines(text), start=1) if line.strip())
+    first = list(islice(lines, 2))
+    if len(first) > 1 and _is_whole(first[0][1]):
+        for number, line in chain(first, lines):
+            if number > MOST_CELLS:
+                raise BadFile(SourcePlace(name, number), f"has more than {MOST_CELLS:,} lines")
             try:
                 yield from _elements(json_of(line, SourcePlace(name, number)))
             except BadFile as error:

@@ -76,6 +76,95 @@ def texts(path: Path) -> None:
     path.write_bytes(header_line() + b'{"v":1,"kind":"outcome","crc":1,"body":' + body + b"}\n")
 
 
+def of_json(path: Path, begin: str, piece: str, end: str, size: int) -> None:
+    """A JSON document of `size` bytes at most, nearly all of it one `piece` again and again."""
+    path.write_text(begin + piece * ((size - len(begin) - len(end)) // len(piece)) + end)
+
+
+def json_too_large(path: Path) -> None:
+    of_json(path, '{"benchmarks":[', "[],", "0]}", 64 * MIB)
+
+
+def json_of_lists(path: Path) -> None:
+    of_json(path, '{"benchmarks":[', "[],", "0]}", 32 * MIB)
+
+
+def json_of_objects(path: Path) -> None:
+    of_json(path, '{"benchmarks":[', '{"":{}},', "0]}", MIB)
+
+
+def json_of_texts(path: Path) -> None:
+    of_json(path, '{"benchmarks":[', '"\u00e9b",', "0]}", 4 * MIB)
+
+
+def json_of_one_text(path: Path) -> None:
+    of_json(path, '{"benchmarks":["', "x" * 1024, '"]}', 32 * MIB)
+
+
+def json_of_numbers(path: Path) -> None:
+    of_json(path, '{"benchmarks":[{"name":"a","stats":{"data":[', "0.25,", "0]}}]}", 7 * MIB)
+
+
+def json_of_flames(path: Path) -> None:
+    of_json(path, '{"benchmarks":["', "\N{FIRE}", '"]}', 2 * MIB)
+
+
+def records(path: Path) -> None:
+    with path.open("w") as file:
+        for number in range(60_000):
+            model = {"name": f"m{number}", "extra_info": {}}
+            metric = {"name": "speedup", "benchmark_values": [1.0 + number]}
+            record = {"timestamp": 1733000000, "benchmark": {"name": "b"}, "model": model, "metric": metric}
+            file.write(json.dumps(record) + "\n")
+
+
+def empty_lines(path: Path) -> None:
+    records(path)
+    with path.open("a") as file:
+        file.write("\n" * (20 * MIB))
+
+
+def bad_lines(path: Path) -> None:
+    with path.open("w") as file:
+        file.write(
+            '{"benchmark":{"name":"b"},"model":{"name":"m"},"metric":{"name":"s","benchmark_values":[1]}}\n'
+        )
+        for _ in range(10):
+            file.write("1\n" * MIB)
+
+
+def long_table(path: Path, rows: int = 1_500_000) -> None:
+    with path.open("w") as file:
+        file.write("model,infer_samples_per_sec,infer_step_time,infer_batch_size,infer_img_size\n")
+        for number in range(rows):
+            file.write(f"m{number},1.5,2.5,256,224\n")
+
+
+def whole_table(path: Path) -> None:
+    long_table(path, 39_990)
+
+
+def long_dynamo_table(path: Path, rows: int = 500_000) -> None:
+    with path.open("w") as file:
+        file.write("dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio\n")
+        for number in range(rows):
+            file.write(f"cuda,m{number},1,1.5,2.5,3.5,0.9\n")
+
+
+def whole_dynamo_table(path: Path) -> None:
+    long_dynamo_table(path, 28_000)
+
+
+#: Files of other tools, by their names; what is right in everything is imported, all of it.
+DOCUMENTS: dict[Callable[[Path], None], str] = {
+    **dict.fromkeys((json_too_large, json_of_lists, json_of_objects, json_of_texts), "benchmark.json"),
+    **dict.fromkeys((json_of_one_text, json_of_numbers, json_of_flames), "benchmark.json"),
+    **dict.fromkeys((records, empty_lines, bad_lines), "records.json"),
+    **dict.fromkeys((long_table, whole_table), "benchmark-infer-amp-nchw-pt240-cu124-rtx4090.csv"),
+    **dict.fromkeys((long_dynamo_table, whole_dynamo_table), "inductor_torchbench_amp_performance.csv"),
+}
+WHOLE = (whole_table, whole_dynamo_table)
+
 JOURNALS: list[Callable[[Path], None]] = [sparse, long_line, nested_line, many_problems, texts]
 EXPORTS: list[Callable[[Path], None]] = [packed_line, packed_lines, packed_problems]
 
@@ -116,6 +205,15 @@ def test_an_import_is_bounded(tmp_path: Path, write: Callable[[Path], None]) -> 
     write(path)
     code, output, peak = command(tmp_path, "import", str(path))
     assert code == 1, output
+    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+@pytest.mark.parametrize("write", DOCUMENTS, ids=lambda write: write.__name__)
+def test_a_file_of_another_tool_is_bounded(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    path = tmp_path / DOCUMENTS[write]
+    write(path)
+    code, output, peak = command(tmp_path, "import", str(path))
+    assert code == (0 if write in WHOLE else 1), output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
 
 

@@ -59,7 +59,7 @@ def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> N
     assert newest["run"] == "/runs?run=run-11"
     assert [each.value for each in page.header] == ["Machines", "Environments"]
     page = open_page(filled_url, SCHEDULE)
-    assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
+    assert "No scheduler has run yet." in text(page) and "pyrometer scheduler" in text(page)
     assert "No task of a schedule runs or waits." in text(page)
     assert [each.value for each in page.header] == ["Schedules", "What runs and what waits"]
 
@@ -131,8 +131,8 @@ def test_a_task_that_waits_for_a_missing_machine_comes_first(
     assert queue.plan_run(database, "check", at, "timetable", tasks, at)
     found = rows(open_page(url, SCHEDULE), "What runs and what waits")
     assert "lost" not in found[2]
-    assert "h200 × no scheduler that measures is there: start one with pyrometer scheduler" in found[0]
-    assert "any machine × no scheduler that measures is there" in found[1]
+    assert "h200 × no scheduler that measures is running: start one with pyrometer scheduler" in found[0]
+    assert "any machine × no scheduler that measures is running" in found[1]
     assert "is not to begin before" in found[2] and "any machine one takes it next" in found[3]
 
 
@@ -145,7 +145,7 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
     mornings.scheduler("one", "a10")
     mornings.trigger(mornings.due(0, 1), ("nightly", label))
     (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
-    sentence = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
+    sentence = f'no running scheduler has the label "{label}": a machine gets it by machine_labels'
     assert sentence in task.replace("&quot;", '"')
     assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
 
@@ -303,11 +303,11 @@ def test_of_more_than_is_read_the_oldest_are_listed_and_all_are_counted(
     page = open_page(url, SCHEDULE)
     shown = rows(page, "What runs and what waits")
     assert "4 days ago" in shown[0] and "3 days ago" in shown[1]
-    sentence = "Of what waits these are the 3 oldest; 2 newer tasks not listed."
+    sentence = "Listed are the 3 oldest waiting tasks, without 2 newer tasks."
     assert len(shown) == 4 and sentence in text(page)
     # A machine's own page asks for what is its own: older tasks of others take no room there.
     page = open_page(url, MACHINES, machine="one")
-    sentence = "Of what waits these are the 3 oldest; 1 newer task not listed."
+    sentence = "Listed are the 3 oldest waiting tasks, without 1 newer task."
     assert sentence in text(page)
 
 
@@ -317,7 +317,7 @@ def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
     monkeypatch.setattr("dashboard.machines.load.TASKS", 45)
     mornings.trigger(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
     page = open_page(url, SCHEDULE)
-    assert "and 5 tasks more; the CSV has those" in html(page) and "5 newer tasks not listed" in text(page)
+    assert "and 5 tasks more; the CSV has those" in html(page) and "without 5 newer tasks" in text(page)
 
 
 def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.settings import PRICES, Prices
-from support.builders.run_records import FIRST_NIGHT, a_run, an_outcome
+from support.builders.run_records import FIRST_NIGHT, a_machine, a_run, an_outcome
 from support.builders.technique_runs import (
     CPU,
     GPU,
@@ -221,11 +221,17 @@ def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) ->
     assert "pyrometer run --suite smoke" in text(open_page(empty_url, HARDWARE))
 
 
-def test_what_others_measured_is_not_compared(open_page: Open, tmp_path: Path) -> None:
-    foreign = a_run("20260910-000000-timm-csv-0123456789abcdef")
+def test_what_others_measured_is_compared_where_nothing_else_is(open_page: Open, tmp_path: Path) -> None:
+    foreign = a_run("20260910-000000-timm-csv-0123456789abcdef", machine=a_machine("theirs", "Their GPU"))
     imported = [an_outcome(f"{RESNET}/eager", metrics={"latency_floor": 1.0})]
-    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", foreign, imported), HARDWARE))
-    assert "none that Pyrometer measured itself" in shown
+    url = save(f"sqlite:///{tmp_path}/p.db", foreign, imported)
+    said = "Imported from other tools"
+    shown = text(open_page(url, HARDWARE))
+    assert said in shown and "Their GPU" in shown
+    both = f"sqlite:///{tmp_path}/beside.db"
+    save(both, foreign, imported)
+    shown = text(open_page(save(both, run(), outcomes(SLOW)), HARDWARE))
+    assert said not in shown and "Their GPU" not in shown
 
 
 def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
 from records.kinds import RunSource
 from records.runs import RunSummary
-from support.pages import HISTORY, RUNS, TODAY, Open, html
+from support.pages import HARDWARE, HISTORY, RUNS, TODAY, Open, html
 from support.sqlite_files import open_with_tables
 
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -78,6 +79,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A database with nothing but an import whose every text wants out; and its id."""
     url = f"sqlite:///{tmp_path_factory.mktemp('hostile')}/pyrometer.db"
     return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
+
+
+def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    for hardware in ("A100", "H100"):
+        put(url, "torchbench", "group_bench", "model", hardware, 0, LATER)
+    at = open_page(url, HARDWARE)
+    assert at.selectbox(key="choose-metric").options == ["Latency", "model"] and not at.exception
+    shown = html(at)
+    assert "H100" in shown and "1.00×" in shown and "Cost of a million" not in shown
+    assert any("A hint, not a verdict" in each.value for each in at.caption)
+    assert "model" in html(open_page(url, HARDWARE, metric="tool.odd"))
+    assert open_page(url, HARDWARE, metric="throughput").warning
 
 
 def test_today_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:

@@ -113,7 +113,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     expect(other.get_by_text("Judged by the rules in this address")).to_be_visible()
     expect(other.locator(".py-verdict")).to_contain_text(re.compile(r"✓\s*Go"))
     follow(other, other.get_by_role("link", name="Every outcome of this run →"))
-    follow(other, other.get_by_role("link", name="What it says of its two environments: Upgrade →"))
+    follow(other, other.get_by_role("link", name="The verdict on its two environments: Upgrade →"))
     expect(other.locator(".py-verdict")).to_contain_text("No-go")
     assert colleague.leave() == []
 
@@ -183,7 +183,7 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
     chart = page.get_by_test_id("stVegaLiteChart").first
     expect(chart).to_have_attribute("aria-label", re.compile("^Throughput"))
     shown = chart.get_attribute("aria-label")
-    follow(page, page.get_by_role("link", name="Link to this view, with nothing left to defaults"))
+    follow(page, page.get_by_role("link", name="Permanent link to this view"))
     colleague = Visitor(chromium, home)
     other = colleague.open(page.url.removeprefix(home))
     expect(other.locator("svg .mark-symbol path").first).to_be_attached()

@@ -54,5 +54,5 @@ def test_what_people_know_is_not_said_to_be_nothing(
     st.cache_resource.clear()
     page = open_page(url, TODAY)
     assert "2 findings more that people know or muted" in html(page)
-    sentence = "Nothing new without a triage: 2 findings that are triaged or muted."
+    sentence = "Nothing new but 2 findings that are triaged or muted."
     assert sentence in text(page) and "Nothing was confirmed" not in text(page)

@@ -272,6 +272,9 @@ def test_what_says_nothing_is_refused() -> None:
         "link", "http://[", "ada"
     )
     assert wording.triage_complaint("link", "https://example.org/7", "ada") == ""
+    assert wording.triage_complaint("note", "x" * 2000, "a" * 200) == ""
+    for said, who in (("x" * 2001, "ada"), ("x", "a" * 201), ("x\0", "ada"), ("x", "a\0")):
+        assert wording.triage_complaint("note", said, who)
 
 
 def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

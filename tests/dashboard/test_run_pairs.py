@@ -10,7 +10,7 @@ import pytest
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
 from dashboard.run_pairs.view import RunPairView, run_pair
-from records.outcomes import Outcome
+from records.outcomes import MetricDefinition, Outcome
 from records.runs import RunSummary
 from support.builders.run_records import (
     BERT,
@@ -76,7 +76,8 @@ def test_what_broke_comes_first_then_what_differs_by_more_than_its_noise() -> No
     assert found.cases[1].ratio == pytest.approx(1.08)
     # Three cases have a ratio, two of them 1.
     assert found.mean == pytest.approx(1.08 ** (1 / 3))
-    assert tables.headline(found) == "1 case broke; latency +2.6 % over 3 cases (geomean); 1 outside noise."
+    over = "over 3 cases (geomean), lower is better"
+    assert tables.headline(found) == f"1 case broke; latency +2.6 % {over}; 1 outside noise."
 
 
 def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
@@ -101,6 +102,33 @@ def test_what_a_run_does_not_know_neither_broke_nor_was_mended(status: str) -> N
     (bert,) = (one for one in compare(A, before, "latency").cases if one.case == BERT)
     assert bert.status == "not measured" and bert.old is not None and bert.new is None
     assert "one replicate" not in str(tables.changes(found, "", found.cases).html())
+
+
+def test_runs_of_one_technique_each_are_compared_by_workload() -> None:
+    compiled = [
+        replace(one, case=one.case.replace("/eager", "/compile=default"))
+        for one in outcomes(NEW, 0.5)
+        if one.case in (RESNET, MLP)
+    ]
+    eager = [one for one in outcomes(OLD) if one.case in (RESNET, MLP)]
+    found = compare(side("a", OLD, eager), side("b", NEW, compiled), "latency")
+    assert found.techniques == ("eager", "compile=default") and (found.only_a, found.only_b) == (0, 0)
+    first = found.cases[0]
+    assert (first.old_case, first.case) == (RESNET, RESNET_COMPILED) and first.ratio == pytest.approx(0.5)
+    assert tables.differences(found)[0] == "technique (eager → compile=default)"
+    assert "case=resnet50%2Finfer" in str(tables.changes(found, "", found.cases).html())
+    # Where any case is in both, or a run has several techniques, cases are compared as they are called.
+    assert compare(A, B, "latency").techniques is None
+    assert compare(A, side("b", NEW, compiled), "latency").cases[0].case == RESNET_COMPILED
+
+
+def test_metrics_of_files_are_offered_too() -> None:
+    own, other = ([replace(each, metric="tool.speed") for each in one.measurements] for one in (A, B))
+    defined = {"tool.speed": MetricDefinition("tool.speed", "Their speed", "samples/s", "higher")}
+    a, b = replace(A, measurements=own), replace(B, measurements=other)
+    assert metrics(a, b, defined) == {"tool.speed": "Their speed"} and metrics(a, b) == {}
+    found = compare(a, b, "tool.speed")
+    assert "their speed 0 % over 3 cases (geomean), higher is better" in tables.headline(found, defined)
 
 
 def test_only_metrics_of_both_are_offered() -> None:

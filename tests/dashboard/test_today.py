@@ -99,7 +99,7 @@ def test_a_night_that_no_scheduler_can_run_is_no_quiet_morning(
     page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 track that no scheduler can run"
     (card,) = cards(page)
-    assert "Nightly waits, and no scheduler that measures is there." in html(page)
+    assert "Nightly waits: no scheduler that measures is running." in html(page)
     assert "… waiting" in card and "3 hours ago; no scheduler can run it" in card
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
     mornings.scheduler("two", facts={"head": "head"})
@@ -149,11 +149,14 @@ def test_an_older_regression_is_no_news_unless_the_address_asks_for_a_week(
     runs = mornings.nights([2, 1, 0])
     confirm(database, mornings, a_finding(database, mornings, runs), 50 * HOUR)
     page = open_page(url, TODAY)
-    assert morning_line(page) == "✓ All quiet" and "1 older regression open" in html(page)
+    # No news, and yet it waits for somebody.
+    assert morning_line(page) == "! 1 older regression still open" and "1 older regression open" in html(page)
+    assert "Today: 1 thing needs you" in html(page)
     page = open_page(url, TODAY, days="3")
     assert morning_line(page) == "× 1 confirmed regression" and "older regression" not in html(page)
     page = open_page(url, TODAY, days="2")
-    assert 'Unknown days "2"' in page.warning[0].value and morning_line(page) == "✓ All quiet"
+    assert 'Unknown days "2"' in page.warning[0].value
+    assert morning_line(page) == "! 1 older regression still open"
 
 
 def test_candidates_wait_however_old_they_are(

@@ -454,7 +454,7 @@ def test_all_cases_of_the_metric_are_small_pictures_that_lead_to_their_lines(sho
 def test_a_range_of_days_is_drawn_and_stands_in_the_address(shown: Any) -> None:
     at = shown(points="30d")
     assert at.button_group(key="choose-points").value == "30d" and not at.warning
-    (address,) = addresses(at, "Link to this view, with nothing left to defaults")
+    (address,) = addresses(at, "Permanent link to this view")
     assert parse_qs(urlsplit(address).query)["points"] == ["30d"]
     at.button_group(key="choose-axis").set_value("version").run()
     assert "choose-points" not in [each.key for each in at.button_group]

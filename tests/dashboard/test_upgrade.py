@@ -316,6 +316,16 @@ def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Fil
     assert dict(page.query_params) == {"run": RUN} and not page.warning
 
 
+def test_a_line_that_is_taken_out_of_the_form_takes_its_limit_away(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(), UPGRADE)
+    assert page.text_area(key="rules-worst").value == "latency_floor:10"
+    page.text_area(key="rules-worst").set_value("")
+    next(each for each in page.button if each.label == "Judge").click().run()
+    assert dict(page.query_params) == {"run": RUN, "worst": "latency_floor:none"} and not page.exception
+    assert page.text_area(key="rules-worst").value == ""
+    assert "No case may be worse" not in html(page)
+
+
 def test_another_metric_has_a_threshold_of_its_own(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(), UPGRADE)
     page.selectbox(key="rules-metric").select("first_call")

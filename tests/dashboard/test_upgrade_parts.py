@@ -1,5 +1,6 @@
 """What the upgrade page is made of: addresses, order, charts, files, and the policy as TOML."""
 
+import math
 import tomllib
 from pathlib import Path
 
@@ -72,6 +73,20 @@ def test_limits_of_single_cases_are_changed_by_the_address_and_stand_over_the_po
     assert address == f"/compare?run={RUN}&case=8&worst=latency_floor%3A15&worst=first_call%3A50"
     kept = tomllib.loads(rules.toml(applied, "ours"))["policies"]["ours"]
     assert kept["case"] == 0.08 and kept["worst"] == dict(applied.worst)
+
+
+def test_a_limit_of_the_policy_can_be_taken_away() -> None:
+    policy = Policy(worst={"latency_floor": 0.1, "rss_peak": 0.5})
+    query = {"worst": ["latency_floor:none", "first_call:none"]}
+    changes, complaints = rules.rule_changes(query, policy)
+    assert complaints == [] and changes == RuleChanges(worst=(("latency_floor", math.inf),))
+    applied = changes.applied(policy)
+    assert applied.worst == {"rss_peak": 0.5}
+    assert view.UpgradeView(RUN, changes).address == f"/compare?run={RUN}&worst=latency_floor%3Anone"
+    kept = tomllib.loads(rules.toml(applied, "ours"))["policies"]["ours"]
+    # The built-in limit would hold where nothing stands in its place.
+    assert kept["worst"] == {"latency_floor": 1e6, "rss_peak": 0.5}
+    assert rules.rule_changes({"worst": ["latency_floor:inf"]}, policy)[1]
 
 
 @pytest.mark.parametrize("dark", [False, True])

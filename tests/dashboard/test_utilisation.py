@@ -294,7 +294,7 @@ def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any
     assert "tainted blocks" not in shown
     captions = "\n".join(caption.value for caption in at.caption)
     assert "60 samples in 3 blocks, median 2.01 ms" in captions
-    assert "1 block that others disturbed, in no median" in captions
+    assert "1 block disturbed by others, left out of median" in captions
     assert "Utilisation →" not in html(show(page=RUNS, run="before", case=MLP))
 
 
@@ -313,6 +313,17 @@ def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> Non
         assert part in inside
     assert inside.count("<table") == 2
     assert len(show(page=RUNS, run="on-a100").expander) == 0
+
+
+def test_bad_health_of_a_card_is_on_its_page() -> None:
+    (gpu,) = made_up.CAPABILITIES["gpu"]["gpus"]
+    sick = {**gpu, "health": {"pcie_width": 8, "pcie_width_possible": 16}}
+    changed = {**made_up.CAPABILITIES, "gpu": {**made_up.CAPABILITIES["gpu"], "gpus": [sick]}}
+    sound, warned = (
+        capabilities.tables(replace(a_run(), facts={"telemetry": each}))
+        for each in (made_up.CAPABILITIES, changed)
+    )
+    assert "8 of 16 lanes" in warned and "lanes" not in sound
 
 
 @pytest.mark.parametrize(

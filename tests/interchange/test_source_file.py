@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from interchange import source_file
 from interchange.errors import BadFile, SourcePlace
 from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulator
 from interchange.importers import action_benchmark, pytest_benchmark
-from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in
+from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in, text_lines, text_of
 
 SOURCE = SourcePlace("here")
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +63,34 @@ def test_only_plain_digits_are_a_number(text: str) -> None:
         number_in(Value(text, SOURCE))
 
 
-def test_large_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_file, "MAX_JSON", 10)
-    with pytest.raises(BadFile, match="is a JSON document larger than 0 MiB"):
-        json_of("[1,2,3,4,5]", SOURCE)
+def test_what_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
+    for piece, times in (("[],", 200_000), ('"",', 500_001), ("0,", 1_500_001)):
+        document = "[" + piece * times + "0]"
+        with pytest.raises(BadFile, match="than 256 MiB of memory have room for"):
+            json_of(document, SOURCE)
+    with pytest.raises(BadFile, match="a table of more than 200,000 cells"):
+        list(csv_rows("a,b\n" + "1,2\n" * 100_000, "t.csv", lambda place, sentence: None))
+    path = tmp_path / "text.csv"
+    path.write_text("\N{FIRE}" * (3 << 20))
+    with pytest.raises(BadFile, match="is larger than 8 MiB and not plain ASCII"):
+        text_of(path)
+    path.write_text("x" * (9 << 20))
+    assert len(text_of(path)) == 9 << 20
+
+
+def test_a_large_document_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="is a JSON document larger than 32 MiB"):
+        json_of(" " * (32 << 20) + "1", SOURCE)
+    path = tmp_path / "sparse.json"
+    path.touch()
+    os.truncate(path, (32 << 20) + 1)
+    with pytest.raises(BadFile, match="is larger than 32 MiB"):
+        text_of(path)
+
+
+def test_lines_end_as_files_of_every_system_end_them() -> None:
+    assert list(text_lines("a\r\nb\rc\n\nd")) == ["a\r\n", "b\r", "c\n", "\n", "d"]
+    assert list(text_lines("")) == []
 
 
 def test_elements_are_made_when_they_are_read() -> None:

@@ -91,6 +91,8 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
+#: Bytes of a name that is a key: Postgres keeps no index of longer ones.
+_LONGEST = 2000
 _REST = "importing the file again stores the rest"
 #: The bytes of a file by which a journal is recognised.
 _SNIFFED = 64
@@ -297,6 +299,8 @@ class _Keeping:
         """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
         if _too_deep(piece.one):
             raise ValueError("its facts are nested too deep")
+        if any(len(name.encode(errors="replace")) > _LONGEST for name in _keys(piece.one)):
+            raise ValueError(f"the name of a case or of a metric is longer than {_LONGEST:,} bytes")
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
@@ -351,6 +355,16 @@ def _too_deep(one: ImportedRun) -> bool:
     for _ in range(_DEEPEST):
         level = [inner for each in level for inner in _inside(each)]
     return bool(level)
+
+
+def _keys(one: ImportedRun) -> Iterator[str]:
+    """The names by which a run and what it holds are found again."""
+    run = one.run
+    yield from (run.id, run.machine.fingerprint, run.machine.hardware.fingerprint, run.preset.fingerprint)
+    yield from (each.fingerprint for each in run.environments)
+    yield from (each.case for each in one.outcomes)
+    for each in one.measurements:
+        yield from (each.case, each.metric)
 
 
 def _inside(value: Any) -> Iterable[Any]:

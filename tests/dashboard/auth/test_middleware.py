@@ -416,8 +416,10 @@ def test_why_the_database_is_away_is_for_those_who_may_look(
 NAMES = ("localhost", "perf.example.com", "::1", "*.lab.example.com")
 
 
-def answered(path: str, host: str, method: str = "GET", names: tuple[str, ...] = NAMES) -> int:
-    """How a request is answered before its reader is checked."""
+def answered(
+    path: str, host: str, method: str = "GET", names: tuple[str, ...] = NAMES, **headers: str
+) -> int:
+    """How a request is answered before its reader is checked; by default its body is short."""
     sent: list[Any] = []
 
     async def application(_scope: Any, _receive: Any, send: Any) -> None:
@@ -426,9 +428,38 @@ def answered(path: str, host: str, method: str = "GET", names: tuple[str, ...] =
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": path, "headers": [(b"host", host.encode())]}
+    fields = {"host": host, **(headers or {"content_length": "100"})}
+    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": encoded}
     asyncio.run(OwnNames(application, names)(scope, asyncio.Queue[Any]().get, send))
     return sent[0]["status"]
+
+
+def test_what_a_program_posts_is_short_and_says_so() -> None:
+    path = "/api/v1/findings/7/triage"
+    for length, status in (
+        ("0", 200),
+        ("65536", 200),
+        ("65537", 413),
+        ("9" * 5000, 413),
+        ("-1", 413),
+        ("+5", 413),
+        ("1e3", 413),
+        ("", 413),
+    ):
+        assert answered(path, "localhost", "POST", content_length=length) == status, length
+    for headers in ({"x": "y"}, {"content_length": "10", "transfer_encoding": "chunked"}):
+        assert answered(path, "localhost", "POST", **headers) == 413
+
+
+def test_where_browsers_come_by_https_the_application_knows_it() -> None:
+    for rules, kind, scheme in (
+        (PROVIDER, "http", "https"),
+        (PROVIDER, "websocket", "wss"),
+        (OPEN, "http", None),
+    ):
+        passed = ask(rules, "/", logged_in(), kind=kind).passed
+        assert passed is not None and passed.get("scheme") == scheme
 
 
 def test_pages_are_read_under_own_names_only_and_never_written() -> None:

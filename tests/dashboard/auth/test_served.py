@@ -1,33 +1,30 @@
 """Logins at a real server: a real provider, a real proxy, a real browser, and those who try another way."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.cookiejar import CookieJar
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
+from playwright.sync_api import Browser, expect
 
 from dashboard.auth.provider import COOKIE
-from db.connection.engine import open_database
-from db.findings import store as findings
-from support.builders.detection_nights import Nights, a_regression
-from support.servers import reverse_proxy
+from support.servers.login_site import (
+    ADA,
+    DEEP,
+    HEADER,
+    PROXY,
+    Client,
+    LoginSite,
+    free_port,
+    handshake,
+    proxied,
+    shown,
+    site,
+)
 from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 
-DEEP = "/regressions?finding=1&state=all"
-ADA, BOB, EVE, MALLORY = "ada@example.com", "bob@example.com", "eve@evil.example", "ada"
+BOB, EVE, MALLORY = "bob@example.com", "eve@evil.example", "ada"
 ACCOUNTS: dict[str, dict[str, Any]] = {
     ADA: {"email": ADA, "email_verified": True},
     BOB: {"email": BOB, "email_verified": True, "groups": ["perf"]},
@@ -37,52 +34,6 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
 }
 
 
-class Site:
-    """A dashboard as `pyrometer dashboard` serves it from a folder with settings and one finding."""
-
-    def __init__(self, folder: Path, port: int, table: str) -> None:
-        self.url = f"http://localhost:{port}"
-        self.port = port
-        self.database = f"sqlite:///{folder}/pyrometer.db"
-        with open_database(self.database) as database:
-            Nights(database).add(range(4))
-            a_regression(database)
-        (folder / "pyrometer.toml").write_text(table)
-        (folder / "secret").write_text(SECRET + "\n")
-        with (folder / "log").open("w") as log:
-            self.process = subprocess.Popen(
-                [Path(sys.executable).with_name("pyrometer"), "dashboard", "--port", str(port)],
-                cwd=folder,
-                env={name: value for name, value in os.environ.items() if not name.startswith("PYROMETER_")},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self.process.stdout
-        assert "Dashboard: " in self.process.stdout.readline(), (folder / "log").read_text()
-
-    def noted(self) -> list[tuple[str, str]]:
-        """Who said what of the finding."""
-        with open_database(self.database) as database:
-            return [(entry.who, entry.text) for entry in findings.triage_log(database, 1)]
-
-
-@contextmanager
-def site(folder: Path, port: int, table: str) -> Iterator[Site]:
-    """A dashboard, gone afterwards."""
-    one = Site(folder, port, table)
-    try:
-        yield one
-    finally:
-        one.process.terminate()
-        one.process.communicate()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def vouching() -> Iterator[Provider]:
     with provider(ACCOUNTS) as one:
@@ -90,7 +41,7 @@ def vouching() -> Iterator[Provider]:
 
 
 @pytest.fixture(scope="module")
-def behind_a_login(vouching: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def behind_a_login(vouching: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard whose readers log in at the provider."""
     port = free_port()
     vouching.redirect = f"http://localhost:{port}/oauth2callback"
@@ -109,52 +60,9 @@ ask = "perf@example.com"
         yield one
 
 
-class Client:
-    """A browser without a window: cookies, redirects, no scripts."""
-
-    def __init__(self) -> None:
-        self.cookies = CookieJar()
-        nothing_between = urllib.request.ProxyHandler({})
-        kept = urllib.request.HTTPCookieProcessor(self.cookies)
-        self._opener = urllib.request.build_opener(nothing_between, kept)
-
-    def open(self, url: str, form: dict[str, str] | None = None, **headers: str) -> tuple[int, str, str]:
-        """Status, final address and body."""
-        data = urlencode(form).encode() if form else None
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = urllib.request.Request(url, data, {"Accept": "text/html", **named})
-        try:
-            with self._opener.open(request, timeout=30) as answer:
-                return answer.status, answer.url, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.url, error.read().decode()
-
-    def log_in(self, home: str, account: str, wanted: str = "/") -> tuple[int, str, str]:
-        """Go through the door and say at the provider who one is."""
-        _, at_provider, page = self.open(f"{home}/login?{urlencode({'to': wanted})}")
-        assert "Who are you?" in page
-        return self.open(at_provider, {"account": account})
-
-
-def handshake(url: str, **headers: str) -> int:
-    """How the opening of a page's WebSocket is answered."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    address = url.replace("http", "ws", 1) + "/_stcore/stream"
-    try:
-        with connect(address, additional_headers=named, origin=None):
-            return 101
-    except InvalidStatus as error:
-        return error.response.status_code
-
-
-def shown(page: Page, text: str) -> None:
-    expect(page.get_by_text(text).first).to_be_visible()
-
-
 @pytest.mark.browser
 def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_of_the_login(
-    chromium: Browser, behind_a_login: Site, vouching: Provider
+    chromium: Browser, behind_a_login: LoginSite, vouching: Provider
 ) -> None:
     home, ended = behind_a_login.url, vouching.ended
     context = chromium.new_context()
@@ -184,7 +92,7 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
 
 @pytest.mark.browser
 def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
-    chromium: Browser, behind_a_login: Site
+    chromium: Browser, behind_a_login: LoginSite
 ) -> None:
     home = behind_a_login.url
     client = Client()
@@ -211,7 +119,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
 
 @pytest.mark.parametrize(("account", "why"), [(EVE, "may not look"), (MALLORY, "does not vouch for ada@")])
 def test_a_reader_without_rights_sees_why_and_can_log_out(
-    behind_a_login: Site, account: str, why: str
+    behind_a_login: LoginSite, account: str, why: str
 ) -> None:
     client = Client()
     status, _, page = client.log_in(behind_a_login.url, account, DEEP)
@@ -224,7 +132,7 @@ def test_a_reader_without_rights_sees_why_and_can_log_out(
     assert COOKIE not in [each.name for each in client.cookies]
 
 
-def test_a_login_that_another_browser_began_is_refused(behind_a_login: Site, vouching: Provider) -> None:
+def test_a_login_that_another_browser_began_is_refused(behind_a_login: LoginSite, vouching: Provider) -> None:
     home = behind_a_login.url
     begun = Client()
     _, at_provider, _ = begun.open(f"{home}/login?to=/")
@@ -236,7 +144,7 @@ def test_a_login_that_another_browser_began_is_refused(behind_a_login: Site, vou
     assert vouching.codes.pop(code)
 
 
-def test_strangers_hear_whether_it_is_ready_and_nothing_else(behind_a_login: Site) -> None:
+def test_strangers_hear_whether_it_is_ready_and_nothing_else(behind_a_login: LoginSite) -> None:
     client = Client()
     assert json.loads(client.open(behind_a_login.url + "/readyz")[2]) == {"status": "ready"}
     for path in ("/", "/metrics", "/_stcore/metrics", "/_stcore/health", "/static/", "/media/x.csv"):
@@ -245,7 +153,7 @@ def test_strangers_hear_whether_it_is_ready_and_nothing_else(behind_a_login: Sit
     assert handshake(behind_a_login.url) == 403
 
 
-def test_another_sites_page_gets_no_websocket_with_a_readers_cookie(behind_a_login: Site) -> None:
+def test_another_sites_page_gets_no_websocket_with_a_readers_cookie(behind_a_login: LoginSite) -> None:
     client = Client()
     client.log_in(behind_a_login.url, BOB)
     cookies = "; ".join(f"{each.name}={each.value}" for each in client.cookies)
@@ -253,11 +161,8 @@ def test_another_sites_page_gets_no_websocket_with_a_readers_cookie(behind_a_log
     assert handshake(behind_a_login.url, Cookie=cookies, Origin="http://evil.example") == 403
 
 
-HEADER, PROXY = "X-Forwarded-Email", "127.0.0.2"
-
-
 @pytest.fixture(scope="module")
-def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard that believes one address."""
     table = f"""
 [dashboard]
@@ -272,24 +177,8 @@ metrics_token_file = "secret"
         yield one
 
 
-@contextmanager
-def proxied(port: int, *names: str, source: str = PROXY) -> Iterator[str]:
-    """The address of a proxy in front of `port`, which comes from `source` and says these names."""
-    process = subprocess.Popen(
-        [sys.executable, reverse_proxy.__file__, str(port), source, HEADER, *names],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            assert process.stdout
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
 @pytest.mark.browser
-def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_proxy: Site) -> None:
+def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_proxy: LoginSite) -> None:
     with proxied(behind_a_proxy.port, ADA) as url:
         # What a browser says of itself is replaced by what the proxy says.
         context = chromium.new_context(extra_http_headers={HEADER: EVE})
@@ -304,7 +193,7 @@ def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_
     assert behind_a_proxy.noted() == [(ADA, "seen through a proxy")]
 
 
-def test_forged_headers_on_another_way_lead_nowhere(behind_a_proxy: Site) -> None:
+def test_forged_headers_on_another_way_lead_nowhere(behind_a_proxy: LoginSite) -> None:
     forged = {HEADER.replace("-", "_"): ADA, "X_Forwarded_For": PROXY, "X_Real_IP": PROXY}
     direct = f"http://127.0.0.1:{behind_a_proxy.port}"
     client = Client()
@@ -317,14 +206,14 @@ def test_forged_headers_on_another_way_lead_nowhere(behind_a_proxy: Site) -> Non
         assert client.open(url + "/")[0] == 403 and handshake(url) == 403
 
 
-def test_a_proxy_that_names_no_person_or_two_opens_nothing(behind_a_proxy: Site) -> None:
+def test_a_proxy_that_names_no_person_or_two_opens_nothing(behind_a_proxy: LoginSite) -> None:
     for names in ((), ("",), (ADA, BOB)):
         with proxied(behind_a_proxy.port, *names) as url:
             status, _, body = Client().open(url + "/", X_Forwarded_Email=ADA)
             assert status == 403 and HEADER.lower() in body and handshake(url) == 403
 
 
-def test_metrics_have_a_token_of_their_own(behind_a_proxy: Site) -> None:
+def test_metrics_have_a_token_of_their_own(behind_a_proxy: LoginSite) -> None:
     direct, client = f"http://127.0.0.1:{behind_a_proxy.port}/metrics", Client()
     assert client.open(direct)[0] == client.open(direct, Authorization="Bearer x")[0] == 401
     status, _, body = client.open(direct, Authorization=f"Bearer {SECRET}")

@@ -1,10 +1,12 @@
 """All cases of a track as workload by technique: what a cell says, and what has a colour."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from analysis.recent_level import RecentChange
+from analysis.staleness import LostCase
 from dashboard.today.headlines import CaseNight
 from dashboard.today.matrix import MOST, MatrixCell, matrix, table
 from db.connection.engine import Database
@@ -27,6 +29,11 @@ def night(key: SeriesKey, case: str, change: float | None, **more: Finding | Non
     return CaseNight(replace(key, case=case), None, compared, **more)  # pyright: ignore[reportArgumentType]
 
 
+def lost(name: str, status: Any) -> LostCase:
+    """A case that used to be measured, and how it ended instead."""
+    return LostCase("nightly", "nightly", f"{name}/train/b=8/eager", status, "")
+
+
 def test_only_what_is_confirmed_or_lost_has_a_colour(database: Database, regression: Finding) -> None:
     key, candidate = regression.key, a_finding(database, RESNET)
     found = matrix(
@@ -36,7 +43,7 @@ def test_only_what_is_confirmed_or_lost_has_a_colour(database: Database, regress
             night(key, RESNET_COMPILED, 0.001),
             night(key, "new/infer/b=1/eager", None),
         ],
-        ["gone/train/b=8/eager"],
+        [lost("gone", "crashed"), lost("hot", "throttled"), lost("late", "not reached")],
     )
     cells = {
         workload.split()[0]: cell
@@ -46,9 +53,12 @@ def test_only_what_is_confirmed_or_lost_has_a_colour(database: Database, regress
     assert cells["mlp_overhead"] == MatrixCell("▲ +10.0 %", "bad", regression.id)
     assert cells["resnet50"] == MatrixCell("+5.1 % ?", "quiet", candidate.id)
     assert cells["new"] == MatrixCell("new") and cells["gone"] == MatrixCell("× broke", "bad")
+    # The machine's doing is not the case's.
+    assert cells["hot"] == MatrixCell("! throttled", "odd")
+    assert cells["late"] == MatrixCell("! not reached", "odd")
     (compiled,) = [cell for (technique, _), cell in found.cells.items() if technique != "eager"]
     assert compiled == MatrixCell("·")
-    assert found.techniques[0] == "eager" and len(found.workloads) == 4
+    assert found.techniques[0] == "eager" and len(found.workloads) == 6
 
 
 def test_what_is_confirmed_and_was_not_there_last_night_has_no_colour(regression: Finding) -> None:

@@ -206,7 +206,7 @@ def test_what_was_the_machines_may_become_a_candidate_and_is_still_what_people_m
     findings.triage(nights, found.id, "acknowledge", "ann", "", None, a_night(6))
     findings.triage(nights, found.id, "link", "ann", "https://example.org/7", None, a_night(6))
     again = saved(nights, night=7, change=0.05)
-    mine = {"triage": "acknowledged", "link": "https://example.org/7"}
+    mine = {"triage": "acknowledged", "link": "https://example.org/7", "owner": "ann"}
     assert again == replace(found, state="candidate", change=0.05, **mine)
 
 

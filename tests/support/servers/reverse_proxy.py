@@ -1,8 +1,13 @@
 """A reverse proxy as a process: names the reader in a header of its own, and passes WebSockets on."""
 
 import asyncio
+import os
+import ssl
 import sys
 from collections.abc import Sequence
+
+#: The variable with the file of a certificate and its key: with it browsers come by https.
+CERTIFICATE = "PROXY_CERTIFICATE"
 
 
 async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -10,7 +15,8 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         while piece := await reader.read(65536):
             writer.write(piece)
             await writer.drain()
-    except ConnectionError:
+    except OSError:
+        # Gone, or closed in a way that TLS complains about.
         pass
     finally:
         writer.close()
@@ -28,6 +34,15 @@ def _head(head: bytes, header: str, names: Sequence[str]) -> bytes:
     return b"\r\n".join([first, *kept, b"", b""])
 
 
+def _tls() -> ssl.SSLContext | None:
+    file = os.environ.get(CERTIFICATE)
+    if file is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
 async def main(port: int, source: str, header: str, *names: str) -> None:
     """Listen on a free port and print it; pass on to `port` from the address `source`, as `names`."""
 
@@ -41,7 +56,7 @@ async def main(port: int, source: str, header: str, *names: str) -> None:
         back.write(_head(head, header, names))
         await asyncio.gather(_copied(reader, back), _copied(there, writer))
 
-    server = await asyncio.start_server(passed_on, "127.0.0.1", 0)
+    server = await asyncio.start_server(passed_on, "127.0.0.1", 0, ssl=_tls())
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await server.serve_forever()
