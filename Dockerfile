@@ -1,5 +1,6 @@
-# One image for every service of docker-compose.yml: the program, which needs no torch, and what it takes to
-# build and measure environments that have one. docs/deployment.md says how it is used.
+# Two images for docker-compose.yml: `app` is the program, which needs no torch, for the pages and the database;
+# `worker`, the default, adds what it takes to build and measure environments that have one. docs/deployment.md
+# says how they are used.
 
 ARG BASE=python:3.13-slim-trixie
 
@@ -22,15 +23,10 @@ COPY . .
 RUN /tmp/uv/bin/uv build --quiet --offline --wheel --out-dir dist \
  && /opt/pyrometer/bin/pip install --quiet --no-index --no-deps dist/*.whl
 
-FROM ${BASE}
-# A compiler for torch.compile, numactl and two mallocs for the techniques that are named after them.
-RUN apt-get update -qq \
- && apt-get install -qq -y --no-install-recommends g++ libjemalloc2 libtcmalloc-minimal4 numactl >/dev/null \
- && rm -rf /var/lib/apt/lists/*
+FROM ${BASE} AS base
 RUN groupadd --gid 10001 pyrometer \
  && useradd --uid 10001 --gid pyrometer --home-dir /var/lib/pyrometer --shell /usr/sbin/nologin pyrometer \
  && install -d -o pyrometer -g pyrometer -m 0750 /var/lib/pyrometer
-COPY --from=build /opt/pyrometer /opt/pyrometer
 ENV PATH=/opt/pyrometer/bin:$PATH \
     HOME=/var/lib/pyrometer \
     PYTHONUNBUFFERED=1 \
@@ -44,4 +40,17 @@ EXPOSE 8501
 HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --retries=3 \
     CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8501 && printf 'GET /readyz HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n' >&3 && head -n 1 <&3 | grep -q ' 200 '"]
 ENTRYPOINT ["pyrometer"]
+
+FROM base AS app
+COPY --from=build /opt/pyrometer /opt/pyrometer
+CMD ["dashboard", "--host", "0.0.0.0", "--allow-host", "localhost", "--allow-host", "127.0.0.1"]
+
+FROM base AS worker
+USER root
+# A compiler for torch.compile, numactl and two mallocs for the techniques that are named after them.
+RUN apt-get update -qq \
+ && apt-get install -qq -y --no-install-recommends g++ libjemalloc2 libtcmalloc-minimal4 numactl >/dev/null \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=build /opt/pyrometer /opt/pyrometer
+USER pyrometer
 CMD ["serve", "--host", "0.0.0.0", "--allow-host", "localhost", "--allow-host", "127.0.0.1"]

@@ -73,10 +73,10 @@ class DashboardSettings(ConfigTable):
     `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in
     front sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read:
     every user unless set. `triagers` may also write triage: none unless set. Both are globs over names,
-    or over groups after `group:`. `ask` is shown to users who may not. `url` is the address that browsers
-    call. A secret can be in a file of its own. `metrics` says who may read /metrics: "open", or "token";
-    by default viewers where users log in, else everyone. With `api_token` a program reads /api/v1 without
-    a login, with `triage_token` it triages there too.
+    or over groups after `group:`. `url` is the address that browsers call. `metrics` says who may read
+    /metrics: "open", or "token"; by default viewers where users log in, else everyone. With `api_token` a
+    program reads /api/v1 without a login; with `triage_token`, `submit_token` or `trigger_token` it also
+    does that there.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')
@@ -112,10 +112,17 @@ class DashboardSettings(ConfigTable):
     api_token_file: PathText | None = Field(default=None, description=_PATH)
     triage_token: Text | None = Field(default=None, description="a token", repr=False)
     triage_token_file: PathText | None = Field(default=None, description=_PATH)
+    submit_token: Text | None = Field(default=None, description="a token", repr=False)
+    submit_token_file: PathText | None = Field(default=None, description=_PATH)
+    trigger_token: Text | None = Field(default=None, description="a token", repr=False)
+    trigger_token_file: PathText | None = Field(default=None, description=_PATH)
 
 
 #: Each may stand in the table, or in the file that the key with `_file` names.
-SECRETS: tuple[str, ...] = ("client_secret", "cookie_secret", "metrics_token", "api_token", "triage_token")
+SECRETS: tuple[str, ...] = (
+    *("client_secret", "cookie_secret", "metrics_token"),
+    *("api_token", "triage_token", "submit_token", "trigger_token"),
+)
 
 
 #: Keys of one kind of login; a key of another kind would seem to guard and would not.

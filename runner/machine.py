@@ -113,6 +113,12 @@ def card_states(gpus: list[Mapping[str, Any]], probe: Probe) -> dict[str, Any]:
     return found
 
 
+def card_warnings(gpus: list[Mapping[str, Any]], probe: Probe) -> tuple[str, ...]:
+    """What NVML says of the health of `gpus` that may falsify or end measurements, each as a sentence."""
+    used = {bare(str(gpu.get("uuid") or "")) for gpu in gpus}
+    return tuple(each for gpu in probe.gpus if bare(gpu.uuid) in used for each in gpu.warnings)
+
+
 def combine(leader: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:
     """The facts of several machines that measure together; the controller runs on `leader`.
 

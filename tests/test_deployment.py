@@ -74,7 +74,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def last(name: str) -> str:
-    """What the image's last instruction of that name says."""
+    """What the worker's image, the default one, has as its last instruction of that name."""
     return [rest for instruction, rest in instructions() if instruction == name][-1]
 
 
@@ -113,6 +113,13 @@ def test_the_image_runs_our_command_as_an_ordinary_user() -> None:
     command = json.loads(last("CMD"))
     assert_is_a_command(*command)
     assert command[1:] == SERVICES["dashboard"]["command"][1:]
+    targets = [rest.rpartition(" AS ")[2] for name, rest in instructions() if name == "FROM"]
+    assert targets == ["build", "base", "app", "worker"]
+    commands = [json.loads(rest) for name, rest in instructions() if name == "CMD"]
+    assert commands == [SERVICES["dashboard"]["command"], command]
+    # What is installed as root comes before the user that the image runs as.
+    users = [rest for name, rest in instructions() if name == "USER"]
+    assert users == ["pyrometer", "root", "pyrometer"]
     assert last("USER") == "pyrometer"
     assert last("WORKDIR") == last("VOLUME") == HOME
     assert "useradd --uid 10001" in (ROOT / "Dockerfile").read_text()
@@ -434,11 +441,15 @@ def test_prepare_says_that_a_machine_without_a_gpu_measures_its_cpu(tmp_path: Pa
     assert "device  the CPU" in done.stdout and 'suite = "cpu"' in done.stdout
 
 
-def test_one_image_is_built_once() -> None:
-    assert [name for name in OURS if "build" in SERVICES[name]] == ["migrate"]
-    assert {SERVICES[name]["image"] for name in OURS} == {SERVICES["migrate"]["image"]}
-    # Else it would be looked for in a registry before it is built.
-    assert {SERVICES[name]["pull_policy"] for name in set(OURS) - {"migrate"}} == {"never"}
+def test_the_app_and_the_worker_have_an_image_each_that_is_built_once() -> None:
+    built = {name: SERVICES[name]["build"]["target"] for name in OURS if "build" in SERVICES[name]}
+    # Of two schedulers one runs.
+    assert built == {"migrate": "app", "scheduler": "worker", "scheduler-gpu": "worker"}
+    image = "${PYROMETER_IMAGE:-pyrometer}"
+    for name in OURS:
+        assert SERVICES[name]["image"] == f"{image}-{built.get(name, 'app')}"
+        # Else it would be looked for in a registry before it is built.
+        assert SERVICES[name]["pull_policy"] == ("build" if name in built else "never")
     for name in set(OURS) - {"migrate"}:
         assert SERVICES[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
 
@@ -447,9 +458,7 @@ def test_one_image_is_built_once() -> None:
 def test_a_worker_is_the_scheduler_without_what_the_first_machine_has(name: str) -> None:
     left_out = ("depends_on", "networks", "pull_policy")
     first = {key: value for key, value in SERVICES[name].items() if key not in left_out}
-    worker = dict(WORKER["services"][name])
-    assert worker.pop("build") == SERVICES["migrate"]["build"]
-    assert worker == first
+    assert WORKER["services"][name] == first
     assert WORKER["services"].keys() == {"scheduler", "scheduler-gpu"}
     assert WORKER["volumes"] == {part: COMPOSE["volumes"][part] for part in ("data", "tmp")}
 
@@ -463,7 +472,8 @@ def test_the_database_is_opened_on_an_address_that_is_given() -> None:
 
 def test_a_mirrors_configuration_reaches_the_build_and_each_scheduler() -> None:
     mirror = yaml.safe_load((ROOT / "deploy/compose.mirror.yml").read_text())["services"]
-    assert [name for name in mirror if "build" in mirror[name]] == ["migrate"]
+    built = {name for name in OURS if "build" in SERVICES[name]}
+    assert {name for name in mirror if "build" in mirror[name]} == built
     assert {name for name in mirror if "environment" in mirror[name]} == {"scheduler", "scheduler-gpu"}
 
 

@@ -120,7 +120,8 @@ LINES = (
     ),
     Line(
         *("clock", "cuda", "the clock measured in the queue is NVML's; 50 ms of lead-in hide an idle gap"),
-        (Bound("queue_by_nvml", 0.97, 1.03), Bound("worst_after_gap", high=0.01)),
+        # Of products at the power limit. Medians of three blocks differed by 1, 3 and 1 % in three sittings.
+        (Bound("queue_by_nvml", 0.97, 1.03), Bound("worst_after_gap", high=0.02)),
     ),
     Line(
         *("droop", "cuda", "throughput of ten seconds of products: the last second by the first 10 ms"),
@@ -131,9 +132,19 @@ LINES = (
         (Bound("eager_us", high=1), Bound("replay_us", high=1)),
     ),
     Line(
+        *(
+            "sample_length",
+            "cuda",
+            "what the events between samples add to steps of 50 to 400 us, as a share",
+        ),
+        (Bound("worst_error", -0.01, 0.01),),
+    ),
+    Line(
         *("other_timers", "cuda", "our latency by that of torch.utils.benchmark and triton's do_bench"),
         (
-            *(Bound("timer_long", high=0.02), Bound("timer_short", high=0.05)),
+            # A step of 10 us waits for its launch, which took 20 to 50 % more or less from block to block on
+            # hosts that are virtual machines; medians of three differed by 4.5 and 6.5 %.
+            *(Bound("timer_long", high=0.02), Bound("timer_short", high=0.2)),
             Bound("do_bench", high=0.1),
         ),
     ),
@@ -177,7 +188,15 @@ LINES = (
     ),
     Line(
         *("memory", "cuda", "checkpointing saves memory; a limit of a quarter is kept"),
-        (Bound("checkpoint_by_eager", high=0.95), Bound("limited_by_limit", high=1)),
+        # By calculation 0.6: see accept.toml.
+        (Bound("checkpoint_by_eager", high=0.8), Bound("limited_by_limit", high=1)),
+    ),
+    Line(
+        *("copies", "cuda", "copies of 256 MiB between host and device by what the PCIe link carries"),
+        (
+            *(Bound(f"{direction}_by_link", 0.5, 1) for direction in ("to_device", "to_host")),
+            Bound("pageable_by_pinned", high=1.05),
+        ),
     ),
     Line(
         *("grad_scaler", "cuda", "training in fp16 under GradScaler"),
@@ -186,6 +205,10 @@ LINES = (
     Line(
         *("ranks", "cuda", "DDP and FSDP2 with one rank work over NCCL; a rank too many is refused"),
         yes("ddp", "fsdp2", "too_many_refused"),
+    ),
+    Line(
+        *("collectives", "cuda", "all-reduce, all-gather and reduce-scatter of one rank over NCCL, GB/s"),
+        tuple(Bound(kind, low=0.1) for kind in ("all_reduce", "all_gather", "reduce_scatter")),
     ),
     Line(
         *("instances", "cuda", "two processes on one GPU: all their kernels together by the time they take"),

@@ -24,7 +24,10 @@ from runner import journal
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 _PROGRAM = (sys.executable, "-c", "from cli.app import main; main()")
+_FAULT_CASES = ("--cases", str(FOLDER / "fault_cases.py"))
 _MIB = 1 << 20
+#: They take seconds and belong to the end: the reserve of the budget is for them and for the bundle.
+_AT_THE_END = ("memory_returned", "leftovers")
 #: For steps that are about processes and not about numbers: other programs' load repeats no block.
 _ANY_LOAD: Mapping[str, str] = {"PYROMETER_CONTENTION_LIMIT": "1"}
 
@@ -71,15 +74,16 @@ class Acceptance:
             self._step((name,), seconds, lambda left, name=name: self._probe(self._nvml, name, left), only)
         self._step(("counters", "power"), 60, lambda left: self._probe(self._nvml, "counters", left), only)
         # The allocator first: a graph of a later probe leaves a pool behind.
-        for name in ("allocator", "ceilings", "clock", "droop", "event_cost", "other_timers"):
-            self._step((name,), 40, lambda left, name=name: self._probe(self._torch, name, left), only)
+        timers = ("clock", "droop", "event_cost", "sample_length", "other_timers", "collectives")
+        for name in ("allocator", "ceilings", *timers):
+            self._step((name,), 50, lambda left, name=name: self._probe(self._torch, name, left), only)
         # Their context would be another program's to what is measured next.
         self._torch.close()
+        self._step(("no_device",), 60, self._no_device, only)
         self._suites(only)
         self._step(("out_of_memory", "device_faults"), 110, self._faults, only)
-        self._step(("kills",), 120, self._kills, only)
         self._step(("strangers",), 80, self._strangers, only)
-        self._step(("no_device",), 30, self._no_device, only)
+        self._step(("kills",), 120, self._kills, only)
         self._step(("memory_returned",), 20, self._memory_returned, only)
         self._nvml.close()
         self._step(("leftovers",), 20, lambda _: self._leftovers(), only)
@@ -88,16 +92,16 @@ class Acceptance:
         if not self._has["cuda"]:
             self._step(("suite",), 180, lambda left: self._suite("accept-cpu", left), only)
         # What the suite shows is judged together, and skipped where there is no device.
-        shown = ("stored_state", *suite_figures.of_suite(Outcomes(()), 1.0))
+        shown = ("stored_state", *suite_figures.of_suite(Outcomes(())))
         lines = ("suite", *shown) if self._has["cuda"] else shown
-        self._step(lines, 330, lambda left: self._suite("accept", left), only)
+        self._step(lines, 300, lambda left: self._suite("accept", left), only)
+        self._step(("memory", "copies"), 110, lambda left: self._suite("accept-memory", left), only)
         self._step(("telemetry",), 100, lambda left: self._suite("accept-observed", left), only)
 
     def bundle(self) -> None:
         """Export all runs, import them into an empty database, and keep what a reader needs."""
-        self._step(
-            ("bundle",), max(20.0, self._budget.left + self._budget.reserve), self._bundle, frozenset()
-        )
+        left = self._budget.left + self._budget.reserve
+        self._step(("bundle",), max(20.0, left), self._bundle, frozenset())
 
     # -- how a step goes -------------------------------------------------------------------
 
@@ -114,7 +118,8 @@ class Acceptance:
         ):
             self._end(names, "skip", absent)
             return
-        left = min(seconds, self._budget.left) if names != ("bundle",) else seconds
+        own = self._budget.left + self._budget.reserve * (names[0] in _AT_THE_END)
+        left = min(seconds, own) if names != ("bundle",) else seconds
         if left < 5:
             self._end(names, "fail", "no time left")
             return
@@ -221,21 +226,20 @@ class Acceptance:
         if name == "accept-observed":
             about = suite_figures.telemetry(outcomes) | suite_figures.process_memory(outcomes)
             return {"telemetry": about}
+        if name == "accept-memory":
+            return suite_figures.of_memory(outcomes, header, self._memory_mib)
         planned = [str(case) for case, _, _ in header["planned"]]
         return {
             "suite": suite_figures.suite(planned, outcomes),
             "stored_state": suite_figures.stored_state(header),
-            **suite_figures.of_suite(outcomes, self._memory_mib),
+            **suite_figures.of_suite(outcomes),
         }
 
     def _faults(self, seconds: float) -> Figures:
         names = ("asks_too_much", "fails_an_assertion", "reads_beyond")
-        keys = [f"{name}/infer/-/{how}" for name in names for how in ("eager", "precision=bf16")]
-        selected = [word for key in keys for word in ("--case", key)]
-        run, _ = self._measured(
-            ("--cases", str(FOLDER / "fault_cases.py"), *selected, "--replicates", "1", "--deadline", "60"),
-            seconds,
-        )
+        # By name, or the file's other cases would be measured too.
+        selected = [word for name in names for word in ("--case", name)]
+        run, _ = self._measured(("--suite", "accept-faults", *_FAULT_CASES, *selected), seconds)
         return suite_figures.faults(Outcomes(self._read(run)[1]))
 
     def _kills(self, seconds: float) -> Figures:
@@ -297,8 +301,8 @@ class Acceptance:
             try:
                 assert stranger.stdout is not None
                 Lines(stranger.stdout).next(time.monotonic() + seconds / 4)
-                case = ("--cases", str(FOLDER / "fault_cases.py"), "--case", "product/infer/-/eager")
-                run, _ = self._measured((*case, "--replicates", "1", "--deadline", "30"), seconds / 2)
+                words = ("--suite", "accept-beside", *_FAULT_CASES, "--case", "product")
+                run, _ = self._measured(words, seconds / 2)
             finally:
                 self._processes.end(stranger)
             outcomes = self._read(run)[1]
@@ -309,8 +313,8 @@ class Acceptance:
         return {"strangers": found}
 
     def _no_device(self, seconds: float) -> Figures:
-        case = ("--cases", str(FOLDER / "fault_cases.py"), "--case", "addition/infer/-/eager")
-        run, done = self._measured((*case, "--device", "cuda"), seconds, CUDA_VISIBLE_DEVICES="")
+        words = (*_FAULT_CASES, "--case", "addition/infer/-/eager", "--device", "cuda")
+        run, done = self._measured(words, seconds, CUDA_VISIBLE_DEVICES="")
         return {"no_device": {"exit_code": done.code, "runs": int(bool(run))}}
 
     # -- the end ---------------------------------------------------------------------------

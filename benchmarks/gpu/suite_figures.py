@@ -11,6 +11,7 @@ _MLP = "mlp_overhead/infer/batch=64"
 _MLP_TRAIN = "mlp_overhead/train/batch=64"
 _GEMM = "gemm/infer/size=4096"
 _BERT_TRAIN = "bert_base/train/batch=4,layers=2,tokens=128"
+_LARGE_TRAIN = "bert_base/train/batch=16,layers=4,tokens=512"
 _CNN = "custom_cnn/infer/batch=32"
 #: Outcomes that are right though they are not `ok`: there are no 16 GPUs.
 EXPECTED = {f"{_BERT_TRAIN}/parallel=ddp,ranks=16": OutcomeStatus.UNSUPPORTED}
@@ -70,14 +71,13 @@ def stored_state(header: Mapping[str, Any]) -> Figures:
     return {"states": states, "cards_without_state": len(machine["hardware"]["gpus"]) - len(known)}
 
 
-def of_suite(outcomes: Outcomes, memory_mib: float) -> dict[str, Figures]:
-    """The figures of every line that suite `accept` shows on CUDA; `memory_mib` is all that the GPU has."""
+def of_suite(outcomes: Outcomes) -> dict[str, Figures]:
+    """The figures of every line that suite `accept` shows on CUDA."""
     return {
         "answers": _answers(outcomes),
         "graphs": _graphs(outcomes),
         "captured_training": _training(outcomes, f"{_MLP_TRAIN}/graph=capture"),
         "launch_bound": _launch_bound(outcomes),
-        "memory": _memory(outcomes, memory_mib),
         "grad_scaler": {
             **_training(outcomes, f"{_BERT_TRAIN}/precision=amp-fp16"),
             "skips": outcomes.metric(f"{_BERT_TRAIN}/precision=amp-fp16", "scaler_skips"),
@@ -86,6 +86,11 @@ def of_suite(outcomes: Outcomes, memory_mib: float) -> dict[str, Figures]:
         "instances": _instances(outcomes),
         "pipeline": _pipeline(outcomes),
     }
+
+
+def of_memory(outcomes: Outcomes, header: Mapping[str, Any], memory_mib: float) -> dict[str, Figures]:
+    """The figures of every line that suite `accept-memory` shows; `memory_mib` is all that the GPU has."""
+    return {"memory": _memory(outcomes, memory_mib), "copies": _copies(outcomes, header)}
 
 
 def _answers(outcomes: Outcomes) -> Figures:
@@ -129,13 +134,43 @@ def _launch_bound(outcomes: Outcomes) -> Figures:
 
 
 def _memory(outcomes: Outcomes, memory_mib: float) -> Figures:
-    eager = f"{_BERT_TRAIN}/eager"
-    reserved = outcomes.metric(f"{_BERT_TRAIN}/memory=quarter", "cuda_peak_reserved")
+    eager, checkpointed = f"{_LARGE_TRAIN}/eager", f"{_LARGE_TRAIN}/checkpoint=on"
+    reserved = outcomes.metric(f"{_LARGE_TRAIN}/memory=quarter", "cuda_peak_reserved")
     return {
-        "checkpoint_by_eager": outcomes.ratio(f"{_BERT_TRAIN}/checkpoint=on", eager, "cuda_peak_allocated"),
-        "amp_by_eager": outcomes.ratio(f"{_BERT_TRAIN}/precision=amp-fp16", eager, "cuda_peak_allocated"),
+        "checkpoint_by_eager": outcomes.ratio(checkpointed, eager, "cuda_peak_allocated"),
+        "eager_mib": outcomes.metric(eager, "cuda_peak_allocated"),
         "limited_by_limit": None if reserved is None else reserved / (memory_mib / 4),
     }
+
+
+def _copies(outcomes: Outcomes, header: Mapping[str, Any]) -> Figures:
+    """GB/s of copies; of pinned memory by what the link carries, of pageable memory by those of pinned."""
+    named = {
+        name: f"host_copy/infer/direction={direction},mebibytes=256,pinned={pinned}/eager"
+        for name, direction, pinned in (
+            ("to_device_pageable", "to_device", False),
+            ("to_device_pinned", "to_device", True),
+            ("to_host_pinned", "to_host", True),
+        )
+    }
+    figures: Figures = {name: outcomes.metric(case, "bandwidth") for name, case in named.items()}
+    pair = named["to_device_pageable"], named["to_device_pinned"]
+    figures["pageable_by_pinned"] = outcomes.ratio(*pair, "bandwidth")
+    for direction in ("to_device", "to_host"):
+        link, pinned = _link_gb_per_second(header), figures[f"{direction}_pinned"]
+        figures[f"{direction}_by_link"] = None if link is None or pinned is None else pinned / link
+    return figures
+
+
+#: GB/s of a lane by generation of PCIe, coding taken off (128b/130b; flits from 6 on).
+_LANE_GB_PER_SECOND = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+
+
+def _link_gb_per_second(header: Mapping[str, Any]) -> float | None:
+    """What the PCIe link of the first GPU carries in one direction; None where it is not known."""
+    card = header["machine"]["conditions"].get("gpus", {}).get("0", {})
+    lane, width = _LANE_GB_PER_SECOND.get(card.get("pcie_generation")), card.get("pcie_width")
+    return None if lane is None or width is None else lane * width
 
 
 def _ranks(outcomes: Outcomes) -> Figures:

@@ -29,8 +29,14 @@ _SIDE = 8192
 _COPY_BYTES = 4 << 30
 #: How long the clock is followed, and how often it is measured.
 _COURSE_SECONDS, _COURSE_PARTS = 1.5, 60
+#: Pauses before a block, in ms. The first two are equal: their difference is that of the method.
+_GAPS_MS = (0, 0, 20, 1000)
+_GAP_ROUNDS = 6
+#: How long samples are made, in ms; rounds in which each length has a block, and how long that is.
+_SAMPLES_MS = (0.1, 0.2, 0.5, 1.0, 2.0)
+_SAMPLE_ROUNDS, _SAMPLE_BLOCK_NS = 6, 80_000_000
 #: Blocks by which the cost of events is found, and how long each is.
-_SHORT_BLOCKS, _SHORT_BLOCK_NS = 40, 20_000_000
+_SHORT_BLOCKS, _SHORT_BLOCK_NS = 20, 20_000_000
 _MIB = 1 << 20
 
 Step = Callable[[], object]
@@ -57,12 +63,23 @@ def tiny() -> Step:
 
 def block_of(step: Step) -> Block:
     """One block, as long and with as many events and steps of lead-in as the controller asks for."""
+    return _repeatable(step)()
+
+
+def _repeatable(step: Step) -> Callable[[], Block]:
+    """Takes such blocks of a step, whose length is measured now."""
     # The controller's side, which needs psutil: without a device it is not wanted.
     from runner.execution.blocks import Blocks
 
-    step_ns = timing.queued_step_ns(step, DEVICE, timing.first_call(step, DEVICE))
-    asked = Blocks(Timing(), on_cuda=True).request(step_ns)
-    return timing.block(step, DEVICE, asked.iterations, lead_in=asked.lead_in, per_sample=asked.per_sample)
+    asked = Blocks(Timing(), on_cuda=True).request(_step_ns(step))
+    return lambda: timing.block(
+        step, DEVICE, asked.iterations, lead_in=asked.lead_in, per_sample=asked.per_sample
+    )
+
+
+def _step_ns(step: Step) -> int:
+    """Nanoseconds of a step among others in the queue."""
+    return timing.queued_step_ns(step, DEVICE, timing.first_call(step, DEVICE))
 
 
 def device() -> Answer:
@@ -78,12 +95,12 @@ def device() -> Answer:
 
 
 def ceilings() -> Answer:
-    """The worker's own ceiling in bf16, and a copy, by the card's published peaks."""
+    """The worker's own ceiling in bf16 and a copy by the card's published peaks; and the ceiling in fp32."""
     name = torch.cuda.get_device_name(0)
     peaks = card_peaks(name)
-    key = CaseKey.parse("gemm/infer/size=8192/precision=bf16")
     notes: dict[str, object] = {}
-    tflops = bounds.measure_matmul_peak(key, DEVICE, notes).get("ceiling_tflops")
+    single, single_seconds = _ceiling("eager", notes)
+    tflops, seconds = _ceiling("precision=bf16", notes)
     # Each byte is read and written.
     copied = 2 * _COPY_BYTES / median(block_of(copy()).samples_ns)
     if peaks is None:
@@ -92,6 +109,9 @@ def ceilings() -> Answer:
         "ceilings": {
             "bf16_tflops": tflops,
             "bf16_share": tflops and tflops / peaks.half,
+            "bf16_seconds": seconds,
+            "fp32_tflops": single,
+            "fp32_seconds": single_seconds,
             "copy_gb_per_second": copied,
             "copy_share": copied / peaks.bandwidth,
             **notes,
@@ -99,10 +119,17 @@ def ceilings() -> Answer:
     }
 
 
+def _ceiling(technique: str, notes: dict[str, object]) -> tuple[float | None, float]:
+    """TFLOP/s of a product as the worker finds them, None where it finds none, and the seconds it takes."""
+    started = time.monotonic()
+    found = bounds.measure_matmul_peak(CaseKey.parse(f"gemm/infer/size=8192/{technique}"), DEVICE, notes)
+    return found.get("ceiling_tflops"), time.monotonic() - started
+
+
 def clock() -> Answer:
     """The clock that blocks measure by that of NVML, under copies and at the power limit of products.
 
-    And blocks after an idle gap, in milliseconds, by blocks of a device that never rested.
+    And blocks of products after an idle gap, by blocks without one, all in turn.
     """
     copies, products = _course(copy()), _course(step := product())
     figures: dict[str, Any] = {
@@ -112,24 +139,45 @@ def clock() -> Answer:
         "copies": copies,
         "products": products,
     }
+    return {"clock": figures | _after_gaps(step)}
+
+
+def _after_gaps(step: Step) -> dict[str, Any]:
+    """Products in blocks after idle gaps, and 20 without lead-in, by those in blocks without a gap.
+
+    All in the same turns, forwards and backwards, so that a clock that drifts is the same to all.
+    """
     timing.observe(step, DEVICE, 1.0)
-    middle, worst = median(median(block_of(step).samples_ns) for _ in range(3)), 0.0
-    for gap in (0, 1, 5, 20, 100, 1000):
-        bursts: list[float] = []
-        blocks: list[float] = []
-        for _ in range(3):
-            time.sleep(gap / 1e3)
-            bursts.append(median(timing.block(step, DEVICE, 20).samples_ns) / middle)
-            time.sleep(gap / 1e3)
-            blocks.append(median(block_of(step).samples_ns) / middle)
-        figures |= {f"burst_after_{gap}_ms": median(bursts), f"block_after_{gap}_ms": median(blocks)}
-        worst = max(worst, abs(median(blocks) - 1))
-    return {"clock": figures | {"worst_after_gap": worst}}
+    again = _repeatable(step)
+    blocks: list[list[float]] = [[] for _ in _GAPS_MS]
+    bursts: list[float] = []
+    for turn in range(_GAP_ROUNDS):
+        for number in _turned(len(_GAPS_MS), turn):
+            time.sleep(_GAPS_MS[number] / 1e3)
+            blocks[number].append(median(again().samples_ns))
+        time.sleep(0.02)
+        bursts.append(median(timing.block(step, DEVICE, 20).samples_ns))
+    one, other, *_ = map(median, blocks)
+    plain = median([*blocks[0], *blocks[1]])
+    after = {gap: median(taken) / plain for gap, taken in zip(_GAPS_MS, blocks, strict=True) if gap}
+    return {
+        "blocks_ms": [[ns / 1e6 for ns in taken] for taken in blocks],
+        "without_gap_apart": one / other - 1,
+        **{f"block_after_{gap}_ms": share for gap, share in after.items()},
+        "burst_by_block": median(bursts) / plain,
+        "worst_after_gap": max(abs(share - 1) for share in after.values()),
+    }
+
+
+def _turned(count: int, turn: int) -> list[int]:
+    """The numbers below `count`, begun elsewhere in each turn, and backwards in every other one."""
+    order = [(turn // 2 + number) % count for number in range(count)]
+    return order[::-1] if turn % 2 else order
 
 
 def _course(step: Step) -> dict[str, Any]:
     """Steps and a measurement of the clock, over and over, while NVML is asked for the same clock."""
-    step_ns = timing.queued_step_ns(step, DEVICE, timing.first_call(step, DEVICE))
+    step_ns = _step_ns(step)
     marks = [[torch.cuda.Event(enable_timing=True) for _ in range(4)] for _ in range(_COURSE_PARTS)]
     for mark in itertools.chain(*marks):
         mark.record()
@@ -183,7 +231,7 @@ def _read_nvml_clock(ends: threading.Event, read: list[tuple[float, float]]) -> 
 def droop() -> Answer:
     """TFLOP/s of ten seconds of products, from their start out of rest."""
     step = product()
-    step_ns = timing.queued_step_ns(step, DEVICE, timing.first_call(step, DEVICE))
+    step_ns = _step_ns(step)
     time.sleep(2.0)
     block = timing.block(step, DEVICE, max(100, round(10e9 / step_ns)))
     ends, total = [0.0], 0.0
@@ -233,6 +281,62 @@ def event_cost() -> Answer:
         fresh = _fresh_events(each, min(count, 2000))
         figures[f"{name}_fresh_events_us"] = (fresh - alone) / 1e3
     return {"event_cost": figures}
+
+
+def sample_length() -> Answer:
+    """What the events between samples add to steps, by the same steps between two events in all.
+
+    Blocks with samples of each length are taken in turn. Of a step: its length in us; by the length of
+    samples the share that the mean, and the median, over samples is above the truth; what an event costs, by
+    samples of 0.1 ms. `worst_error` is the share that is furthest from 0 with samples as blocks have them.
+    """
+    query = torch.randn(8, 16, 1024, 64, device=DEVICE, dtype=torch.bfloat16)
+    square = torch.randn(4096, 4096, device=DEVICE)
+    high = torch.randn(16384, 4096, device=DEVICE)
+    steps: dict[str, Step] = {
+        "attention": lambda: torch.nn.functional.scaled_dot_product_attention(query, query, query),
+        "softmax": lambda: torch.softmax(square, -1),
+        "softmax_long": lambda: torch.softmax(high, -1),
+    }
+    timing.settle()
+    figures: dict[str, Any] = {}
+    errors: list[float] = []
+    for name, step in steps.items():
+        found, used = _by_sample_length(step)
+        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
+        errors.append(used)
+    return {"sample_length": figures | {"worst_error": max(errors, key=abs)}}
+
+
+def _by_sample_length(step: Step) -> tuple[dict[str, Any], float]:
+    """Figures of one step, and the error of the mean with samples as blocks have them."""
+    from runner.execution.blocks import Blocks
+
+    step_ns = _step_ns(step)
+    most = max(1, round(_SAMPLE_BLOCK_NS / step_ns))
+    used = Blocks(Timing(), on_cuda=True).request(step_ns).per_sample
+    # One sample in all, then as blocks have them, then of each length.
+    shared = [most, used, *(max(1, math.ceil(ms * 1e6 / step_ns)) for ms in _SAMPLES_MS)]
+    means: list[list[float]] = [[] for _ in shared]
+    middles: list[list[float]] = [[] for _ in shared]
+    for turn in range(_SAMPLE_ROUNDS):
+        for number in _turned(len(shared), turn):
+            each = shared[number]
+            count = each * max(1, most // each)
+            samples = timing.block(step, DEVICE, count, lead_in=most // 4, per_sample=each).samples_ns
+            means[number].append(fmean(samples))
+            middles[number].append(median(samples))
+    truth = median(means[0])
+    errors = [median(taken) / truth - 1 for taken in means]
+    middle_errors = [median(taken) / truth - 1 for taken in middles]
+    return {
+        "us": truth / 1e3,
+        "event_us": errors[2] * truth * shared[2] / 1e3,
+        "used_steps": used,
+        "used_error": errors[1],
+        "error": dict(zip(map(str, _SAMPLES_MS), errors[2:], strict=True)),
+        "median_error": dict(zip(map(str, _SAMPLES_MS), middle_errors[2:], strict=True)),
+    }, errors[1]
 
 
 def _fresh_events(step: Step, count: int) -> float:
@@ -294,6 +398,23 @@ def _in_turn(step: Step) -> tuple[float, float]:
     return median(ours), median(theirs)
 
 
+def collectives() -> Answer:
+    """GB/s of each collective of 64 MiB over NCCL, by the code of cases over ranks; there is one rank."""
+    from runner.worker.distributed import collectives, parallel, rank
+
+    if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
+        raise NotHere("this PyTorch was built without NCCL")
+    size = 64 * _MIB
+    meeting = parallel.store(0, leads=True)
+    rank.barrier(DEVICE, 0, 1, meeting.port)
+    try:
+        kinds = ("all_reduce", "all_gather", "reduce_scatter")
+        taken = {kind: collectives.collective_seconds(kind, size, DEVICE) for kind in kinds}
+    finally:
+        torch.distributed.destroy_process_group()
+    return {"collectives": {kind: seconds and size / seconds / 1e9 for kind, seconds in taken.items()}}
+
+
 def allocator() -> Answer:
     """The worker's peak of allocated memory, around an allocation of 256 MiB."""
     torch.cuda.synchronize()
@@ -317,7 +438,11 @@ def load(kind: str) -> None:
 
 
 PROBES: dict[str, Callable[[], Answer]] = {
-    each.__name__: each for each in (device, ceilings, clock, droop, event_cost, other_timers, allocator)
+    each.__name__: each
+    for each in (
+        *(device, ceilings, clock, droop, event_cost),
+        *(sample_length, other_timers, allocator, collectives),
+    )
 }
 
 if __name__ == "__main__":

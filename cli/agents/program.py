@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from common.text import printable
+from common.text import has_credentials, printable
 from scheduled_jobs.scheduler.child_process import OURSELVES
 
 #: Exit codes that come with an answer: go, no-go, unclear.
@@ -26,6 +26,7 @@ def answer(*words: str, given: Sequence[str] = ()) -> Any:
 def say(*words: str, given: Sequence[str] = ()) -> str:
     """What a command prints; raises ToolError with its sentence. `given`: see `answer`."""
     command = [*words, *(["--", *given] if given else [])]
+    _refuse_credentials(command)
     done = subprocess.run([*OURSELVES, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode not in _ANSWERED or (done.returncode and not done.stdout.strip()):
         said = done.stderr.strip().splitlines()
@@ -35,7 +36,12 @@ def say(*words: str, given: Sequence[str] = ()) -> str:
 
 
 def begin(words: Sequence[str], log: Path) -> None:
-    """Begin a command that goes on when this program ends; what it says goes to the file `log`."""
+    """Begin a command that goes on when this program ends; what it says goes to the file `log`.
+
+    Raises ToolError before anything is begun or written.
+    """
+    _refuse_credentials(words)
+    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         subprocess.Popen(
             [*OURSELVES, *words],
@@ -44,3 +50,9 @@ def begin(words: Sequence[str], log: Path) -> None:
             stderr=file,
             start_new_session=True,
         )
+
+
+def _refuse_credentials(words: Sequence[str]) -> None:
+    """Raise ToolError for an address with a password: every user of a machine sees its command lines."""
+    if any(map(has_credentials, words)):
+        raise ToolError("an address is given without user and password: keep them in ~/.netrc")

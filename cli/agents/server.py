@@ -27,6 +27,7 @@ from workflows.app_context import AppContext
 from workflows.errors import JobError
 from workflows.load_run import judge_loaded, load_run
 from workflows.measure import new_run_id
+from workflows.planning.resolve_environment import parse_environment
 
 from . import program
 
@@ -93,7 +94,7 @@ class Tools:
                 "reproduce": f"pyrometer reproduce {run}:{one.case} --run",
             }
             for one in found
-            if one.metric == metric and (not case or key_matches(case, one.case))
+            if one.metric == metric and (not case or key_matches(one.case, case))
         ]
         if not rows:
             known = ", ".join(sorted({one.metric for one in found}))
@@ -137,9 +138,10 @@ class Tools:
         self, old: str, new: str, suite: str = "smoke", cases: list[str] | None = None, pairs: int = 32
     ) -> dict[str, Any]:
         """Begin to measure an upgrade, `pairs` of a case at most; it goes on by itself: see `progress`."""
+        for environment in (old, new):
+            parse_environment(self._app.settings, environment)
         run = new_run_id()
         log = self._log(run)
-        log.parent.mkdir(parents=True, exist_ok=True)
         chosen = [f"--case={case}" for case in cases or ()]
         options = [f"--suite={suite}", f"--pairs={pairs}", *chosen, f"--run-id={run}"]
         program.begin(["upgrade", *options, "--", old, new], log)

@@ -16,7 +16,10 @@ import typer
 
 from common.interrupts import interruptible
 from common.processes import die_with
+from configuration.errors import ConfigurationError
+from configuration.settings import load_settings
 from dashboard.server.settings import MADE_UP, PRICES, Prices
+from db.connection.engine import Database
 from workflows.errors import UsageError
 from workflows.ingest import store_then_read
 
@@ -24,6 +27,7 @@ from ..context import FAILED, context, in_one_sentence, say
 from ..options import AllowHost, Host, LogForm, Measuring, Port
 
 if TYPE_CHECKING:
+    from dashboard.api.posts import Trigger
     from dashboard.auth.policy import AccessRules
 
 
@@ -48,7 +52,27 @@ def dashboard(
         store_then_read(app_context)
         places, prices = app_context.places, app_context.settings.prices
         os.environ[PRICES] = Prices(prices.currency, prices.per_hour).text
-        _serve(places.database_url, places.data_dir, host, port, allow_host or (), rules)
+        trigger = _trigger_of(app_context.settings.file)
+        _serve(places.database_url, places.data_dir, host, port, allow_host or (), rules, trigger)
+
+
+def _trigger_of(file: Path | None) -> "Trigger":
+    """What enqueues a schedule for the API, by the settings as they are then."""
+
+    def trigger(database: Database, name: str) -> datetime:
+        # The scheduler's modules take long to import: no page waits for them.
+        from scheduled_jobs.scheduler.planner import trigger_schedule
+
+        from .schedule import check_schedules
+
+        try:
+            settings = load_settings(file)
+        except ConfigurationError as error:
+            raise UsageError(str(error)) from error
+        check_schedules(settings)
+        return trigger_schedule(database, settings, name, datetime.now(UTC))
+
+    return trigger
 
 
 def mcp(
@@ -88,6 +112,7 @@ def _serve(
     port: int,
     names: Sequence[str] = (),
     rules: "AccessRules | None" = None,
+    trigger: "Trigger | None" = None,
 ) -> None:
     """Serve the dashboard of this database until Ctrl-C or SIGTERM; raises UsageError where it cannot."""
     from dashboard.server import server
@@ -98,7 +123,7 @@ def _serve(
     os.environ["PYROMETER_DATABASE_URL"] = database_url
     os.environ["PYROMETER_DATA_DIR"] = str(data_dir)
     try:
-        server.serve(host, port, names, rules)
+        server.serve(host, port, names, rules, trigger)
     except DashboardError as error:
         raise UsageError(str(error)) from error
 

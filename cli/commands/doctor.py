@@ -35,7 +35,9 @@ def doctor(
         found = examine(context(noting=False))
     gpus, cpu = probe.examine(), host_capabilities()
     if as_json:
-        typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
+        warnings = [each for gpu in gpus.gpus for each in gpu.warnings]
+        body = {**found, "telemetry": telemetry_body(gpus, cpu), "warnings": warnings}
+        typer.echo(json.dumps(body, indent=2, default=str))
         return
     for line in doctor_lines(found, gpus, cpu):
         typer.echo(line)
@@ -51,6 +53,7 @@ def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability
         f"preset     {preset['name']}: {cpus_line(preset['pinned_cpus'])}",
         *telemetry_lines(gpus, cpu),
         *(f"cannot     {note}" for note in found["cannot"]),
+        *(f"warning    {each}" for gpu in gpus.gpus for each in gpu.warnings),
     ]
 
 
@@ -112,7 +115,8 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
         part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
         source = _UTILISATION_SOURCES[gpu.utilisation_source]
         lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {source}")
-        lines += [f"           {name.replace('_', ' ')}: {value}" for name, value in gpu.state.items()]
+        about = {**gpu.state, **gpu.health}
+        lines += [f"           {name.replace('_', ' ')}: {value}" for name, value in about.items()]
         lines += _listed(gpu.capabilities)
     return [*lines, "telemetry  CPU", *_listed(cpu)]
 

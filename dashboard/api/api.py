@@ -1,4 +1,4 @@
-"""The API for programs, `/api/v1`: the queries of the pages, and triage; `openapi.json` describes it."""
+"""The API for programs, `/api/v1`: the queries of the pages, and what programs write; with `openapi.json`."""
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -13,13 +13,10 @@ from analysis.decision.comparison import compared
 from analysis.metrics import METRICS
 from analysis.ratios import as_ratios
 from common.text import printable
-from dashboard.api import answers, models
-from dashboard.auth.middleware import MAY_TRIAGE
+from dashboard.api import answers, models, posts
 from dashboard.components.wording import triage_complaint
-from dashboard.server.database import opened
-from dashboard.server.settings import ServerSettings
+from dashboard.server.database import served_database
 from dashboard.upgrades.view import Listed, listed
-from db.connection.engine import Database
 from db.errors import DatabaseError, ReadOnly
 from db.findings import store
 from db.queue import queries as queue
@@ -33,9 +30,9 @@ from reports.upgrade_report import judged
 PREFIX = "/api/v1"
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
-Offset = Annotated[int, Query(ge=0, description="rows to leave out first")]
 #: No database has a larger number.
 _LARGEST = 2**63 - 1
+Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="rows to leave out first")]
 Exact = Annotated[str, Query(description="only this one; empty for all", pattern=models.PLAIN)]
 Number = Annotated[int, Path(ge=0, le=_LARGEST)]
 RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
@@ -43,27 +40,29 @@ RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
 router = APIRouter()
 
 
-def create_api() -> FastAPI:
-    """The application that is mounted at `PREFIX`; who may ask it is checked before it."""
+def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
+    """The application that is mounted at `PREFIX`; who may ask it is checked before it.
+
+    `trigger` enqueues a schedule; without it none can be triggered.
+    """
     api = FastAPI(
         title="Pyrometer",
         version=version("pyrometer"),
         description="Runs, series, findings and verdicts. `Accept: text/csv` turns lists into CSV. A list "
-        "names its next page in the header `Link`; every answer has an `ETag`.",
+        "names its next page in the header `Link`; every answer to a GET has an `ETag`. A POST takes a token "
+        "of its own.",
         docs_url=None,
         redoc_url=None,
     )
     api.include_router(router)
+    api.include_router(posts.router)
+    api.state.trigger = trigger
     api.add_exception_handler(DatabaseError, _unavailable)
     return api
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 503)
-
-
-def _database() -> Database:
-    return opened(ServerSettings.from_environment().database_url)
+    return JSONResponse({"detail": str(error)}, 409 if isinstance(error, ReadOnly) else 503)
 
 
 @router.get("/runs", response_model=list[models.ApiRun])
@@ -77,14 +76,14 @@ def runs(
 ) -> Response:
     """The newest runs first."""
     only = RunsOnly(suite, machine, state)
-    found = queries.recent_runs(_database(), limit=limit + 1, offset=offset, only=only)
+    found = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only)
     return answers.rows(request, models.ApiRun, *answers.page(request, found, limit, offset))
 
 
 @router.get("/runs/{run}", response_model=models.ApiRun)
 def run(request: Request, run: RunName) -> Response:
     """One run."""
-    found = queries.run_summary(_database(), run)
+    found = queries.run_summary(served_database(), run)
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return answers.body(request, models.ApiRun.row(found))
@@ -94,8 +93,8 @@ def run(request: Request, run: RunName) -> Response:
 def measurements(request: Request, run: RunName) -> Response:
     """Every metric of every case of a run."""
     _known_run(run)
-    found = queries.measurements_of_run(_database(), run)
-    imported = metric_definitions.metric_definitions(_database())
+    found = queries.measurements_of_run(served_database(), run)
+    imported = metric_definitions.metric_definitions(served_database())
     units = {name: one.unit for name, one in {**imported, **METRICS}.items()}
     each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in found)
     return answers.rows(request, models.ApiMeasurement, each)
@@ -105,7 +104,7 @@ def measurements(request: Request, run: RunName) -> Response:
 def outcomes(request: Request, run: RunName) -> Response:
     """How each process of a run ended."""
     _known_run(run)
-    return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(_database(), run))
+    return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(served_database(), run))
 
 
 @router.get("/series", response_model=list[models.ApiSeries])
@@ -119,7 +118,7 @@ def series(
     offset: Offset = 0,
 ) -> Response:
     """What was measured: cases, metrics, hardware and presets (these two by their fingerprint)."""
-    found = series_queries.series_keys(_database(), SeriesOnly(case, metric, hardware, preset))
+    found = series_queries.series_keys(served_database(), SeriesOnly(case, metric, hardware, preset))
     shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
     return answers.rows(request, models.ApiSeries, shown, following)
 
@@ -131,11 +130,14 @@ def points(
     metric: Annotated[str, Query(pattern=models.PLAIN)],
     hardware: Annotated[str, Query(description="fingerprint of the hardware", pattern=models.PLAIN)],
     preset: Annotated[str, Query(description="fingerprint of the preset", pattern=models.PLAIN)],
-    newest: Annotated[int, Query(ge=1, le=10_000, description="points at most")] = 1000,
+    newest: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only so many, the newest")] = None,
+    limit: Limit = 1000,
+    offset: Offset = 0,
 ) -> Response:
-    """The newest points of one series, oldest first."""
+    """The points of one series, oldest first, so that a point that comes meanwhile is on the last page."""
     key = SeriesKey(case, metric, hardware, "", preset, "")
-    return answers.rows(request, models.ApiPoint, series_queries.series(_database(), [key], newest=newest))
+    found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
+    return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset))
 
 
 @router.get("/findings", response_model=list[models.ApiFinding])
@@ -147,7 +149,7 @@ def findings(
 ) -> Response:
     """The newest findings first."""
     found = store.findings(
-        _database(), states=[state] if state else None, schedule=schedule or None, newest=limit
+        served_database(), states=[state] if state else None, schedule=schedule or None, newest=limit
     )
     return answers.rows(request, models.ApiFinding, map(_finding, found))
 
@@ -155,24 +157,21 @@ def findings(
 @router.get("/findings/{number}", response_model=models.ApiFinding)
 def finding(request: Request, number: Number) -> Response:
     """One finding."""
-    found = store.finding(_database(), number)
+    found = store.finding(served_database(), number)
     return _finding_answer(request, number, found)
 
 
-@router.post("/findings/{number}/triage", response_model=models.ApiFinding)
+@router.post(
+    "/findings/{number}/triage", response_model=models.ApiFinding, dependencies=[posts.needs("triage")]
+)
 def triage(request: Request, number: Number, entry: models.NewTriage) -> Response:
     """Add an entry to the triage log of a finding; for programs that bring `triage_token`."""
-    if not request.scope.get(MAY_TRIAGE):
-        raise HTTPException(403, "triage takes `Authorization: Bearer` with the triage_token of [dashboard]")
     text, by, now = entry.text.strip(), printable(entry.by).strip(), datetime.now(UTC)
     if problem := triage_complaint(entry.action, text, by):
         raise HTTPException(422, problem)
     if entry.until is not None and (entry.action != "mute" or entry.until <= now):
         raise HTTPException(422, "`until` is a moment to come, of the action mute")
-    try:
-        found = store.triage(_database(), number, entry.action, by, text, entry.until, now)
-    except ReadOnly as error:
-        raise HTTPException(409, str(error)) from error
+    found = store.triage(served_database(), number, entry.action, by, text, entry.until, now)
     return _finding_answer(request, number, found)
 
 
@@ -186,7 +185,7 @@ def _finding_answer(request: Request, number: int, found: Finding | None) -> Res
 @router.get("/verdicts", response_model=list[models.ApiVerdict])
 def verdicts(request: Request, limit: Limit = 100) -> Response:
     """The newest upgrades first."""
-    found = listed(queries.upgrade_runs(_database(), newest=limit))
+    found = listed(queries.upgrade_runs(served_database(), newest=limit))
     return answers.rows(request, models.ApiVerdict, map(_verdict, found))
 
 
@@ -198,7 +197,7 @@ def verdict(request: Request, run: RunName) -> Response:
         comparison = compared(record.facts)
         if comparison is None:
             raise HTTPException(404, f"run {run} compares no environments")
-        found = judged(record, comparison, queries.outcomes_of_run(_database(), run))
+        found = judged(record, comparison, queries.outcomes_of_run(served_database(), run))
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
     return answers.body(request, upgrade_json(found.subject, found.results, found.upgrade))
@@ -207,17 +206,26 @@ def verdict(request: Request, run: RunName) -> Response:
 @router.get("/machines", response_model=list[models.ApiMachine])
 def machines(request: Request) -> Response:
     """The schedulers of all machines."""
-    return answers.rows(request, models.ApiMachine, queue.schedulers(_database()))
+    return answers.rows(request, models.ApiMachine, queue.schedulers(served_database()))
 
 
 @router.get("/schedules", response_model=list[models.ApiSchedule])
 def schedules(request: Request) -> Response:
     """The newest run of each schedule."""
-    return answers.rows(request, models.ApiSchedule, queue.last_scheduled_runs(_database()))
+    return answers.rows(request, models.ApiSchedule, queue.last_scheduled_runs(served_database()))
+
+
+@router.get("/tasks/{number}", response_model=models.ApiTask)
+def task(request: Request, number: Number) -> Response:
+    """One task of the queue: how far it is, which run it measures, why it failed."""
+    found = queue.task(served_database(), number)
+    if found is None:
+        raise HTTPException(404, f"there is no task {number}")
+    return answers.body(request, models.ApiTask.model_validate(found).model_dump(mode="json"))
 
 
 def _known_run(run: str) -> Run:
-    found = queries.run_record(_database(), run)
+    found = queries.run_record(served_database(), run)
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return found

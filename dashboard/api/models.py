@@ -144,6 +144,46 @@ class NewTriage(BaseModel):
     until: AwareDatetime | None = None
 
 
+class ApiTask(ApiRow):
+    """A task of the queue. Times are UTC."""
+
+    id: int
+    schedule: str
+    due_at: datetime
+    part: str
+    job: str
+    label: str = Field(description="which machines may do it; empty for any")
+    state: str = Field(description="waiting, running, done, failed, lost or cancelled")
+    attempts: int
+    run_id: str | None = Field(description="the run that it measures")
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: str
+
+
+class ApiTrigger(BaseModel):
+    """The tasks of a schedule; `queued` is false where they waited already."""
+
+    queued: bool
+    tasks: list[ApiTask]
+
+
+class ApiAmount(BaseModel):
+    """How many runs, outcomes and measurements."""
+
+    runs: int
+    outcomes: int
+    measurements: int
+
+
+class ApiSubmission(BaseModel):
+    """The ids of the submitted runs, how much of them is new, and what is not stored, in sentences."""
+
+    runs: list[str]
+    new: ApiAmount
+    set_aside: list[str]
+
+
 class ApiVerdict(ApiRow):
     """One upgrade with its decision; `/verdicts/{run}` has everything it rests on."""
 

@@ -20,14 +20,14 @@ from dashboard.auth.identity import (
     person_of_proxy,
     sent_by_a_proxy,
 )
-from dashboard.auth.policy import AccessRules
+from dashboard.auth.policy import AccessRules, Role
 from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
 
 _STAMP = STAMP.lower().encode()
 #: Where a scope says whether its sender may look.
 MAY_LOOK = "pyrometer.may_look"
-#: And whether it is a program that may triage over the API: what a browser sends by itself never says so.
-MAY_TRIAGE = "pyrometer.may_triage"
+#: And which roles the token of a program gives it: what a browser sends by itself has none.
+ROLES = "pyrometer.roles"
 
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
@@ -50,13 +50,13 @@ class AccessGate:
             return
         headers: cookies.Headers = [each for each in scope["headers"] if each[0] != _STAMP]
         claims = self._provider.claims(headers) if self._provider else {}
-        program = _program(scope, self._rules)
+        roles = _roles(scope, self._rules)
+        program = Reader(may_triage="triage" in roles) if roles else None
         seen = program or seen_by(scope, headers, self._rules, claims)
         now = isinstance(seen, Reader) and not seen.ended(time.time())
         if isinstance(seen, Reader) and now and seen.name:
             headers = [*headers, (_STAMP, _stamp(seen))]
-        may_triage = program is not None and program.may_triage
-        scope = {**scope, "headers": headers, MAY_LOOK: now, MAY_TRIAGE: may_triage}
+        scope = {**scope, "headers": headers, MAY_LOOK: now, ROLES: roles}
         answer = await self._answer(scope, receive, seen)
         if answer is None:
             await self._app(scope, receive, send)
@@ -123,13 +123,11 @@ def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:
     return rules.metrics == "open" or _brings(scope, rules.metrics_token)
 
 
-def _program(scope: Scope, rules: AccessRules) -> Reader | None:
-    """What a token of the API lets a program do; None without one."""
-    if scope["type"] == "http" and scope["path"].startswith(_API):
-        for token, may_triage in ((rules.triage_token, True), (rules.api_token, False)):
-            if token and _brings(scope, token):
-                return Reader(may_triage=may_triage)
-    return None
+def _roles(scope: Scope, rules: AccessRules) -> frozenset[Role]:
+    """What a token of the API lets a program do; nothing without one. Two roles may have the same token."""
+    if scope["type"] != "http" or not scope["path"].startswith(_API):
+        return frozenset()
+    return frozenset(role for role, token in rules.tokens.items() if _brings(scope, token))
 
 
 def _brings(scope: Scope, token: str) -> bool:

@@ -17,6 +17,8 @@ _SECRET_CHARACTERS = 32
 _DEFAULT_CONTACT = "the administrator"
 
 Network = IPv4Network | IPv6Network
+#: What a program may do over the API by its token.
+Role = Literal["read", "triage", "submit", "trigger"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,20 @@ class AccessRules:
     metrics_token: str = field(default="", repr=False)
     api_token: str = field(default="", repr=False)
     triage_token: str = field(default="", repr=False)
+    submit_token: str = field(default="", repr=False)
+    trigger_token: str = field(default="", repr=False)
     provider: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def tokens(self) -> dict[Role, str]:
+        """By role of a program its token; without those that are not configured."""
+        every: dict[Role, str] = {
+            "read": self.api_token,
+            "triage": self.triage_token,
+            "submit": self.submit_token,
+            "trigger": self.trigger_token,
+        }
+        return {role: token for role, token in every.items() if token}
 
     @property
     def host(self) -> str:
@@ -77,6 +92,8 @@ def access_rules(settings: DashboardSettings) -> AccessRules:
         metrics_token=_secret(settings, "metrics_token") if open_or_not == "token" else "",
         api_token=_secret_if_given(settings, "api_token"),
         triage_token=_secret_if_given(settings, "triage_token"),
+        submit_token=_secret_if_given(settings, "submit_token"),
+        trigger_token=_secret_if_given(settings, "trigger_token"),
         provider=_provider(settings) if login == "oidc" else {},
     )
 

@@ -25,6 +25,7 @@ def tables(run: Run) -> str:
             part = f" · part of {gpu.mig_of}" if gpu.mig_of else ""
             name = f"GPU {gpu.index}: {gpu.name}"
             parts.append(f'<h3 class="py-place">{escape(name)} · {escape(gpu.uuid + part + driver)}</h3>')
+            parts += [markup.notes(gpu.warnings)] if gpu.warnings else []
             parts.append(_table(name, gpu.capabilities))
     if kernel := _kernel(facts):
         parts.append('<h3 class="py-place">CPUs and processes</h3>')

@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.api.api import PREFIX, create_api
+from dashboard.api.posts import MAX_RESULTS, Trigger
 from dashboard.auth.middleware import MAY_LOOK, AccessGate
 from dashboard.auth.policy import AccessRules
 from dashboard.navigation import VIEW, old_addresses
@@ -45,8 +46,10 @@ _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 #: What a program may POST, with a token, and of how many bytes: it is read whole.
-_POSTED = re.compile(rf"{PREFIX}/findings/[0-9]+/triage")
-_MOST_POSTED = 64 << 10
+_POSTED = (
+    (re.compile(rf"{PREFIX}/(findings/[0-9]+/triage|schedules/[^/]+/trigger)"), 64 << 10),
+    (re.compile(rf"{PREFIX}/submit"), MAX_RESULTS),
+)
 
 
 class SecurityHeaders:
@@ -79,7 +82,7 @@ class SecurityHeaders:
 
 
 class OwnNames:
-    """Refuses requests under a name that is not this server's, and what would write but a program's triage.
+    """Refuses requests under a name that is not this server's, and what would write but a program's POST.
 
     A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
     """
@@ -99,13 +102,12 @@ class OwnNames:
 
     def _refused(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further."""
-        posted = scope["method"] == "POST" and _POSTED.fullmatch(scope["path"])
-        if scope["method"] not in _READING and not posted:
+        most = _most_posted(scope["path"]) if scope["method"] == "POST" else None
+        if scope["method"] not in _READING and most is None:
             # What people write goes over a page's WebSocket, which knows its reader and its origin.
             return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
-        if posted and not _is_short(dict(scope["headers"])):
-            most = f"{_MOST_POSTED >> 10} KiB"
-            return PlainTextResponse(f"Send a Content-Length of at most {most}.\n", 413)
+        if most is not None and not _is_short(dict(scope["headers"]), most):
+            return PlainTextResponse(f"Send a Content-Length of at most {most >> 10} KiB.\n", 413)
         if scope["path"] in _FOR_MACHINES or self._is_own(scope):
             return None
         return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
@@ -119,11 +121,19 @@ class OwnNames:
         )
 
 
-def _is_short(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request says how long it is, and that is not much: it is read before its sender is judged."""
-    length = headers.get(b"content-length", b"")
+def _most_posted(path: str) -> int | None:
+    """How many bytes may be posted to a path; None where nothing is."""
+    return next((most for pattern, most in _POSTED if pattern.fullmatch(path)), None)
+
+
+def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
+    """Whether a request says that it is not long: it is read before its sender is judged.
+
+    One with neither header has no body (RFC 9112, 6.3).
+    """
+    length = headers.get(b"content-length", b"0")
     whole = length.isdigit() and len(length) < 10 and b"transfer-encoding" not in headers
-    return whole and int(length) <= _MOST_POSTED
+    return whole and int(length) <= most
 
 
 def host_name(host: str) -> str:
@@ -198,14 +208,17 @@ def _json(status: int, body: dict[str, str]) -> Response:
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
 
 
-def application(rules: AccessRules, names: Sequence[str] = ()) -> st.App:
-    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two."""
+def application(rules: AccessRules, names: Sequence[str] = (), trigger: Trigger | None = None) -> st.App:
+    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two.
+
+    `trigger` enqueues a schedule for programs that may.
+    """
     return st.App(
         Path(__file__).parents[1] / "app.py",
         routes=[
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
-            Mount(PREFIX, create_api()),
+            Mount(PREFIX, create_api(trigger)),
             *(Route(f"/{path}", moved, methods=["GET"]) for path in old_addresses()),
         ],
         middleware=[

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from dashboard.server.settings import ServerSettings
 from db.connection.engine import Database, check_fits, open_database
 from db.runs import queries
 
@@ -10,6 +11,11 @@ from db.runs import queries
 def opened(url: str) -> Database:
     """The database at `url`, opened at the first call; an attempt that failed is made again."""
     return open_database(url)
+
+
+def served_database() -> Database:
+    """The database that this process serves; raises DatabaseError."""
+    return opened(ServerSettings.from_environment().database_url)
 
 
 def check(url: str) -> None:

@@ -9,19 +9,26 @@ from importlib.util import find_spec
 
 import uvicorn
 
+from dashboard.api.posts import Trigger
 from dashboard.auth import reader
 from dashboard.auth.policy import AccessRules
 from dashboard.server.asgi import application
 from dashboard.server.errors import AddressUnusable, LoginUnusable, PortBusy
 
 
-def serve(host: str, port: int, names: Sequence[str] = (), rules: AccessRules | None = None) -> None:
+def serve(
+    host: str,
+    port: int,
+    names: Sequence[str] = (),
+    rules: AccessRules | None = None,
+    trigger: Trigger | None = None,
+) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
     Port 0 takes any free one. `names` are the names by which browsers call it, besides that in the rules'
     `url`; with none, a server that listens beyond this machine goes by any. Without `rules` there is no
-    login. Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before
-    anything is served.
+    login, and without `trigger` the API knows no schedule. Prints one line with the URL when ready. Raises
+    PortBusy, AddressUnusable or LoginUnusable before anything is served.
     """
     rules = rules or AccessRules()
     if rules.login == "oidc" and find_spec("authlib") is None:
@@ -30,7 +37,7 @@ def serve(host: str, port: int, names: Sequence[str] = (), rules: AccessRules | 
     port = listener.getsockname()[1]
     # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
     own = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
-    app = application(rules, [*own, *names, *([rules.host] if rules.host else [])])
+    app = application(rules, [*own, *names, *([rules.host] if rules.host else [])], trigger)
     reader.hold(rules)
     settings = uvicorn.Config(
         app,

@@ -203,6 +203,18 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
     return [point for _, point in points(rows, cases)]
 
 
+def page_of_series(
+    database: Database, key: SeriesKey, limit: int, offset: int, *, newest: int | None = None
+) -> list[SeriesPoint]:
+    """Up to `limit` points of one series after the first `offset`, oldest first; `newest` as in `series`."""
+    table, number = tables.MeasurementRow, tables.RunRow.number
+    with database.reading() as connection:
+        ids = list(series_ids_of(connection, [key]))
+        ordered = of_series(ids, newest).order_by(table.started_at, number, tables.RunEnvironmentRow.position)
+        rows = connection.execute(ordered.limit(limit).offset(offset)).all()
+    return [point for _, point in points(rows, dict.fromkeys(ids, key.case))]
+
+
 def headlines(database: Database, metric: str) -> list[Headline]:
     """Of each series of `metric` the newest point and the newest one of an earlier run, by case.
 

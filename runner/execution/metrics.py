@@ -74,6 +74,8 @@ def replicate_metrics(
     if (flops := ready.facts.get("flops")) and "throughput" in metrics:
         # Of instances the throughput is the sum of what each does in its own time, and so is this.
         metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
+    if (moved := ready.facts.get("bytes_moved")) and metrics.get("latency"):
+        metrics["bandwidth"] = moved / metrics["latency"] / 1e6
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
 
 

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from common.text import plural
+
 #: The source of SM utilisation or GPU busy time, best first. `gpm`: hardware counters, the
 #: true SM utilisation; `dcgm`: the same through a DCGM host engine, in recordings up to 0.1.0. `samples` and
 #: `polling`: the share of time in which at least one kernel ran, from the driver's buffer or polled. Numbers
@@ -27,7 +29,8 @@ class Capability:
 class GpuCapabilities:
     """One GPU (or MIG device) as NVML knows it. `uuid` is what PyTorch's devices are matched by.
 
-    `state` is what of the card changes its numbers (see `gpu.card_state`), empty in runs of 0.1.0.
+    `state` is what of the card changes its numbers, `health` what of it wears or breaks (see
+    `gpu.card_state`); both are empty in runs of 0.1.0.
     """
 
     index: int
@@ -37,6 +40,23 @@ class GpuCapabilities:
     capabilities: tuple[Capability, ...]
     mig_of: str = ""
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    health: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of its health may falsify or end measurements, each a sentence without a full stop."""
+        health, found = self.health, list[str]()
+        if errors := health.get("uncorrected_ecc_errors"):
+            count = plural(errors, "memory error")
+            found.append(f"{count} could not be corrected by ECC since the driver was loaded")
+        if health.get("row_remap_failed"):
+            found.append("a faulty row of its memory could not be remapped: the card needs service")
+        elif health.get("row_remap_pending"):
+            found.append("a faulty row of its memory is remapped at the next reset of the GPU")
+        width, possible = health.get("pcie_width"), health.get("pcie_width_possible")
+        if width and possible and width < possible:
+            found.append(f"its PCIe link has {width} of {possible} lanes")
+        return tuple(f"GPU {self.index} ({self.name}): {each}" for each in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Workload:
     catalogue. `ceiling` asks for the share of the fastest matrix product here. `checkpointed` names the
     submodules (`layers.0`) that activation checkpointing wraps. `classes`: the output is one tensor, whose
     last dimension holds the scores of classes, which is then compared by the class it names, too.
+    `bytes_moved`: of one step of a copy in fp32, for its bandwidth.
     """
 
     model: "nn.Module"
@@ -41,6 +42,7 @@ class Workload:
     ceiling: bool = False
     checkpointed: tuple[str, ...] = ()
     classes: bool = False
+    bytes_moved: int | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for inputs that are no tuple, unknown submodules and impossible numbers."""
@@ -54,6 +56,9 @@ class Workload:
             raise ValueError(f"items must be a whole number above 0, not {self.items!r}")
         if self.flops is not None and not (type(self.flops) in (int, float) and 0 < self.flops < math.inf):
             raise ValueError(f"flops must be a number above 0 or None, not {self.flops!r}")
+        moved: Any = self.bytes_moved
+        if moved is not None and not (type(moved) is int and moved > 0):
+            raise ValueError(f"bytes_moved must be a whole number above 0 or None, not {moved!r}")
 
     def _check_variants(self) -> None:
         variants: Any = self.variants

@@ -148,6 +148,8 @@ def finish(prep: Preparation) -> PreparedCase:
     words = list(prep.final_metrics)
     if prep.workload.report is not None:
         words.append(_reported_metrics(prep.workload.report))
+    if prep.workload.bytes_moved is not None and prep.key.axis("precision") == "fp32":
+        prep.facts["bytes_moved"] = prep.workload.bytes_moved
     if prep.workload.ceiling:
         words.append(lambda: bounds.measure_matmul_peak(prep.key, prep.device, prep.facts))
     return PreparedCase(

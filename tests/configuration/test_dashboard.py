@@ -68,6 +68,14 @@ def test_variables_override_it_and_their_paths_count_from_the_current_folder(tmp
     assert (settings.client_secret_file, settings.url) == (tmp_path / "mine", "http://localhost:8501")
 
 
+def test_tokens_that_write_are_for_every_login(tmp_path: Path) -> None:
+    for login in ("[dashboard]", PROVIDER, PROXY):
+        (tmp_path / "token").write_text("hunter2\n")
+        settings = loaded(tmp_path, login + '\nsubmit_token = "hunter2"\ntrigger_token_file = "token"')
+        assert (settings.submit_token, settings.trigger_token_file) == ("hunter2", tmp_path / "token")
+        assert "hunter2" not in repr(settings)
+
+
 def without(text: str, key: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith(f"{key} ="))
 

@@ -315,6 +315,17 @@ def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> Non
     assert len(show(page=RUNS, run="on-a100").expander) == 0
 
 
+def test_bad_health_of_a_card_is_on_its_page() -> None:
+    (gpu,) = made_up.CAPABILITIES["gpu"]["gpus"]
+    sick = {**gpu, "health": {"pcie_width": 8, "pcie_width_possible": 16}}
+    changed = {**made_up.CAPABILITIES, "gpu": {**made_up.CAPABILITIES["gpu"], "gpus": [sick]}}
+    sound, warned = (
+        capabilities.tables(replace(a_run(), facts={"telemetry": each}))
+        for each in (made_up.CAPABILITIES, changed)
+    )
+    assert "8 of 16 lanes" in warned and "lanes" not in sound
+
+
 @pytest.mark.parametrize(
     "facts_value",
     [None, 5, [], ["x"], [{"block": []}], {"gpu": 7, "cpu": 7}, {"gpu": {"gpus": [{}]}, "cpu": [{}]}],

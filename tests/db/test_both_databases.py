@@ -201,6 +201,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         for only in (None, SeriesOnly(RESNET, "latency"), SeriesOnly(preset=a_preset().fingerprint))
     ],
     series_queries.series: lambda database: series_queries.series(database, _latency(database), newest=2),
+    series_queries.page_of_series: lambda database: [
+        series_queries.page_of_series(database, key, 1, offset, newest=2)
+        for key in _latency(database)
+        for offset in (0, 1)
+    ],
     queries.upgrade_runs: lambda database: [
         queries.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],

@@ -288,3 +288,13 @@ def test_the_state_of_a_card_is_a_condition_and_no_hardware() -> None:
     assert one.conditions["gpus"] == states and "gpus" not in other.conditions
     assert one.hardware_fingerprint == other.hardware_fingerprint
     assert machine.card_states([{**GPU, "uuid": ""}], Probe(gpus=cards)) == {}
+
+
+def test_warnings_are_those_of_measured_cards() -> None:
+    narrow = {"pcie_width": 4, "pcie_width_possible": 16}
+    cards = (
+        GpuCapabilities(0, "GPU-1111-2222", "NVIDIA H200", "gpm", (), health=narrow),
+        GpuCapabilities(1, "GPU-9999-0000", "NVIDIA H200", "gpm", (), health=narrow),
+    )
+    warnings = machine.card_warnings([{**GPU, "uuid": "9999-0000"}], Probe(gpus=cards))
+    assert warnings == ("GPU 1 (NVIDIA H200): its PCIe link has 4 of 16 lanes",)

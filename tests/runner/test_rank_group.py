@@ -119,10 +119,16 @@ def test_communication_is_measured_where_gradients_are_averaged(happened: Happen
     assert 0 <= two.metrics["rank_skew"] < 1
     assert two.metrics["bus_bandwidth"] > 0
     assert list(two.facts["bus_bandwidth_gb_per_second"]) == ["1", "4", "16", "64"]
+    for kind in ("all_gather", "reduce_scatter"):
+        table = two.facts[f"{kind}_gb_per_second"]
+        assert list(table) == ["1", "4", "16", "64"] and all(value > 0 for value in table.values())
+        assert two.metrics[f"{kind}_bandwidth"] == table["64"]
     assert two.facts["gradient_mib"] == pytest.approx(two.facts["parameters"] * 4 / 2**20)
     assert "exposed_communication" in alone.metrics
     assert not {"rank_skew", "bus_bandwidth"} & set(alone.metrics)
-    assert not {"exposed_communication", "bus_bandwidth"} & set(outcome_of(happened, FSDP2).metrics)
+    sharded = set(outcome_of(happened, FSDP2).metrics)
+    assert {"all_gather_bandwidth", "reduce_scatter_bandwidth"} <= sharded
+    assert not {"exposed_communication", "bus_bandwidth"} & sharded
 
 
 @pytest.mark.parametrize("case", [FSDP2, ZERO1, TENSOR, PIPELINE])

@@ -156,6 +156,9 @@ def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
     # Two ranks move each byte once, many ranks twice.
     assert bus_bandwidth(10**9, 0.5, 2) == pytest.approx(2.0)
     assert bus_bandwidth(10**9, 1.0, 1000) == pytest.approx(1.998)
+    # Each rank lacks all parts but its own.
+    for kind in ("all_gather", "reduce_scatter"):
+        assert bus_bandwidth(10**9, 0.5, 4, kind) == pytest.approx(1.5)
 
 
 class Ranks:
@@ -164,6 +167,7 @@ class Ranks:
     def __init__(self, common: list[list[int]], local: list[list[list[int]]]) -> None:
         self.ranks = len(local[0])
         self.asked: list[str] = []
+        self.without: tuple[str, ...] = ()
         self._common, self._local = common, local
 
     def common_steps(self) -> list[int]:
@@ -174,8 +178,8 @@ class Ranks:
         self.asked.append("local")
         return self._local.pop(0)
 
-    def all_reduce(self, sizes: list[int]) -> list[float]:
-        return [size / 1e9 for size in sizes]
+    def collective(self, kind: str, sizes: list[int]) -> list[float]:
+        return [] if kind in self.without else [size / 1e9 for size in sizes]
 
     def gradient_bytes(self) -> int:
         return 3 * MIB
@@ -192,6 +196,8 @@ def test_exposed_communication_is_the_step_less_the_slowest_local_one() -> None:
         "exposed_share": pytest.approx(4 / 12),
         "rank_skew": pytest.approx(0.25),
         "bus_bandwidth": pytest.approx(1.0),
+        "all_gather_bandwidth": pytest.approx(0.5),
+        "reduce_scatter_bandwidth": pytest.approx(0.5),
     }
     assert found.facts["gradient_mib"] == 3
 
@@ -204,5 +210,15 @@ def test_noise_is_not_hidden_and_one_rank_has_neither_skew_nor_bandwidth() -> No
 
 def test_compiled_steps_are_not_compiled_anew_to_leave_communication_out() -> None:
     ranks = Ranks([], [[[1], [1]]])
-    assert set(measure(ranks, KEY.under(compile="default")).metrics) == {"bus_bandwidth"}
+    found = measure(ranks, KEY.under(compile="default")).metrics
+    assert set(found) == {"bus_bandwidth", "all_gather_bandwidth", "reduce_scatter_bandwidth"}
     assert ranks.asked == []
+
+
+def test_a_collective_that_the_backend_lacks_has_no_bandwidth() -> None:
+    ranks = Ranks([], [[[1], [1]]])
+    ranks.without = ("reduce_scatter",)
+    found = measure(ranks, KEY.under(parallel="fsdp2"))
+    # FSDP2 gathers and scatters: an all-reduce of all gradients may not fit beside its shards.
+    assert set(found.metrics) == {"all_gather_bandwidth"}
+    assert list(found.facts["all_gather_gb_per_second"]) == ["1", "4", "16", "64"]

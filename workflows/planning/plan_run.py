@@ -22,7 +22,7 @@ from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
-from runner.machine import MachineFacts, card_states
+from runner.machine import MachineFacts, card_states, card_warnings
 from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
@@ -181,7 +181,7 @@ def prepare(
         device=device,
         budget_seconds=plan.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
-        notes=app.places.notes + preset.notes + machine.limits(described[0].gpus),
+        notes=app.places.notes + preset.notes + _machine_notes(probed, gpus),
         version=version("pyrometer"),
         canary=None if traced else canary_runner.canary_of(preset, device).environment(),
         telemetry=probed.telemetry,
@@ -197,6 +197,11 @@ def prepare(
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def _machine_notes(probed: ProbedMachine, gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What the machine cannot measure, and what may be wrong with the GPUs in use."""
+    return machine.limits(probed.environments[0].gpus) + card_warnings(gpus, _probe(probed))
 
 
 def _cards(

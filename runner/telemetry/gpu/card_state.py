@@ -1,6 +1,7 @@
-"""The settings and the build of a card that change its numbers: limits, clocks, modes, links.
+"""Settings and build of a card that change its numbers (limits, clocks, modes, links), and its health.
 
-Nothing of it changes by itself from one night to the next. What a card or a driver does not tell is left out.
+Nothing of the state changes by itself from one night to the next; health does. What a card or a driver does
+not tell is left out.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,8 +42,37 @@ def card_state(handle: Any, parent: Any = None, root: Path = _SYS) -> dict[str, 
         "nvlinks": lambda: _active_links(whole),
         "numa_node": lambda: _numa_node(whole, root),
     }
+    return _known(asked)
+
+
+def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
+    """ECC errors that could not be corrected, remapped rows of memory, and lanes of PCIe.
+
+    Errors since the driver was loaded and in the life of the card. `pcie_width_possible` is what the card and
+    its slot have together.
+    """
+    whole = handle if parent is None else parent
+    rows = ask(N.nvmlDeviceGetRemappedRows, whole)
+
+    def uncorrected(counter: int) -> Any:
+        return ask(N.nvmlDeviceGetTotalEccErrors, whole, N.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, counter)
+
+    asked: Mapping[str, Callable[[], Any]] = {
+        "uncorrected_ecc_errors": lambda: uncorrected(N.NVML_VOLATILE_ECC),
+        "uncorrected_ecc_errors_ever": lambda: uncorrected(N.NVML_AGGREGATE_ECC),
+        "remapped_rows": lambda: rows if _absent(rows) else rows[0] + rows[1],
+        "row_remap_pending": lambda: rows if _absent(rows) else bool(rows[2]),
+        "row_remap_failed": lambda: rows if _absent(rows) else bool(rows[3]),
+        "pcie_width": lambda: ask(N.nvmlDeviceGetCurrPcieLinkWidth, whole),
+        "pcie_width_possible": lambda: ask(N.nvmlDeviceGetMaxPcieLinkWidth, whole),
+    }
+    return _known(asked)
+
+
+def _known(asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """The answers that there are."""
     answers = {name: call() for name, call in asked.items()}
-    return {name: value for name, value in answers.items() if value not in (None, "") and not _absent(value)}
+    return {name: value for name, value in answers.items() if not _absent(value) and value not in (None, "")}
 
 
 def _absent(value: Any) -> bool:

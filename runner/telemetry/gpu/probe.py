@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..capability import Capability, GpuCapabilities, Probe, UtilisationSource
-from .card_state import card_state
+from .card_state import card_health, card_state
 from .nvml import (
     Absent,
     N,
@@ -94,6 +94,7 @@ def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
         tuple(capabilities),
         "" if parent is None else text(ask(N.nvmlDeviceGetUUID, parent)),
         card_state(handle, parent),
+        card_health(handle, parent),
     )
 
 

@@ -9,6 +9,8 @@ from ..case_key import CaseKey
 MIB = 2**20
 #: Sizes of the table of bus bandwidths, in MiB.
 _TABLE = (1, 4, 16, 64)
+#: How often a collective moves each byte over a link, but for the share (n-1)/n.
+_PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 
 
 class Ranks(Protocol):
@@ -27,8 +29,8 @@ class Ranks(Protocol):
         """Nanoseconds of steps without communication, of every rank."""
         ...
 
-    def all_reduce(self, sizes: list[int]) -> list[float]:
-        """Seconds of an all-reduce of each size in bytes."""
+    def collective(self, kind: str, sizes: list[int]) -> list[float]:
+        """Seconds of a collective of each size in bytes; empty where there is none of this kind."""
         ...
 
     def gradient_bytes(self) -> int:
@@ -45,36 +47,54 @@ class CommunicationCost:
 
 
 def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
-    """Blocks of steps with and without communication, taken A B B A, and all-reduces of several sizes.
+    """Blocks of steps with and without communication, taken A B B A, and collectives of several sizes.
 
     Exposed communication is the step less the same under `no_sync()`; skew compares the ranks' steps under
-    it. Neither is clamped: noise can make them negative. Under torch.compile and ZeRO-1 only the bandwidth is
-    measured: `no_sync()` would be other code, compiled anew, or not without communication.
+    it. Neither is clamped: noise can make them negative. Under torch.compile, ZeRO-1 and FSDP2 only
+    bandwidths are measured: `no_sync()` would be other code, compiled anew, or not without communication.
+    All-reduces as large as all gradients are left out under FSDP2, whose ranks may lack the memory.
     """
     metrics: dict[str, float] = {}
     facts: dict[str, Any] = {}
     # The sharded optimizer of ZeRO-1 sends the weights round, also under no_sync().
     if key.axis("compile") == "none" and key.axis("parallel") == "ddp":
         metrics |= _exposed(group)
-    if group.ranks > 1:
+    if group.ranks == 1:
+        return CommunicationCost(metrics, facts)
+    if key.axis("parallel") != "fsdp2":
         own = group.gradient_bytes()
-        sizes = [own, *(mib * MIB for mib in _TABLE)]
-        bandwidths = [
-            bus_bandwidth(size, seconds, group.ranks)
-            for size, seconds in zip(sizes, group.all_reduce(sizes), strict=True)
-        ]
-        metrics["bus_bandwidth"] = bandwidths[0]
-        facts["bus_bandwidth_gb_per_second"] = dict(zip(map(str, _TABLE), bandwidths[1:], strict=True))
+        (metrics["bus_bandwidth"],) = _bandwidths(group, "all_reduce", [own])
+        facts["bus_bandwidth_gb_per_second"] = _table(group, "all_reduce")
         facts["gradient_mib"] = own / MIB
+    for kind in ("all_gather", "reduce_scatter"):
+        if table := _table(group, kind):
+            metrics[f"{kind}_bandwidth"] = table[str(_TABLE[-1])]
+            facts[f"{kind}_gb_per_second"] = table
     return CommunicationCost(metrics, facts)
 
 
-def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
-    """GB/s (10^9) on each link for an all-reduce of `size` bytes: S/t x 2(n-1)/n.
+def bus_bandwidth(size: int, seconds: float, ranks: int, kind: str = "all_reduce") -> float:
+    """GB/s (10^9) on each link for a collective of `size` bytes: S/t x (n-1)/n, of an all-reduce twice that.
 
-    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth", AllReduce.
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth": AllReduce, AllGather, ReduceScatter, whose size
+    is that of all ranks' parts together.
     """
-    return size / seconds * 2 * (ranks - 1) / ranks / 1e9
+    return size / seconds * _PASSES[kind] * (ranks - 1) / ranks / 1e9
+
+
+def _bandwidths(group: Ranks, kind: str, sizes: list[int]) -> list[float]:
+    """The bus bandwidth for each size in bytes; empty where there is no collective of this kind."""
+    taken = group.collective(kind, sizes)
+    return [
+        bus_bandwidth(size, seconds, group.ranks, kind)
+        for size, seconds in zip(sizes, taken, strict=bool(taken))
+    ]
+
+
+def _table(group: Ranks, kind: str) -> dict[str, float]:
+    """The bus bandwidth by size in MiB."""
+    found = _bandwidths(group, kind, [mib * MIB for mib in _TABLE])
+    return dict(zip(map(str, _TABLE), found, strict=bool(found)))
 
 
 def _exposed(group: Ranks) -> dict[str, float]:

@@ -21,7 +21,7 @@ from ..messages import Block, Window
 from . import communication
 from .cpu_partition import cores_of, observed_threads, own_cpus
 from .members import GroupSpec, LocalMembers, Members
-from .parallel import BY_DDP, part_key, refuse, store
+from .parallel import DATA_PARALLEL, part_key, refuse, store
 from .rank import judge
 from .torchrun import THIS, NodeSpec, TorchrunMembers
 
@@ -181,7 +181,7 @@ class RankGroup:
         if not self._parallel:
             # Where no block counts there is none.
             known |= {"throughput": self._throughput()} if all(self._samples) else {}
-        elif self._key.axis("parallel") in BY_DDP:
+        elif self._key.axis("parallel") in DATA_PARALLEL:
             found = communication.measure(self, self._key)
             known |= found.metrics
             self._facts |= found.facts
@@ -215,9 +215,10 @@ class RankGroup:
         """The same steps of every rank without communication."""
         return self._members.request("local", start_ns=self._members.soon(), **self._steps)
 
-    def all_reduce(self, sizes: list[int]) -> list[float]:
-        """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
-        return [max(own) for own in zip(*self._members.request("all_reduce", sizes=sizes), strict=True)]
+    def collective(self, kind: str, sizes: list[int]) -> list[float]:
+        """Seconds of a collective of each size in bytes, the slowest rank's; empty where there is none."""
+        reports = self._members.request("collective", kind=kind, sizes=sizes)
+        return [] if None in reports[0] else [max(own) for own in zip(*reports, strict=True)]
 
     def gradient_bytes(self) -> int:
         """The size of all gradients of one rank."""

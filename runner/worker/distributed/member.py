@@ -14,6 +14,7 @@ from ..prepared_case import Unsupported
 from ..single_process import SingleProcess
 from ..worker_loop import failure
 from .channels import SocketChannel, StoreChannel
+from .collectives import collective_seconds
 from .parallel import device_of
 from .rank import Rank
 
@@ -43,7 +44,7 @@ class Member:
             "forget": self._placement.forget,
             "observe": self._observe,
             "local": self._local,
-            "all_reduce": self._all_reduce,
+            "collective": self._collective,
             "facts": self._facts,
             "metrics": self._report,
             "reference": self._reference,
@@ -137,8 +138,8 @@ class Member:
         else:
             self._line.barrier()
 
-    def _all_reduce(self, sizes: list[int]) -> list[float]:
-        return [self._rank.all_reduce_seconds(size) for size in sizes]
+    def _collective(self, kind: str, sizes: list[int]) -> list[float | None]:
+        return [collective_seconds(kind, size, self._device) for size in sizes]
 
     def _facts(self) -> dict[str, Any]:
         return {**self._placement.facts(), **self._built.facts()}

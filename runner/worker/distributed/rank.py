@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,11 +30,6 @@ from .parallel import (
     whole,
     zero1,
 )
-
-#: All-reduces that are timed on a CPU, after one that is not.
-_REDUCES = 3
-#: On CUDA those before the timed ones, and the timed ones: nccl-tests' defaults (-w, -n).
-_CUDA_UNTIMED_REDUCES, _CUDA_REDUCES = 5, 20
 
 
 class Rank(SingleProcess):
@@ -75,22 +69,6 @@ class Rank(SingleProcess):
             raise Unsupported("only DDP can leave communication out")
         with self._ddp.no_sync():
             return self.prepared.step()
-
-    def all_reduce_seconds(self, size: int) -> float:
-        """Mean seconds of an all-reduce of `size` bytes in fp32."""
-        tensor = torch.zeros(max(1, size // 4), device=self._device)
-        if self._device.startswith("cuda"):
-            queue = timing.CudaQueue(1)
-            timing.synchronize(self._device)
-            queue.run(lambda: dist.all_reduce(tensor), _CUDA_UNTIMED_REDUCES, _CUDA_REDUCES)
-            return queue.samples(_CUDA_REDUCES)[0] / 1e9
-        dist.all_reduce(tensor)
-        timing.synchronize(self._device)
-        started = time.perf_counter()
-        for _ in range(_REDUCES):
-            dist.all_reduce(tensor)
-        timing.synchronize(self._device)
-        return (time.perf_counter() - started) / _REDUCES
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole: items and flops of all ranks."""

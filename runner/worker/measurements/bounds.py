@@ -15,8 +15,12 @@ from .card_peaks import card_peaks
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}
 _UNTIMED, _TIMED = 3, 10
-#: Products on CUDA are queued as steps are, so that none waits for its launch; one alone is about 1 % slower.
-_QUEUED = {"cuda": 20, "cpu": 1}
+#: Of products that take longer each, as in a format for which a CPU has no kernels, the two fastest are
+#: enough, and the first one is timed.
+_LONG_NS = 500_000_000
+#: Products on CUDA are queued as steps are, so that none waits for its launch: so many, or as many as take
+#: so long. One of a millisecond alone is about 1 % slower.
+_MOST_QUEUED, _QUEUED_NS = 20, 30_000_000
 #: Where the fastest do not agree, products are taken until they have lasted as long as this, all together.
 _CAP_NS = 5_000_000_000
 _FORMATS = {
@@ -53,14 +57,20 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
         return {}
     side = _SIDE[device.partition(":")[0]]
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    queued = 1
     for _ in range(_UNTIMED):
-        _product(left, right, device)
-    count, spent, own = 0, 0, list[int]()
-    while count < _TIMED or spent < _CAP_NS:
-        taken, disturbed = _product(left, right, device)
-        count, spent = count + 1, spent + taken
+        taken, disturbed = _product(left, right, device, queued)
+        queued = _queued(device, taken)
+        if long := taken > _LONG_NS:
+            break
+    count, spent = (1, taken) if long else (0, 0)
+    own = [taken] if long and not disturbed else []
+    fewest = 2 if long else _TIMED
+    while count < fewest or spent < _CAP_NS:
+        taken, disturbed = _product(left, right, device, queued)
+        count, spent = count + 1, spent + taken * queued
         own += [] if disturbed else [taken]
-        if count >= _TIMED and _agree(own):
+        if count >= fewest and _agree(own):
             return {"ceiling_tflops": 2 * side**3 / min(own) / 1e3}
     facts["ceiling_note"] = (
         f"no ceiling: of {count} products the two fastest do not agree, as beside other programs"
@@ -68,12 +78,18 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
     return {}
 
 
-def _product(left: torch.Tensor, right: torch.Tensor, device: str) -> tuple[int, bool]:
-    """Nanoseconds of a product, on CUDA the mean of several, and whether the process lacked a core meanwhile.
+def _queued(device: str, product_ns: int) -> int:
+    """How many products are queued together, where one takes so long."""
+    if not device.startswith("cuda"):
+        return 1
+    return min(_MOST_QUEUED, max(1, -(-_QUEUED_NS // max(1, product_ns))))
+
+
+def _product(left: torch.Tensor, right: torch.Tensor, device: str, queued: int) -> tuple[int, bool]:
+    """Nanoseconds of a product, the mean of `queued`, and whether the process lacked a core meanwhile.
 
     With several threads one that waits is not seen by this; on a GPU it is no matter of cores.
     """
-    queued = _QUEUED[device.partition(":")[0]]
 
     def products() -> None:
         for _ in range(queued):

@@ -70,11 +70,13 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         stored = [
             one for one in queries.measurements_of_run(database, newest.id) if one.metric == "latency_floor"
         ]
-    tools, listed, measured, both, verdict, findings, finding = answers(
+    workload = stored[0].case.partition("/")[0]
+    tools, listed, measured, some, both, verdict, findings, finding = answers(
         folder,
         [
             ("runs", {"newest": 3}),
             ("measurements", {"run": newest.id, "metric": "latency_floor"}),
+            ("measurements", {"run": newest.id, "metric": "latency_floor", "case": workload}),
             ("measurements", {"run": upgrade.id, "metric": "latency_floor"}),
             ("compare", {"run": upgrade.id}),
             ("findings", {"every": True}),
@@ -86,6 +88,8 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
     assert [(one["case"], one["point"], one["low"], one["n"]) for one in measured["measurements"]] == [
         (one.case, one.point, one.low, one.n) for one in stored
     ]
+    of_workload = [one for one in measured["measurements"] if one["case"].startswith(f"{workload}/")]
+    assert some["measurements"] == of_workload and 0 < len(of_workload) < len(stored)
     # Of an upgrade each row says of which side it is.
     sides = {(one.name, one.torch_version) for one in upgrade.environments if one.torch_version}
     rows = [(one["case"], one["environment"], one["torch"]) for one in both["measurements"]]
@@ -145,6 +149,26 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> N
         strict=True,
     ):
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
+
+
+def test_no_password_comes_to_a_command_line(folder: Path) -> None:
+    wheel = "https://ada:hunter2@example.com/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
+    calls: list[Call] = [
+        ("start_upgrade", {"old": "default", "new": wheel}),
+        ("start_upgrade", {"old": wheel, "new": "default"}),
+        ("start_upgrade", {"old": "default", "new": "default", "suite": wheel}),
+        ("start_upgrade", {"old": "default", "new": "default", "cases": [wheel]}),
+        ("start_upgrade", {"old": "default", "new": "nigthly"}),
+        ("fingerprint_difference", {"old": "default", "new": wheel, "case": "mlp"}),
+        ("compare", {"run": wheel}),
+        ("reproduce", {"run": wheel}),
+    ]
+    _, *refusals = answers(folder, calls)
+    for (_, given), refusal in zip(calls, refusals, strict=True):
+        word = "unknown environment" if "nigthly" in given.values() else "without user and password"
+        assert isinstance(refusal, str) and word in refusal and "hunter2" not in refusal
+    # Nothing was begun.
+    assert not (folder / ".pyrometer/agents").exists()
 
 
 def test_a_database_that_is_away_is_a_sentence(tmp_path: Path) -> None:

@@ -102,6 +102,16 @@ def test_names_come_back_from_csv_and_start_no_formula(site: Site) -> None:
     }
 
 
+def test_an_empty_table_is_none(site: Site) -> None:
+    outcome = an_outcome(LINEAR, metrics={}, facts={"operators": []}, blocks=())
+    with open_database(site.url) as database:
+        save_run(database, a_run("empty", suite="profile"))
+        save_outcomes(database, "empty", [outcome])
+    for form in ("--csv", "--json"):
+        said = typed(site, "profile", "diff", "empty", "empty", form).one_sentence()
+        assert said == "pyrometer: no run has an operator table: `pyrometer profile CASE` records one"
+
+
 def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]) -> None:
     site, _ = profiled
     run = run_of(site)

@@ -52,6 +52,13 @@ def test_doctor(golden: Golden) -> None:
         GpuCapabilities(number, f"GPU-{number}", "NVIDIA H200", source, (present, absent))
         for number, source in enumerate(get_args(UtilisationSource))
     ]
+    health = {
+        "uncorrected_ecc_errors": 1,
+        "row_remap_pending": True,
+        "pcie_width": 8,
+        "pcie_width_possible": 16,
+    }
+    gpus[0] = replace(gpus[0], health=health)
     gpus.append(GpuCapabilities(9, "MIG-1", "NVIDIA A30", "none", (), mig_of="GPU-9"))
     found = {
         "hardware": "2 x H200, 64 cores",

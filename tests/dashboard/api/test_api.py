@@ -8,6 +8,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
@@ -16,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from analysis.decision.comparison import DECIDED
 from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
-from dashboard.auth.middleware import MAY_TRIAGE
+from dashboard.auth.middleware import ROLES
 from dashboard.server.database import opened
 from db.findings import store
 from db.queue import queries as queue
@@ -81,6 +82,15 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
     assert [row["run"] for row in answer_of(api, "/series/points", **query, newest=2)] == [
         one.run for one in points[-2:]
     ]
+    paged: list[str] = []
+    address = f"/series/points?{urlencode({**query, 'limit': 2})}"
+    while address:
+        answer = api.get(address)
+        paged += [row["run"] for row in answer.json()]
+        assert len(answer.json()) <= 2
+        address = answer.links.get("next", {}).get("url", "")
+    assert paged == [one.run for one in points]
+    assert answer_of(api, "/series/points", **query, offset=2**63 - 1) == []
 
 
 def test_series_are_narrowed_and_come_page_by_page(api: TestClient) -> None:
@@ -166,7 +176,9 @@ def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
         ("/runs/nothing/outcomes", 404, "no run is named nothing"),
         ("/findings/99999", 404, "there is no finding 99999"),
         ("/verdicts/run-11", 404, "run run-11 compares no environments"),
+        ("/tasks/99999", 404, "there is no task 99999"),
         ("/findings?state=good", 422, "confirmed"),
+        (f"/runs?offset={10**30}", 422, "less than or equal"),
         ("/runs?limit=0", 422, "greater than or equal to 1"),
         ("/series/points?case=a", 422, "metric"),
         ("/runs/%00", 422, "pattern"),
@@ -182,9 +194,10 @@ def test_bad_input_is_answered_in_words(api: TestClient, path: str, status: int,
 TRIAGE = "/findings/{number}/triage"
 
 
-def test_no_route_writes_but_that_of_triage(api: TestClient) -> None:
+def test_no_route_writes_but_those_of_a_role(api: TestClient) -> None:
     paths = answer_of(api, "/openapi.json")["paths"]
-    assert list(paths.pop(TRIAGE)) == ["post"]
+    for write in (TRIAGE, "/submit", "/schedules/{schedule}/trigger"):
+        assert list(paths.pop(write)) == ["post"]
     for path in paths.values():
         assert list(path) == ["get"]
     assert api.post("/runs").status_code == 405
@@ -199,7 +212,7 @@ def triager(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> T
     api = create_api()
 
     async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
-        await api({**scope, MAY_TRIAGE: True}, receive, send)
+        await api({**scope, ROLES: frozenset({"triage"})}, receive, send)
 
     return TestClient(admitted)
 

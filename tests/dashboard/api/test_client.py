@@ -1,6 +1,8 @@
 """pyrometer_client: its statistics against scipy's, a served dashboard and a real database."""
 
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -82,7 +85,7 @@ def test_series_are_those_of_the_database(client: Any, serve: Callable[..., Any]
 
 
 def test_no_point_of_a_long_series_is_left_out(client: Any) -> None:
-    """A server gives the newest 1,000 to those who ask for no number."""
+    """A server gives a page and names the next one."""
 
     class Server(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -90,9 +93,12 @@ def test_no_point_of_a_long_series_is_left_out(client: Any) -> None:
             key = {"case": "a", "metric": "latency", "hardware": "h", "preset": "p"}
             rows = [{**key, "hardware_label": "H", "preset_name": "P"}]
             if address.path.endswith("/points"):
-                newest = int(parse_qs(address.query).get("newest", ["1000"])[0])
-                rows = [{"point": float(night)} for night in range(2500)][-newest:]
+                offset = int(parse_qs(address.query).get("offset", ["0"])[0])
+                rows = [{"point": float(night)} for night in range(2500)][offset : offset + 1000]
             self.send_response(200)
+            if address.path.endswith("/points") and offset + 1000 < 2500:
+                following = f"{address.path}?case=a&offset={offset + 1000}"
+                self.send_header("link", f'<{following}>; rel="next"')
             self.end_headers()
             self.wfile.write(json.dumps(rows).encode())
 
@@ -126,6 +132,46 @@ def test_results_are_submitted(client: Any, tmp_path: Path, monkeypatch: pytest.
         client.submit({**result, "metrics": {}}, command=PYROMETER)
     with pytest.raises(client.ClientError, match="no-such-program: No such file"):
         client.submit(result, command="no-such-program")
+
+
+def test_results_are_posted_to_a_server(client: Any, full_url: str, tmp_path: Path) -> None:
+    shutil.copy(full_url.removeprefix("sqlite:///"), tmp_path / "pyrometer.db")
+    (tmp_path / "pyrometer.toml").write_text(
+        '[dashboard]\nsubmit_token = "submits"\ntrigger_token = "triggers"\n'
+        '[schedules.weekly]\ncron = "0 3 * * 1"\nenvironments = ["2.13.0"]\n'
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    program = subprocess.Popen(
+        [PYROMETER, "dashboard", "--port", port], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stdout
+        url = next(line.split()[-1] for line in program.stdout if line.startswith("Dashboard: "))
+        result = {"suite": "mine", "case": "my_model/train/batch=8", "metrics": {"latency": {"value": 12.5}}}
+        place = {"url": url, "machine": "gpu-07", "hardware": "8 x H200"}
+        (run,) = json.loads(client.submit(result, token="submits", **place))["runs"]
+        with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+            stored = queries.run_record(database, run)
+            assert stored and stored.machine.name == "gpu-07"
+            count = queries.count_runs(database)
+            for wrong, said in (
+                ({**place, "token": "triggers"}, "submit_token"),
+                ({**place, "token": ""}, "submit_token"),
+                ({**place, "token": "submits", "machine": ""}, "machine"),
+                ({**place, "token": "submits", "url": url + "/elsewhere"}, "older"),
+            ):
+                with pytest.raises(client.ClientError, match=said):
+                    client.submit(result, **wrong)
+            with pytest.raises(client.ClientError, match="nothing was stored"):
+                client.submit({**result, "newer": 1}, token="submits", **place)
+            assert queries.count_runs(database) == count
+        trigger = Request(f"{url}/api/v1/schedules/weekly/trigger", b"", {"Authorization": "Bearer triggers"})
+        with urlopen(trigger) as answer:
+            assert (answer.status, json.load(answer)["queued"]) == (202, True)
+    finally:
+        program.terminate()
+        program.communicate()
 
 
 def test_it_imports_the_standard_library_alone() -> None:

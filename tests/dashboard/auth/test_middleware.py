@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from dashboard.auth import cookies
 from dashboard.auth.identity import STAMP
-from dashboard.auth.middleware import MAY_LOOK, MAY_TRIAGE, AccessGate
+from dashboard.auth.middleware import MAY_LOOK, ROLES, AccessGate
 from dashboard.auth.policy import AccessRules
 from dashboard.auth.provider import COOKIE, kept_claims
 from dashboard.server import database
@@ -199,26 +199,33 @@ def test_the_token_of_the_api_opens_the_api_and_nothing_else(rules: AccessRules)
 
 
 @pytest.mark.parametrize("rules", [PROXY, PROVIDER], ids=["proxy", "provider"])
-def test_only_the_token_of_triage_lets_a_program_triage(rules: AccessRules) -> None:
-    rules = replace(rules, api_token="reads", triage_token="triages")
-    for token, triages in (("triages", True), ("reads", False)):
+def test_only_the_token_of_a_role_gives_it_to_a_program(rules: AccessRules) -> None:
+    rules = replace(rules, api_token="reads", triage_token="triages", submit_token="submits")
+    rules = replace(rules, trigger_token="triggers")
+    for token, role in (
+        ("triages", "triage"),
+        ("reads", "read"),
+        ("submits", "submit"),
+        ("triggers", "trigger"),
+    ):
         passed = ask(rules, "/api/v1/findings/1/triage", {"Authorization": f"Bearer {token}"}).passed
-        assert passed is not None and (passed[MAY_LOOK], passed[MAY_TRIAGE]) == (True, triages)
+        assert passed is not None and (passed[MAY_LOOK], passed[ROLES]) == (True, {role})
         assert STAMPED not in dict(passed["headers"])
     assert ask(rules, "/", {"Authorization": "Bearer triages"}).passed is None
     assert ask(rules, "/api/v1/findings/1/triage", {"Authorization": "Bearer "}).passed is None
 
 
-def test_a_browser_never_triages_over_the_api() -> None:
+def test_a_browser_never_writes_over_the_api() -> None:
     # What it sends by itself, another site can make it send.
     path = "/api/v1/findings/1/triage"
     for rules, headers, peer in (
         (OPEN, {}, "127.0.0.1"),
+        (replace(OPEN, submit_token="submits"), {"Authorization": "Bearer"}, "127.0.0.1"),
         (replace(PROVIDER, triagers=("ada@example.com",)), logged_in(), "127.0.0.1"),
         (PROXY, {"X-User": "ada"}, "10.0.0.5"),
     ):
         passed = ask(rules, path, headers, peer=peer).passed
-        assert passed is not None and (passed[MAY_LOOK], passed[MAY_TRIAGE]) == (True, False)
+        assert passed is not None and (passed[MAY_LOOK], passed[ROLES]) == (True, frozenset())
 
 
 @pytest.mark.parametrize("path", GUARDED)
@@ -448,8 +455,15 @@ def test_what_a_program_posts_is_short_and_says_so() -> None:
         ("", 413),
     ):
         assert answered(path, "localhost", "POST", content_length=length) == status, length
-    for headers in ({"x": "y"}, {"content_length": "10", "transfer_encoding": "chunked"}):
+    for headers in (
+        {"transfer_encoding": "chunked"},
+        {"content_length": "10", "transfer_encoding": "chunked"},
+    ):
         assert answered(path, "localhost", "POST", **headers) == 413
+    # What has neither header has no body.
+    assert answered(path, "localhost", "POST", x="y") == 200
+    for length, status in ((4 << 20, 200), ((4 << 20) + 1, 413)):
+        assert answered("/api/v1/submit", "localhost", "POST", content_length=str(length)) == status
 
 
 def test_where_browsers_come_by_https_the_application_knows_it() -> None:
@@ -485,9 +499,9 @@ def test_pages_are_read_under_own_names_only_and_never_written() -> None:
         assert answered("/", host, names=()) == 200
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         assert answered("/_stcore/upload_file/session/file", "localhost", method) == 405
-        assert answered("/api/v1/findings/7/triage/", "localhost", method) == 405
+        for path in ("findings/7/triage/", "findings/x/triage", "submit/", "schedules//trigger", "runs"):
+            assert answered(f"/api/v1/{path}", "localhost", method) == 405
         posted = 200 if method == "POST" else 405
-        assert answered("/api/v1/findings/7/triage", "localhost", method) == posted
-        assert answered("/api/v1/findings/7/triage", "evil.example", method) == (
-            421 if posted == 200 else 405
-        )
+        for path in ("findings/7/triage", "submit", "schedules/nightly/trigger"):
+            assert answered(f"/api/v1/{path}", "localhost", method) == posted
+            assert answered(f"/api/v1/{path}", "evil.example", method) == (421 if posted == 200 else 405)

@@ -21,6 +21,8 @@ processes = acceptance_module("processes")
 
 MLP = "mlp_overhead/infer/batch=64"
 GEMM = "gemm/infer/size=4096"
+LARGE = "bert_base/train/batch=16,layers=4,tokens=512"
+HEADER = {"machine": {"conditions": {"gpus": {"0": {"pcie_generation": 5, "pcie_width": 16}}}}}
 
 
 def inside(bound: Any) -> float:
@@ -85,7 +87,7 @@ def test_figures_of_graphs_and_launches_are_ratios_of_the_right_cases() -> None:
             ),
         ]
     )
-    figures = suite_figures.of_suite(outcomes, 80_000)
+    figures = suite_figures.of_suite(outcomes) | suite_figures.of_memory(outcomes, HEADER, 80_000)
     assert figures["graphs"]["capture_by_eager"] == pytest.approx(0.25)
     assert figures["launch_bound"]["device_time_ratio"] == 1
     assert figures["answers"]["tf32_by_fp32"] == pytest.approx(3000)
@@ -93,8 +95,33 @@ def test_figures_of_graphs_and_launches_are_ratios_of_the_right_cases() -> None:
     for name in ("graphs", "launch_bound", "answers"):
         assert lines.judged(name, figures[name], 0.0).verdict == "pass"
     # Nothing is known of these: they must not pass.
-    for name in ("ranks", "instances", "pipeline", "grad_scaler", "memory", "captured_training"):
+    for name in ("ranks", "instances", "pipeline", "grad_scaler", "memory", "captured_training", "copies"):
         assert lines.judged(name, figures[name], 0.0).verdict == "fail"
+
+
+def test_memory_and_copies_are_judged_by_what_they_could_be() -> None:
+    copies = "host_copy/infer/direction={},mebibytes=256,pinned={}/eager"
+    outcomes = suite_figures.Outcomes(
+        [
+            outcome(f"{LARGE}/eager", metrics={"cuda_peak_allocated": 2200.0}),
+            outcome(f"{LARGE}/checkpoint=on", metrics={"cuda_peak_allocated": 1320.0}),
+            outcome(f"{LARGE}/memory=quarter", metrics={"cuda_peak_reserved": 2400.0}),
+            outcome(copies.format("to_device", True), metrics={"bandwidth": 56.7}),
+            outcome(copies.format("to_host", True), metrics={"bandwidth": 50.4}),
+            outcome(copies.format("to_device", False), metrics={"bandwidth": 11.34}),
+        ]
+    )
+    figures = suite_figures.of_memory(outcomes, HEADER, 80_000)
+    assert figures["memory"]["checkpoint_by_eager"] == pytest.approx(0.6)
+    assert figures["memory"]["limited_by_limit"] == pytest.approx(0.12)
+    # 16 lanes of 3.938 GB/s are 63.
+    assert figures["copies"]["to_device_by_link"] == pytest.approx(0.9, rel=1e-3)
+    assert figures["copies"]["pageable_by_pinned"] == pytest.approx(0.2)
+    for name in ("memory", "copies"):
+        assert lines.judged(name, figures[name], 0.0).verdict == "pass"
+    unknown = {"machine": {"conditions": {}}}
+    figures = suite_figures.of_memory(outcomes, unknown, 80_000)
+    assert lines.judged("copies", figures["copies"], 0.0).reason.startswith("to_device_by_link was not")
 
 
 def test_a_suite_counts_what_is_missing_and_what_is_not_as_expected() -> None:
@@ -202,13 +229,14 @@ def test_the_suite_has_every_case_that_a_line_looks_at() -> None:
         f"{MLP}/{how}" for how in ("eager", "graph=capture", "graph=callables", "compile=reduce-overhead")
     }
     train = "bert_base/train/batch=4,layers=2,tokens=128"
-    techniques = ("eager", "precision=amp-fp16", "checkpoint=on", "memory=quarter")
-    named |= {f"{train}/{how}" for how in techniques} | set(suite_figures.EXPECTED)
+    named |= {f"{train}/{how}" for how in ("eager", "precision=amp-fp16")} | set(suite_figures.EXPECTED)
     named |= {f"{train}/parallel={how}" for how in ("ddp", "fsdp2")}
     named |= {f"{GEMM}/eager", f"{GEMM}/precision=tf32", "custom_cnn/infer/batch=32/instances=2"}
     named |= {"mlp_overhead/train/batch=64/graph=capture"}
     assert named - set(cases) == set()
     assert any(case.startswith("input_pipeline/") for case in cases)
-    for name in ("accept-observed", "accept-cpu", "accept-kills"):
+    memory = compose("accept-memory", settings["accept-memory"], {}).cases
+    assert {f"{LARGE}/{how}" for how in ("eager", "checkpoint=on", "memory=quarter")} < set(memory)
+    for name in ("accept-memory", "accept-observed", "accept-cpu", "accept-kills"):
         assert invalid(compose(name, settings[name], {}).cases, workloads()) == {}
     assert invalid(cases, workloads()) == {}

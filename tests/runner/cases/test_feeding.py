@@ -12,6 +12,10 @@ FED_BY_PROCESSES = "input_pipeline/infer/batch=2,non_blocking=False,pin=False,pr
 PINNED = "input_pipeline/infer/batch=2,non_blocking=False,pin=True,prefetch=2,workers=1/eager"
 SHAPES = "dynamic_shapes/infer/batch=1,layers=1,lengths=3/eager"
 OPTIMIZER = "optimizer_step/train/layers=1/optimizer=loop"
+TO_DEVICE = "host_copy/infer/direction=to_device,mebibytes=2,pinned=False/eager"
+TO_HOST = "host_copy/infer/direction=to_host,mebibytes=2,pinned=False/eager"
+PINNED_COPY = "host_copy/infer/direction=to_host,mebibytes=2,pinned=True/eager"
+PEER = "peer_copy/infer/mebibytes=1/eager"
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +25,7 @@ def feeding(measured: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
-    cases = (FED_BY_PROCESSES, PINNED, SHAPES, OPTIMIZER)
+    cases = (FED_BY_PROCESSES, PINNED, SHAPES, OPTIMIZER, TO_DEVICE, TO_HOST, PINNED_COPY, PEER)
     return measure(conditions(module_scratch.folder), [[case] for case in cases])
 
 
@@ -31,7 +35,7 @@ def of(happened: Happened, case: str) -> Any:
     return outcome
 
 
-@pytest.mark.parametrize("case", [FED_BY_PROCESSES, SHAPES, OPTIMIZER])
+@pytest.mark.parametrize("case", [FED_BY_PROCESSES, SHAPES, OPTIMIZER, TO_DEVICE, TO_HOST])
 def test_it_is_measured_and_its_answer_is_right(happened: Happened, case: str) -> None:
     outcome = of(happened, case)
     assert outcome.status == "ok", outcome.reason
@@ -52,6 +56,20 @@ def test_pinned_memory_without_cuda_is_unsupported(happened: Happened, feeding: 
     assert outcome.status == "unsupported"
     assert "pinned memory and non-blocking copies need a CUDA device" in outcome.reason
     assert feeding["refused"] == ["pinned memory and non-blocking copies need a CUDA device"] * 2
+
+
+@pytest.mark.parametrize("case", [TO_DEVICE, TO_HOST])
+def test_a_copy_has_the_bandwidth_of_its_bytes(happened: Happened, case: str) -> None:
+    outcome = of(happened, case)
+    assert outcome.facts["check"]["error"] == 0.0
+    gigabytes = 2 * 2**20 / 1e9
+    assert outcome.metrics["bandwidth"] == pytest.approx(gigabytes / (outcome.metrics["latency"] / 1e3))
+    assert "bandwidth" not in of(happened, SHAPES).metrics
+
+
+@pytest.mark.parametrize("case", [PINNED_COPY, PEER])
+def test_a_copy_for_which_a_device_lacks_is_unsupported(happened: Happened, case: str) -> None:
+    assert of(happened, case).status == "unsupported"
 
 
 def test_waiting_is_what_fetching_takes_of_a_step(feeding: Any) -> None:

@@ -182,6 +182,29 @@ def device_time(us, launch, latency, lost=0, shapes=1):
     return {**found, **facts, "steps": device.calls.count("step")}
 
 
+class Products:
+    """What torch.matmul is on the stand-in: products of so many microseconds."""
+
+    def __init__(self, device, us):
+        self._device, self._us = device, us
+
+    def __call__(self, left, right):
+        self._device.run(self._us * US, "product")
+
+
+def ceiling(us):
+    """How many products of so long are queued between two waits, how many there are, and the ceiling."""
+    with (
+        installed(Device()) as device,
+        mock.patch.object(torch, "matmul", Products(device, us)),
+        mock.patch.object(torch, "randn", lambda *_, device: torch.ones(1)),
+    ):
+        found = bounds.measure_matmul_peak(CaseKey.parse("layers/infer/-/eager"), "cuda:0", {})
+    words = "".join("p" if call == "product" else "w" for call in device.calls)
+    groups = [len(group) for group in words.split("w") if group]
+    return {"last": groups[-1], "products": words.count("p"), "tflops": found["ceiling_tflops"]}
+
+
 def requests():
     """A step of 1 ms of which the host knows nothing until it waits."""
     with installed(Device()) as device:
@@ -318,6 +341,7 @@ print(
                 "no kernel": device_time(8, 1, 10, lost=1),
             },
             "kernel names": kernel_names(),
+            "ceilings": {"short": ceiling(1_500), "long": ceiling(21_000), "longest": ceiling(60_000)},
             "requests": requests(),
             "allocator": allocator(),
             "guards": guards(),

@@ -218,9 +218,9 @@ def test_a_source_without_readings_is_soon_read_no_more_and_taints_nothing() -> 
 @pytest.mark.parametrize(
     ("step_us", "asked"),
     [
-        # 0.4 s, after 50 ms and in samples of 0.2 ms.
-        (10, Measure(40_000, 5_000, 20)),
-        (199, Measure(2010, 252, 2)),
+        # 0.4 s, after 50 ms and in samples of 1 ms.
+        (10, Measure(40_000, 5_000, 100)),
+        (199, Measure(2010, 252, 6)),
         (5_000, Measure(80, 10, 1)),
         # As many as a block has at least, after two that are not timed.
         (600_000, Measure(1, 2, 1)),

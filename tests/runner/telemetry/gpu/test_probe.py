@@ -170,6 +170,36 @@ def test_the_state_of_a_card_is_what_changes_its_numbers(monkeypatch: pytest.Mon
     assert (limited.state["power_limit_w"], limited.state["compute_mode"]) == (500.0, "exclusive process")
 
 
+def test_bad_health_of_a_card_is_a_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    (sound,) = examine(
+        monkeypatch, shim, "h200", "0 0 pcie_width_possible 16", "0 0 remapped_rows 2 1 0 0"
+    ).gpus
+    assert sound.health == {
+        "uncorrected_ecc_errors": 0,
+        "uncorrected_ecc_errors_ever": 0,
+        "remapped_rows": 3,
+        "row_remap_pending": False,
+        "row_remap_failed": False,
+        "pcie_width": 16,
+        "pcie_width_possible": 16,
+    }
+    assert sound.warnings == ()
+    faults = "0 0 ecc_uncorrected 2", "0 0 ecc_uncorrected_ever 7", "0 0 remapped_rows 0 9 1 0"
+    lanes = "0 0 pcie_width 8", "0 0 pcie_width_possible 16"
+    (sick,) = examine(monkeypatch, shim, "h200", *faults, *lanes).gpus
+    assert sick.health["uncorrected_ecc_errors_ever"] == 7
+    assert [warning.partition(": ")[0] for warning in sick.warnings] == ["GPU 0 (NVIDIA H200)"] * 3
+    for words, warning in zip(("2 memory errors", "next reset", "8 of 16"), sick.warnings, strict=True):
+        assert words in warning
+    (worn,) = examine(monkeypatch, shim, "h200", "0 0 remapped_rows 0 9 1 1").gpus
+    assert len(worn.warnings) == 1 and "service" in worn.warnings[0]
+
+
+def test_unknown_health_of_a_card_is_no_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    (gpu,) = examine(monkeypatch, shim, "rtx").gpus
+    assert (dict(gpu.health), gpu.warnings) == ({}, ())
+
+
 @pytest.mark.parametrize("script", ["h200", "a100", "rtx", "mig", "two"])
 def test_every_kind_of_card_says_how_it_is_set(
     monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str

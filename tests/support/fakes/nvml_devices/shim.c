@@ -255,6 +255,15 @@ int nvmlDeviceGetMaxPcieLinkGeneration(Device *d, unsigned *a) {
 int nvmlDeviceGetCurrPcieLinkWidth(Device *d, unsigned *a) {
     return whole("nvmlDeviceGetCurrPcieLinkWidth", d, "pcie_width", a);
 }
+int nvmlDeviceGetMaxPcieLinkWidth(Device *d, unsigned *a) {
+    return whole("nvmlDeviceGetMaxPcieLinkWidth", d, "pcie_width_possible", a);
+}
+/* `remapped_rows CORRECTED UNCORRECTED PENDING FAILED` */
+int nvmlDeviceGetRemappedRows(Device *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    ENTER("nvmlDeviceGetRemappedRows");
+    HELD(value, device, "remapped_rows");
+    return sscanf(value, "%u %u %u %u", corrected, uncorrected, pending, failed) == 4 ? OK : INVALID;
+}
 int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *answer) {
     unsigned up;
     int code = whole("nvmlDeviceGetNvLinkState", device, "nvlinks", &up);
@@ -314,8 +323,9 @@ int nvmlDeviceGetPcieReplayCounter(Device *d, unsigned *a) {
 }
 int nvmlDeviceGetTotalEccErrors(Device *device, unsigned kind, unsigned counter, unsigned long long *answer) {
     unsigned number;
-    (void)counter;
-    int code = whole("nvmlDeviceGetTotalEccErrors", device, kind ? "ecc_uncorrected" : "ecc_corrected", &number);
+    /* Since the driver was loaded, or of the card's life where a line gives that. */
+    const char *ever = kind && counter && held(device->device, "ecc_uncorrected_ever", clock_ms()) ? "ecc_uncorrected_ever" : NULL;
+    int code = whole("nvmlDeviceGetTotalEccErrors", device, ever ? ever : kind ? "ecc_uncorrected" : "ecc_corrected", &number);
     if (code == OK) *answer = number;
     return code;
 }
