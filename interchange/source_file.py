@@ -20,8 +20,8 @@ from .errors import BadFile, SourcePlace
 MAX_BYTES, _MOST_OTHER = 32 << 20, 8 << 20
 #: A JSON document has at most so many lists and objects, quotation marks and commas, and a table so many
 #: cells: as Python objects they take many times their size in the file.
-_MOST_CONTAINERS, _MOST_QUOTES, _MOST_COMMAS = 200_000, 1_000_000, 1_500_000
-MOST_CELLS = 200_000
+_MOST_CONTAINERS, _MOST_QUOTES, _MOST_COMMAS = 100_000, 1_000_000, 1_500_000
+MOST_CELLS = 80_000
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 #: No benchmark is older; seconds that are taken for milliseconds are.

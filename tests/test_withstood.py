@@ -16,7 +16,6 @@ WITHSTOOD = {
     ),
     "hostile texts in files, a million characters, NUL": ("workflows/transfer/test_hostile_texts.py",),
     "hostile texts on pages": (
-        "dashboard/test_hostile_texts.py",
         "dashboard/test_imports_on_pages.py::test_no_text_of_a_file_becomes_html_or_markdown",
         "dashboard/test_turned_text.py",
         "dashboard/test_exports.py::test_no_cell_of_the_evidence_starts_a_formula",

@@ -26,7 +26,9 @@ def headline(found: RunComparison, defined: wording.Definitions | None = None) -
         over = f"over {wording.plural(many, 'case')} (geomean)"
         better = f", {metric.better} is better" if metric.better != "neither" else ""
         parts.append(f"{metric.title.lower()} {percent(math.log(found.mean))} {over}{better}")
-        parts.append(f"{len(found.having('outside')):,} outside noise")
+        known = found.having("outside", "within")
+        outside = f"{len(found.having('outside')):,} outside noise"
+        parts.append(outside if known else "one replicate each, so the noise is not known")
     text = "; ".join(parts) or "no case of both has a number"
     return f"{text[:1].upper()}{text[1:]}."
 

@@ -32,6 +32,9 @@ def show() -> None:
             "over several ranks. This measures some against eager fp32:",
             pages.suite_of_device(url),
         )
+        if pages.count_runs(url) > 1:
+            words = "Two imported runs, as of eager and compiled models, stand side by side here: Two runs →"
+            parts.html(f"<p>{markup.link(links.run_pair({}), words)}</p>")
         st.stop()
 
     ask = view.Sources(

@@ -129,6 +129,7 @@ def imports(url: str, runs: Sequence[RunSummary]) -> None:
     ]
     parts.html(markup.bullets(lines))
     parts.html(
-        f"<p>{markup.link(links.HISTORY, 'Compare them in History →')} "
-        f"{markup.link(links.RUNS, 'All runs →')}</p>"
+        f"<p>{markup.link(links.hardware({}), 'Compare hardware →')} "
+        f"{markup.link(links.run_pair({}), 'Compare two runs →')} "
+        f"{markup.link(links.HISTORY, 'History →')} {markup.link(links.RUNS, 'All runs →')}</p>"
     )

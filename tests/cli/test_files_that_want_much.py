@@ -109,13 +109,17 @@ def json_of_flames(path: Path) -> None:
     of_json(path, '{"benchmarks":["', "\N{FIRE}", '"]}', 2 * MIB)
 
 
-def records(path: Path) -> None:
+def records(path: Path, lines: int = 60_000) -> None:
     with path.open("w") as file:
-        for number in range(60_000):
+        for number in range(lines):
             model = {"name": f"m{number}", "extra_info": {}}
             metric = {"name": "speedup", "benchmark_values": [1.0 + number]}
             record = {"timestamp": 1733000000, "benchmark": {"name": "b"}, "model": model, "metric": metric}
             file.write(json.dumps(record) + "\n")
+
+
+def whole_records(path: Path) -> None:
+    records(path, 16_000)
 
 
 def empty_lines(path: Path) -> None:
@@ -141,7 +145,7 @@ def long_table(path: Path, rows: int = 1_500_000) -> None:
 
 
 def whole_table(path: Path) -> None:
-    long_table(path, 39_990)
+    long_table(path, 15_990)
 
 
 def long_dynamo_table(path: Path, rows: int = 500_000) -> None:
@@ -152,18 +156,18 @@ def long_dynamo_table(path: Path, rows: int = 500_000) -> None:
 
 
 def whole_dynamo_table(path: Path) -> None:
-    long_dynamo_table(path, 28_000)
+    long_dynamo_table(path, 11_400)
 
 
 #: Files of other tools, by their names; what is right in everything is imported, all of it.
 DOCUMENTS: dict[Callable[[Path], None], str] = {
     **dict.fromkeys((json_too_large, json_of_lists, json_of_objects, json_of_texts), "benchmark.json"),
     **dict.fromkeys((json_of_one_text, json_of_numbers, json_of_flames), "benchmark.json"),
-    **dict.fromkeys((records, empty_lines, bad_lines), "records.json"),
+    **dict.fromkeys((records, whole_records, empty_lines, bad_lines), "records.json"),
     **dict.fromkeys((long_table, whole_table), "benchmark-infer-amp-nchw-pt240-cu124-rtx4090.csv"),
     **dict.fromkeys((long_dynamo_table, whole_dynamo_table), "inductor_torchbench_amp_performance.csv"),
 }
-WHOLE = (whole_table, whole_dynamo_table)
+WHOLE = (whole_table, whole_dynamo_table, whole_records)
 
 JOURNALS: list[Callable[[Path], None]] = [sparse, long_line, nested_line, many_problems, texts]
 EXPORTS: list[Callable[[Path], None]] = [packed_line, packed_lines, packed_problems]

@@ -84,6 +84,7 @@ def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
     alone = [each for each in outcomes(NEW) if each.replicate == 0 and each.case != MLP]
     found = compare(A, side("b", NEW, alone), "latency")
     assert {one.status for one in found.cases} == {"no interval"}
+    assert "outside noise" not in tables.headline(found)
     assert (found.only_a, found.only_b) == (1, 0)
 
 
