@@ -89,7 +89,7 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
 
 def _typed_name(key: str) -> str:
     """The name of a reader without a login; once typed it stands in every form of the session."""
-    known = st.session_state.get(_NAME, "")
+    known: str = st.session_state.get(_NAME, "")
     return st.text_input("Name", known, key=f"{key}-who", max_chars=wording.TRIAGE_NAME)
 
 

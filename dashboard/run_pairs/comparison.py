@@ -124,7 +124,9 @@ def compare(a: RunSide, b: RunSide, metric: str) -> RunComparison:
 def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:
     """The techniques of two runs of which each has one alone, if it is another; else None."""
     ours, theirs = ({case.rpartition("/")[2] for case in cases} for cases in (old, new))
-    return (*ours, *theirs) if len(ours) == len(theirs) == 1 and ours != theirs else None
+    if len(ours) != 1 or len(theirs) != 1 or ours == theirs:
+        return None
+    return ours.pop(), theirs.pop()
 
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:
