@@ -15,6 +15,9 @@ from .card_peaks import card_peaks
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}
 _UNTIMED, _TIMED = 3, 10
+#: Untimed ones last so long on CUDA: until then a GPU at its power limit is faster than it stays, and one of
+#: the two fastest would be of that time.
+_LEAD_IN_NS = {"cuda": 200_000_000, "cpu": 0}
 #: Of products that take longer each, as in a format for which a CPU has no kernels, the two fastest are
 #: enough, and the first one is timed.
 _LONG_NS = 500_000_000
@@ -55,14 +58,17 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
     dtype = _FORMATS.get(key.axis("precision"))
     if dtype is None:
         return {}
-    side = _SIDE[device.partition(":")[0]]
+    kind = device.partition(":")[0]
+    side = _SIDE[kind]
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
-    queued = 1
-    for _ in range(_UNTIMED):
+    taken, disturbed, long = 0, False, False
+    queued, count, spent = 1, 0, 0
+    while not long and (count < _UNTIMED or spent < _LEAD_IN_NS[kind]):
         taken, disturbed = _product(left, right, device, queued)
+        count, spent = count + 1, spent + taken * queued
         queued = _queued(device, taken)
-        if long := taken > _LONG_NS:
-            break
+        # On CUDA the first one also loads its kernel.
+        long = kind == "cpu" and taken > _LONG_NS
     count, spent = (1, taken) if long else (0, 0)
     own = [taken] if long and not disturbed else []
     fewest = 2 if long else _TIMED

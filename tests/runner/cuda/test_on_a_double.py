@@ -58,8 +58,8 @@ def test_neither_a_kernels_first_launch_nor_an_empty_queue_makes_a_clock_slow(fo
 def test_a_ceiling_takes_no_more_products_than_hide_a_launch(found: Any) -> None:
     ceilings = found["ceilings"]
     assert [ceilings[name]["last"] for name in ("short", "long", "longest")] == [20, 2, 1]
-    # Ten times two, after three groups of which the first cannot know how long a product is.
-    assert ceilings["long"]["products"] == 10 * 2 + 1 + 2 + 2
+    # Ten times two, after 0.2 s: one, since it is not known how long it is, and five times two.
+    assert ceilings["long"]["products"] == 10 * 2 + 1 + 5 * 2
     assert ceilings["short"]["tflops"] == pytest.approx(2 * 8192**3 / 1.5e-3 / 1e12, rel=0.01)
 
 
