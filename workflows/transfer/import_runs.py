@@ -93,6 +93,8 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 _DEEPEST = 32
 #: Bytes of a name that is a key: Postgres keeps no index of longer ones.
 _LONGEST = 2000
+#: Characters of any other text: a page that shows megabytes of it does not come to its end.
+_LONGEST_TEXT = 200_000
 _REST = "importing the file again stores the rest"
 #: The bytes of a file by which a journal is recognised.
 _SNIFFED = 64
@@ -301,6 +303,8 @@ class _Keeping:
             raise ValueError("its facts are nested too deep")
         if any(len(name.encode(errors="replace")) > _LONGEST for name in _keys(piece.one)):
             raise ValueError(f"the name of a case or of a metric is longer than {_LONGEST:,} bytes")
+        if any(len(text) > _LONGEST_TEXT for text in _texts(piece.one)):
+            raise ValueError(f"a text of it is longer than {_LONGEST_TEXT:,} characters")
         with _whole(self._database, self._dry_run) as whole:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
@@ -365,6 +369,14 @@ def _keys(one: ImportedRun) -> Iterator[str]:
     yield from (each.case for each in one.outcomes)
     for each in one.measurements:
         yield from (each.case, each.metric)
+
+
+def _texts(one: ImportedRun) -> Iterator[str]:
+    """What pages show of a run besides its numbers, but for facts."""
+    run = one.run
+    yield from (run.suite, run.command, run.harness, *run.notes, run.machine.name, run.machine.hardware.label)
+    yield from (text for each in run.environments for text in (each.name, each.torch_version))
+    yield from (text for each in one.outcomes for text in (each.reason, each.log_tail))
 
 
 def _inside(value: Any) -> Iterable[Any]:
