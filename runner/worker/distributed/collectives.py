@@ -43,8 +43,9 @@ def _prepared(kind: str, numbers: int, device: str) -> Callable[[], object]:
     ranks = dist.get_world_size()
     part = torch.zeros(-(-numbers // ranks), device=device)
     whole = torch.zeros(ranks * part.numel(), device=device)
+    # Releases before 2.13 have no other names for these.
     return {
         "all_reduce": lambda: dist.all_reduce(whole),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),  # pyright: ignore[reportDeprecated]
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),  # pyright: ignore[reportDeprecated]
     }[kind]
