@@ -244,7 +244,7 @@ def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
 def test_without_a_baseline_the_oldest_version_is_taken_and_pinned(shown: Any) -> None:
     at = shown(scale="relative")
     assert at.selectbox(key="choose-baseline").value == "2.16.0.dev20260901"
-    (pinned,) = addresses(at, "Link to this view")
+    (pinned,) = addresses(at, "Permanent link to this view")
     assert parse_qs(urlsplit(pinned).query)["baseline"] == ["2.16.0.dev20260901"]
 
 

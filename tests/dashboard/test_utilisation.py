@@ -350,7 +350,7 @@ def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(
     assert len(specs(at)) == 1
     captions = "\n".join(caption.value for caption in at.caption)
     assert "2 samples in 1 block. " in captions
-    assert "median " not in captions.replace("in no median", "")
+    assert "median " not in captions.replace("left out of median and distribution", "")
 
 
 def test_of_many_windows_those_of_the_case_come_first_and_the_rest_is_counted(url: str) -> None:

@@ -233,7 +233,8 @@ def test_a_stranger_on_the_gpu_matters_where_it_computes(
 ) -> None:
     for name, value in shim.variables("h200", line).items():
         monkeypatch.setenv(name, value)
-    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, contention_limit=0.9))
+    # No load of the CPU counts here.
+    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, contention_limit=0.99))
     outcome, _ = measured(shared)
     assert outcome.status == status, outcome.reason
     if status == "ok":
