@@ -28,7 +28,7 @@ _PRECISION_FACTOR = 4
 _CUDA_BLOCK_SECONDS = 0.4
 _LEAD_IN_NS = 50_000_000
 _LEAST_LEAD_IN = 2
-#: An event costs 1.4 us of the queue on an H100 (examples/gpu/h100): shorter steps share a sample on CUDA.
+#: On CUDA steps shorter than this share a sample: an event between two costs 1.4 us (examples/gpu/h100).
 _SAMPLE_NS = 1_000_000
 #: Processes that share a GPU have it in turn, for some 2 ms each: a sample of theirs spans many turns, or
 #: most would hold no waiting at all.

@@ -137,11 +137,17 @@ def bad_lines(path: Path) -> None:
             file.write("1\n" * MIB)
 
 
-def long_table(path: Path, rows: int = 1_500_000) -> None:
+def write_table(path: Path, header: str, row: str, rows: int) -> None:
+    """A table of so many rows; `#` in `row` stands for the number of each."""
     with path.open("w") as file:
-        file.write("model,infer_samples_per_sec,infer_step_time,infer_batch_size,infer_img_size\n")
+        file.write(f"{header}\n")
         for number in range(rows):
-            file.write(f"m{number},1.5,2.5,256,224\n")
+            file.write(f"{row.replace('#', str(number))}\n")
+
+
+def long_table(path: Path, rows: int = 1_500_000) -> None:
+    header = "model,infer_samples_per_sec,infer_step_time,infer_batch_size,infer_img_size"
+    write_table(path, header, "m#,1.5,2.5,256,224", rows)
 
 
 def whole_table(path: Path) -> None:
@@ -149,10 +155,8 @@ def whole_table(path: Path) -> None:
 
 
 def long_dynamo_table(path: Path, rows: int = 500_000) -> None:
-    with path.open("w") as file:
-        file.write("dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio\n")
-        for number in range(rows):
-            file.write(f"cuda,m{number},1,1.5,2.5,3.5,0.9\n")
+    header = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
+    write_table(path, header, "cuda,m#,1,1.5,2.5,3.5,0.9", rows)
 
 
 def whole_dynamo_table(path: Path) -> None:

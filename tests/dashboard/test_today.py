@@ -149,7 +149,7 @@ def test_an_older_regression_is_no_news_unless_the_address_asks_for_a_week(
     runs = mornings.nights([2, 1, 0])
     confirm(database, mornings, a_finding(database, mornings, runs), 50 * HOUR)
     page = open_page(url, TODAY)
-    # No news, and yet it waits for somebody.
+    # No news, and not triaged yet.
     assert morning_line(page) == "! 1 older regression still open" and "1 older regression open" in html(page)
     assert "Today: 1 thing needs you" in html(page)
     page = open_page(url, TODAY, days="3")

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, expect
 
 from dashboard.auth.provider import COOKIE
 from support.servers import reverse_proxy
-from support.servers.login_site import ADA, DEEP, LoginSite, free_port, shown, site
+from support.servers.login_site import ADA, DEEP, LoginSite, free_port, site, wait_for_text
 from support.servers.oidc_provider import CLIENT, Provider, provider
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_login_by_https_leaves_no_cookie_that_travels_in_clear(
     page.get_by_role("link", name="Log in").click()
     page.get_by_role("button", name=ADA, exact=True).click()
     page.wait_for_url(url + DEEP, timeout=60_000)
-    shown(page, f"{ADA} · may triage")
+    wait_for_text(page, f"{ADA} · may triage")
     assert sockets and all(urlsplit(each).scheme == "wss" for each in sockets)
     own = [each for each in context.cookies() if each["domain"] == "localhost"]
     assert COOKIE in {each["name"] for each in own}
@@ -122,7 +122,7 @@ def test_a_login_by_https_leaves_no_cookie_that_travels_in_clear(
     page.get_by_text("Triage this finding").click()
     page.get_by_label("Comment", exact=True).fill("seen by https")
     page.get_by_role("button", name="Save").click()
-    shown(page, "seen by https")
+    wait_for_text(page, "seen by https")
     assert one.noted() == [(ADA, "seen by https")]
     page.get_by_text("Show Markdown").click()
     exported = page.locator(".py-code pre").filter(has_text="# Finding")

@@ -11,7 +11,16 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from support.servers.login_site import ADA, DEEP, HEADER, PROXY, LoginSite, free_port, proxied, shown, site
+from support.servers.login_site import (
+    ADA,
+    DEEP,
+    PROXY_SETTINGS,
+    LoginSite,
+    free_port,
+    proxied,
+    site,
+    wait_for_text,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +40,7 @@ window.WebSocket = class extends Real {
 @pytest.fixture(scope="module")
 def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard that everybody may read and one may triage."""
-    table = f"""
-[dashboard]
-login = "proxy"
-user_header = "{HEADER}"
-trusted_proxies = ["{PROXY}"]
-triagers = ["{ADA}"]
-triage_token = "a token of a program"
-"""
+    table = f'{PROXY_SETTINGS}triage_token = "a token of a program"\n'
     with site(tmp_path_factory.mktemp("forged"), free_port(), table) as one:
         yield one
 
@@ -58,11 +60,11 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
             ),
         )
         page.goto(url + DEEP, timeout=60_000)
-        shown(page, "Latency floor rose")
+        wait_for_text(page, "Latency floor rose")
         page.get_by_text("Triage this finding").click()
         page.get_by_label("Comment", exact=True).fill("seen by a triager")
         page.get_by_role("button", name="Save").click()
-        shown(page, "seen by a triager")
+        wait_for_text(page, "seen by a triager")
         protocols: list[str] = page.evaluate("window.asked.at(-1)")
         context.close()
     assert sent and protocols
@@ -161,7 +163,7 @@ def test_malformed_requests_get_an_answer_or_none_and_the_server_stays(behind_a_
     before, answers = behind_a_proxy.noted(), dict[str, bytes]()
     for name, text in malformed.items():
         answers[name] = answer_to(behind_a_proxy.port, text.encode("latin-1"))
-        # Nobody was let in: this is not the proxy's address.
+        # No reader is let in: this is not the proxy's address.
         assert b" 200 " not in answers[name][:20] and b"may look" not in answers[name], name
     assert behind_a_proxy.noted() == before and behind_a_proxy.process.poll() is None
     with proxied(behind_a_proxy.port, BOB) as url:

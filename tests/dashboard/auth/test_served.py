@@ -14,13 +14,14 @@ from support.servers.login_site import (
     DEEP,
     HEADER,
     PROXY,
+    PROXY_SETTINGS,
     Client,
     LoginSite,
     free_port,
     handshake,
     proxied,
-    shown,
     site,
+    wait_for_text,
 )
 from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 
@@ -72,13 +73,13 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     page.get_by_role("link", name="Log in").click()
     page.get_by_role("button", name=ADA, exact=True).click()
     page.wait_for_url(home + DEEP, timeout=60_000)
-    shown(page, f"{ADA} · may triage")
-    shown(page, "Latency floor rose")
+    wait_for_text(page, f"{ADA} · may triage")
+    wait_for_text(page, "Latency floor rose")
     page.get_by_text("Triage this finding").click()
     assert page.get_by_label("Name", exact=True).count() == 0
     page.get_by_label("Comment", exact=True).fill("seen")
     page.get_by_role("button", name="Save").click()
-    shown(page, "seen")
+    wait_for_text(page, "seen")
     assert behind_a_login.noted() == [(ADA, "seen")]
     (cookie,) = [each for each in context.cookies() if each["name"] == COOKIE]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
@@ -103,7 +104,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     )
     page = context.new_page()
     page.goto(home + "/regressions?state=all")
-    shown(page, f"{BOB} · may look")
+    wait_for_text(page, f"{BOB} · may look")
     page.locator("[class*=st-key-menu-findings]").get_by_role("button").click()
     with page.expect_download(timeout=60_000) as download:
         page.locator("[class*=st-key-csv-findings]").get_by_role("button").click()
@@ -112,7 +113,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     taken = urlsplit(download.value.url).path
     assert taken.startswith("/media/") and Client().open(home + taken)[0] == 403
     page.goto(home + DEEP)
-    shown(page, "has not been named to triage. Ask perf@")
+    wait_for_text(page, "has not been named to triage. Ask perf@")
     assert page.get_by_role("button", name="Save").count() == 0
     context.close()
 
@@ -164,15 +165,7 @@ def test_another_sites_page_gets_no_websocket_with_a_readers_cookie(behind_a_log
 @pytest.fixture(scope="module")
 def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard that believes one address."""
-    table = f"""
-[dashboard]
-login = "proxy"
-user_header = "{HEADER}"
-trusted_proxies = ["{PROXY}"]
-triagers = ["{ADA}"]
-metrics = "token"
-metrics_token_file = "secret"
-"""
+    table = f'{PROXY_SETTINGS}metrics = "token"\nmetrics_token_file = "secret"\n'
     with site(tmp_path_factory.mktemp("proxy"), free_port(), table) as one:
         yield one
 
@@ -184,11 +177,11 @@ def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_
         context = chromium.new_context(extra_http_headers={HEADER: EVE})
         page = context.new_page()
         page.goto(url + DEEP, timeout=60_000)
-        shown(page, f"{ADA} · may triage")
+        wait_for_text(page, f"{ADA} · may triage")
         page.get_by_text("Triage this finding").click()
         page.get_by_label("Comment", exact=True).fill("seen through a proxy")
         page.get_by_role("button", name="Save").click()
-        shown(page, "seen through a proxy")
+        wait_for_text(page, "seen through a proxy")
         context.close()
     assert behind_a_proxy.noted() == [(ADA, "seen through a proxy")]
 

@@ -26,6 +26,14 @@ from support.servers.oidc_provider import SECRET
 ADA, DEEP = "ada@example.com", "/regressions?finding=1&state=all"
 #: The header in which a proxy names the reader, and the address from which it comes.
 HEADER, PROXY = "X-Forwarded-Email", "127.0.0.2"
+#: Settings of a dashboard that believes one proxy and lets one of its users triage.
+PROXY_SETTINGS = f"""
+[dashboard]
+login = "proxy"
+user_header = "{HEADER}"
+trusted_proxies = ["{PROXY}"]
+triagers = ["{ADA}"]
+"""
 
 
 class LoginSite:
@@ -130,6 +138,6 @@ def proxied(port: int, *names: str, source: str = PROXY) -> Iterator[str]:
             process.terminate()
 
 
-def shown(page: Page, text: str) -> None:
+def wait_for_text(page: Page, text: str) -> None:
     """Wait until the page has this text."""
     expect(page.get_by_text(text).first).to_be_visible()
