@@ -69,5 +69,6 @@
       if (isAble(head)) head.tabIndex = 0;
     }
   };
+  look();
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true });
 })();

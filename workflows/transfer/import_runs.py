@@ -301,8 +301,11 @@ class _Keeping:
         """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
         if _too_deep(piece.one):
             raise ValueError("its facts are nested too deep")
-        if any(len(name.encode(errors="replace")) > _LONGEST for name in _keys(piece.one)):
-            raise ValueError(f"the name of a case or of a metric is longer than {_LONGEST:,} bytes")
+        for name in _keys(piece.one):
+            if not isinstance(name, str):
+                raise ValueError(f"{name!r:.40} is no name of a case or of a metric")
+            if len(name.encode(errors="replace")) > _LONGEST:
+                raise ValueError(f"the name of a case or of a metric is longer than {_LONGEST:,} bytes")
         if any(len(text) > _LONGEST_TEXT for text in _texts(piece.one)):
             raise ValueError(f"a text of it is longer than {_LONGEST_TEXT:,} characters")
         with _whole(self._database, self._dry_run) as whole:
@@ -361,8 +364,8 @@ def _too_deep(one: ImportedRun) -> bool:
     return bool(level)
 
 
-def _keys(one: ImportedRun) -> Iterator[str]:
-    """The names by which a run and what it holds are found again."""
+def _keys(one: ImportedRun) -> Iterator[object]:
+    """The names by which a run and what it holds are found again; a damaged journal has anything there."""
     run = one.run
     yield from (run.id, run.machine.fingerprint, run.machine.hardware.fingerprint, run.preset.fingerprint)
     yield from (each.fingerprint for each in run.environments)
