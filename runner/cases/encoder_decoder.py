@@ -159,7 +159,7 @@ def t5(batch: int, tokens: int, layers: int) -> Workload:
     )
 
 
-@case(family="encoder-decoder", batch=[1], tokens=[32], steps=[8], layers=[1])
+@case(family="encoder-decoder", batch=[1], tokens=[32], steps=[3], layers=[1])
 def t5_generate(batch: int, tokens: int, steps: int, layers: int) -> Workload:
     """T5's loop of generation without a cache, whose target is one longer in each of `steps`.
 

@@ -231,6 +231,13 @@ def test_an_environment_against_itself_and_a_budget_without_room_are_said_before
     assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in done.err
     assert '"spins"' not in done.err
     assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in done.err
+    # What a screen selects is few cases: they keep their pairs, whatever a budget allows for all.
+    given = (*narrowed(SPINS, WAITS), "--pairs", "8", "--budget", "1", "--screen", "--json")
+    done = place.call("upgrade", "default", "default", *given)
+    assert done.code == 3, done
+    assert "may not have room for the short pairs of 2 cases" in done.err
+    header = journal.read(place.journal(done.run)).header
+    assert header["comparison"]["plan"]["largest"] == 8
 
 
 @pytest.mark.torch

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.comparison import rounds
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy, Waiver
-from analysis.comparison.screening import FIRST_FULL, Screen
+from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Screen
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.decision.comparison import MOST_PAIRS, Comparison
 from analysis.decision.suite_pairs import varies
@@ -34,6 +34,7 @@ from ..errors import NothingToMeasure, UsageError
 from ..session_queue import pairs_planned, second_identity
 from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, prepare, timing_of
 from .resolve_environment import make_ready
+from .screening import short
 from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
 
 #: The option of a step script.
@@ -114,7 +115,9 @@ def prepare_upgrade(
     _note_unmatched(app, policy, request.policy or app.settings.policy, cases)
     if unjudged := unjudged_limits(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
-    if request.budget:
+    if request.budget and request.screen:
+        _note_short_pairs(app, request.budget, cases, timing)
+    elif request.budget:
         over_suite = varies(policy) and not request.confirms
         plan = _affordable(app, plan, request.budget, cases, timing, over_suite=over_suite)
     refuse_too_many(len(cases), 2 * plan.largest)
@@ -222,6 +225,20 @@ def _affordable(
             note += f", and fewer than {FEWEST} are not judged: unless a case breaks, it can only end unclear"
         app.reporter.note(note)
     return plan.within(2 * room if over_suite else room)
+
+
+def _note_short_pairs(app: AppContext, budget: float, cases: Sequence[str], timing: Timing) -> None:
+    """Report a budget that may end a screen before each case has its short pairs.
+
+    The plan stays as it is: how many cases get full pairs is known only when the short ones are measured.
+    """
+    processes = sessions.replicates(cases, 2 * SHORT_PAIRS)
+    seconds = sum(sessions.estimate(one, short(timing)) for one in processes)
+    if budget < seconds:
+        app.reporter.note(
+            f"a budget of {budget:g} s may not have room for the short pairs of {plural(len(cases), 'case')}, "
+            f"which take about {seconds:.0f} s"
+        )
 
 
 def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
