@@ -1,5 +1,7 @@
 """Search: what can be found, and that a shortcut, some letters and Enter lead to it."""
 
+from playwright.sync_api import expect
+
 from dashboard.components import links
 from dashboard.header.search import SearchEntry, entries
 from records.runs import RunSummary
@@ -23,10 +25,12 @@ def test_every_run_version_and_case_is_found_once() -> None:
 
 def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:
     page = past_visitor.open("/")
+    # Its shortcut is known once the button stands.
+    expect(page.get_by_role("button", name="Search").first).to_be_visible()
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
     field.fill("run-7")
     field.press("Enter")
     page.wait_for_url("**/runs?run=run-7")
     settle(page)
-    assert page.get_by_role("dialog").count() == 0
+    expect(page.get_by_role("dialog")).to_have_count(0)
