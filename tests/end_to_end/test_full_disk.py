@@ -13,6 +13,7 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.command_line import typed
 from support.site import COMMAND, Done, Site, of_the_plan
 from support.waiting import PATIENCE_SECONDS, until
 
@@ -81,11 +82,11 @@ def stored(url: str, run: str) -> int:
 def the_next_command_stores(site: Site, done: Done, url: str, **places: str) -> None:
     """The next command stores what is missing, and the one after finds nothing to store."""
     before = stored(url, done.run)
-    following = site.call("run", "--resume", done.run, **places)
+    following = typed(site, "run", "--resume", done.run, **places)
     assert f"note: stored {PLANNED - before} outcomes of run {done.run} from its journal" in following.err
     assert following.code == 2 and "there is nothing to resume" in following.err
     assert stored(url, done.run) == PLANNED
-    assert "note" not in site.call("run", "--resume", done.run, **places).err
+    assert "note" not in typed(site, "run", "--resume", done.run, **places).err
     assert stored(url, done.run) == PLANNED
 
 
@@ -100,7 +101,7 @@ def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> 
     kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
     assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 4
     (small_disk / "ballast").unlink()
-    site.call("run", "--resume", done.run, **places)
+    typed(site, "run", "--resume", done.run, **places)
     assert stored(url, done.run) == 4
 
 
@@ -130,7 +131,7 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     if database_too:
         the_next_command_stores(site, done, url, **places)
     else:
-        site.call("run", "--resume", done.run, **places)
+        typed(site, "run", "--resume", done.run, **places)
     as_if_nothing_had_happened(url, done)
 
 
