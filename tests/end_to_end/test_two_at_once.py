@@ -1,17 +1,14 @@
 """Two that measure one machine would measure each other: the second waits, and says so."""
 
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 
 import pytest
 
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
-from support.site import Running, Site, carriers, wait_until_gone
-from support.waiting import until
+from support.site import PATIENCE_SECONDS, Running, Site, carriers, wait_until_gone
 
 pytestmark = pytest.mark.torch
 
@@ -22,30 +19,23 @@ WAITING = (
 )
 
 
-@contextmanager
-def standing_still(running: Running) -> Iterator[None]:
-    """Within the block a run holds the machine and comes to no end."""
-    running.process.send_signal(signal.SIGSTOP)
-    yield
-    running.process.send_signal(signal.SIGCONT)
-
-
 def wait_until_it_waits(running: Running) -> None:
-    ended = running.process.poll
-    until(lambda: re.search(WAITING, running.said()) or ended() is not None, "it waits")
-    assert ended() is None, running.said()
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not re.search(WAITING, running.said()):
+        assert running.process.poll() is None and time.monotonic() < give_up, running.said()
+        time.sleep(0.05)
 
 
 def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) -> None:
     first = site.start_suite("quick")
     first.until("began")
-    with standing_still(first):
-        second = site.start_suite("quick", "--replicates", "1")
-        third = site.start_suite("quick")
-        wait_until_it_waits(second)
-        wait_until_it_waits(third)
-        third.process.terminate()
-        gave_up = third.end()
+    # At once: between the end of the first and the next look of the second the third would find no run.
+    second = site.start_suite("quick", "--replicates", "1")
+    third = site.start_suite("quick")
+    wait_until_it_waits(second)
+    wait_until_it_waits(third)
+    third.process.terminate()
+    gave_up = third.end()
     assert (gave_up.code, [event["event"] for event in gave_up.events]) == (130, ["waiting"])
     assert re.fullmatch(f"{WAITING}interrupted before anything was measured\n", gave_up.err), gave_up.err
     one, two = first.end(), second.end()
@@ -75,9 +65,8 @@ def test_a_killed_run_takes_its_workers_along_and_of_two_that_resume_it_the_seco
     wait_until_gone(run)
     first = site.start("--resume", run)
     first.until("began")
-    with standing_still(first):
-        second = site.start("--resume", "latest")
-        wait_until_it_waits(second)
+    second = site.start("--resume", "latest")
+    wait_until_it_waits(second)
     one, two = first.end(), second.end()
     assert one.code == 0, one
     assert (two.code, [event["event"] for event in two.events]) == (2, ["waiting"])
