@@ -235,10 +235,8 @@ def _note_short_pairs(app: AppContext, budget: float, cases: Sequence[str], timi
     processes = sessions.replicates(cases, 2 * SHORT_PAIRS)
     seconds = sum(sessions.estimate(one, short(timing)) for one in processes)
     if budget < seconds:
-        app.reporter.note(
-            f"a budget of {budget:g} s may not have room for the short pairs of {plural(len(cases), 'case')}, "
-            f"which take about {seconds:.0f} s"
-        )
+        pairs = f"the short pairs of {plural(len(cases), 'case')}, which take about {seconds:.0f} s"
+        app.reporter.note(f"a budget of {budget:g} s may not have room for {pairs}")
 
 
 def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
