@@ -105,6 +105,22 @@ def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
     assert found["device_time"]["not known"] == known
 
 
+def test_a_rank_takes_as_many_steps_as_the_others_whatever_its_profiler_does(found: Any) -> None:
+    known, failed = found["ranks"]["time"]
+    assert known["device_time"] == pytest.approx(0.5) and known["steps"] == 100
+    reason = "RuntimeError: CUPTI is in use by another process"
+    assert failed == {"not_measured": [reason], "steps": 100}
+    # Of a step that failed the others have to know.
+    assert [each["failed"] for each in found["ranks"]["broken"]] == ["out of order"] * 2
+
+
+def test_device_time_of_ranks_is_that_of_the_one_that_is_busiest(found: Any) -> None:
+    group = found["ranks"]["group"]
+    assert group["metrics"] == {"rss_peak": 2.0, "device_time": 3.0, "launch_bound": 0.4}
+    # The step of the slower one: all take as many.
+    assert group["asked"] == {"step_ns": 5_000_000, "start_ns": 1}
+
+
 def test_kernels_with_long_names_stay_apart_and_memory_that_is_set_is_one(found: Any) -> None:
     (first, *one), *others = sorted(found["kernel names"])
     assert (first, *one) == ("Memset", 2.0, 4.0)
