@@ -115,6 +115,26 @@ def queued():
         return {"ns": found, "waits": device.calls.count("synchronize"), "steps": device.calls.count("step")}
 
 
+def warmed(mhz, max_seconds=10.0):
+    """A warm-up under a clock: how it ended, how long it was, and how long the device had run by then."""
+    with installed(Device(mhz=mhz)) as device:
+        found = timing.warm_up(step_of(device, 100), "cuda:0", 0.0, max_seconds)
+    return {"ended": found.ended, "ns": found.step_ns, "seconds": found.seconds, "ran": device.device / 1e9}
+
+
+def warm_ups():
+    """Under a steady clock, under one that falls for 0.4 s from 1980 to 1580 MHz, and with a cap."""
+
+    def falling(at):
+        return 1980 - min(400.0, at / 1e6)
+
+    return {
+        "steady": warmed(lambda at: 1980.0),
+        "falling": warmed(falling),
+        "cap": warmed(falling, 0.2),
+    }
+
+
 def captured():
     """A captured step, and the eager one, for an input that changed after the capture."""
     torch.manual_seed(0)
@@ -401,6 +421,7 @@ print(
             "backwards": backwards(),
             "unordered clock": unordered_clock(),
             "queued": queued(),
+            "warm-ups": warm_ups(),
             "captured": captured(),
             "captured training": captured_training(),
             "first clock": first_clock(),

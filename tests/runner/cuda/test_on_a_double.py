@@ -87,6 +87,15 @@ def test_a_warm_step_is_one_of_a_queue(found: Any) -> None:
     assert found["queued"] == {"ns": pytest.approx(5_000, rel=0.01), "waits": 2, "steps": 50_000 // 26}
 
 
+def test_a_warm_up_waits_for_the_clock(found: Any) -> None:
+    steady, falling, cap = (found["warm-ups"][name] for name in ("steady", "falling", "cap"))
+    assert (steady["ended"], steady["ns"]) == ("steady", pytest.approx(100_000, rel=0.01))
+    # Steps take as long as before, so that only the clock tells. It falls by 50 MHz a window until 0.4 s.
+    assert falling["ended"] == "steady" and 0.4 < falling["ran"] < 0.55
+    assert steady["ran"] < 0.25 < falling["seconds"]
+    assert cap["ended"] == "cap" and 0.2 <= cap["seconds"] < 0.3
+
+
 def test_a_captured_step_reads_the_input_it_is_given(found: Any) -> None:
     assert found["captured"] == {"follows": True, "changed": True}
 
