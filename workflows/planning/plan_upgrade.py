@@ -156,6 +156,7 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     """The options a command needs to measure and judge the same, without the two environments and a case."""
     given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
+    given["--lock-clocks"] = str(request.lock_clocks) if request.lock_clocks else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
     named = [part for option, value in given.items() if value for part in (option, value)]
