@@ -224,4 +224,5 @@ def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[st
 
 
 def _outcomes(url: str, case: str, run: str, environment: str) -> list[Outcome]:
-    return [each for each in load.outcomes(url, run) if (each.case, each.environment) == (case, environment)]
+    found = load.outcomes_of_case(url, run, case)
+    return [each for each in found if each.environment == environment]
