@@ -239,6 +239,9 @@ class Ranks:
     def soon(self):
         return 1
 
+    def local_number(self, number):
+        return number
+
     def order(self, do, **details):
         self.asked[do] = details
 
