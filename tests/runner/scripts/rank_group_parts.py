@@ -228,7 +228,9 @@ def lacking() -> dict[str, Any]:
                 return str(error)
 
     found = {
-        "list of parts": backend_lacks(lambda group: dist.all_to_all([one], [other], group=group)),
+        "bits of floats": backend_lacks(
+            lambda group: dist.all_reduce(one, op=dist.ReduceOp.BAND, group=group)
+        ),
         "reduce_scatter": backend_lacks(lambda group: dist.reduce_scatter_tensor(one, other, group=group)),
         "seconds": collective_seconds("reduce_scatter", 64, "cpu"),
         "of no release": timed(lambda group: True, "not implemented"),
