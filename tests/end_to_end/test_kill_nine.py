@@ -76,7 +76,6 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> Non
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
     rng = random.Random(50)
     run, pace = kill_from_the_start(site, rng)
