@@ -143,7 +143,7 @@ def test_powersgd_over_gloo_is_refused_whatever_the_buckets(parts: dict[str, Any
 
 
 @pytest.mark.torch
-def test_a_backend_that_lacks_a_collective_is_told_from_one_that_fails(parts: dict[str, Any]) -> None:
+def test_a_backend_that_lacks_a_collective_differs_from_one_that_fails(parts: dict[str, Any]) -> None:
     found = parts["lacking"]
     assert (found["bits of floats"], found["reduce_scatter"]) == (True, False)
     assert found["seconds"] > 0 and found["of no release"] is None

@@ -85,8 +85,8 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
             by_steps = reached(steps, elapsed)
             if device.startswith("cuda"):
                 until = started + round(max_seconds * 1e9)
-                middle, settled = _queued_until_clock_settles(step, device, middle, until)
-                ended = ended if settled else "cap"
+                middle, is_steady = _queued_until_clock_settles(step, device, middle, until)
+                ended = ended if is_steady else "cap"
                 elapsed = (time.perf_counter_ns() - started) / 1e9
             return WarmUp(len(steps), elapsed, ended, middle, by_steps)
 
