@@ -68,9 +68,9 @@ class ScheduleSettings(ConfigTable):
     `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
     `watch` are the metrics that are judged. `upgrade` compares `new` with `old` by `policy`, in at most
     `pairs` of each case, without the cases of `waive`. `case_files` are relative to the `pyrometer.toml`
-    of the machine that measures. `nodes` is how many nodes a fleet gives to each run, for cases with axis
-    `nodes`. Anything else is left to the suite by default. `enabled = false` keeps a schedule for being
-    triggered by hand.
+    of the machine that measures. `nodes` is how many a fleet gives each run, for cases with axis `nodes`.
+    Anything else is left to the suite by default. `enabled = false` keeps a schedule for being triggered by
+    hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
@@ -97,6 +97,7 @@ class ScheduleSettings(ConfigTable):
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
     device: Literal["auto", "cpu", "cuda"] | None = Field(default=None, description='"auto", "cpu" or "cuda"')
+    lock_clocks: Count | None = Field(default=None, description="MHz, a whole number, 1 or more")
     watch: Some | None = Field(default=None, description="a list of metrics, at least one")
     old: Text | None = Field(default=None, description="an environment")
     new: Text | None = Field(default=None, description="an environment")
@@ -108,7 +109,9 @@ class ScheduleSettings(ConfigTable):
 
 
 _ALWAYS = frozenset({"cron", "job", "enabled"})
-_RUN = frozenset({"suite", "machines", "preset", "cases", "case_files", "budget_seconds", "device"})
+_RUN = frozenset(
+    {"suite", "machines", "preset", "cases", "case_files", "budget_seconds", "device", "lock_clocks"}
+)
 _KEYS: dict[Job, frozenset[str]] = {
     MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "nodes", "replicates", "watch"},
     "upgrade": _ALWAYS | _RUN | {"old", "new", "policy", "pairs", "waive"},
@@ -165,6 +168,12 @@ def _check(name: str, schedule: ScheduleSettings, origin: Origin) -> None:
         raise WrongValue(
             f'{origin.table(("schedules", name, missing))}: "{missing}" is missing: job upgrade judges a new '
             "environment against an old one"
+        )
+    if schedule.lock_clocks is not None and (schedule.device == "cpu" or schedule.nodes is not None):
+        other = 'device = "cpu"' if schedule.device == "cpu" else "nodes"
+        raise WrongValue(
+            f"{origin.of(('schedules', name, 'lock_clocks'))} does not go with {other}: "
+            "it holds the clocks of the GPUs of one machine"
         )
     if schedule.job != MEASURE:
         return

@@ -1,7 +1,7 @@
 """The tables of an upgrade: their columns, the same in the reports, on the page and in its CSV files."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from markupsafe import Markup
@@ -15,7 +15,7 @@ from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.geomean import Geomean
-from analysis.kernel_difference import Kernel, KernelChange
+from analysis.kernel_difference import CaseKernels, Kernel, KernelChange
 from analysis.kernel_difference import stored_kernels as kernels_of
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
@@ -321,21 +321,21 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
 
 def moved_kernels(subject: Subject, each: Iterable[Row]) -> list[tuple[Row, tuple[KernelChange, ...]]]:
     """The cases that became slower or faster and have kernels on both sides, with those that differ."""
-    known = {one.case: one.changes for one in subject.kernels}
-    listed = [
-        (row, tuple(one for one in known[row.case] if abs(one.difference_us) >= _VISIBLE_US))
-        for row in each
-        if row.status in ("slower", "faster") and row.case in known
-    ]
-    return [(row, changes) for row, changes in listed if changes]
+    moved = {row.case: row for row in each if row.status in ("slower", "faster")}
+    return [(moved[case], changes) for case, changes in _differing(subject.kernels, moved)]
 
 
-def kernels(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[CaseKernel]:
+def kernels(subject: Subject, each: Iterable[Row], case: CaseFormat = whole_case) -> DataTable[CaseKernel]:
     """The kernels that differ most in each case that became slower or faster."""
+    return kernels_of_cases(subject.kernels, [row.case for row, _ in moved_kernels(subject, each)], case)
+
+
+def kernels_of_cases(
+    kernels: Iterable[CaseKernels], cases: Iterable[str], case: CaseFormat = whole_case
+) -> DataTable[CaseKernel]:
+    """The kernels that differ most in each of these cases, in their order."""
     found = [
-        (row.case, change)
-        for row, changes in moved_kernels(subject, each)
-        for change in changes[:_MOST_CHANGES]
+        (one, change) for one, changes in _differing(kernels, cases) for change in changes[:_MOST_CHANGES]
     ]
     columns: list[Column[CaseKernel]] = [
         case_column(lambda row: row[0], case),
@@ -344,9 +344,19 @@ def kernels(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case
     return DataTable("GPU kernels", columns, found, tall=True)
 
 
-def kernels_of_case(subject: Subject, case: str) -> DataTable[CaseKernel]:
-    """Every kernel of one case in both environments."""
-    found = [(case, change) for one in subject.kernels if one.case == case for change in one.changes]
+def _differing(
+    kernels: Iterable[CaseKernels], cases: Iterable[str]
+) -> Iterator[tuple[str, tuple[KernelChange, ...]]]:
+    """Of each of these cases that has kernels on both sides, those that differ, where any do."""
+    known = {one.case: one.changes for one in kernels}
+    for case in cases:
+        if found := tuple(one for one in known.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
+            yield case, found
+
+
+def kernels_of_case(kernels: Iterable[CaseKernels], case: str) -> DataTable[CaseKernel]:
+    """Every kernel of one case on both sides."""
+    found = [(case, change) for one in kernels if one.case == case for change in one.changes]
     return DataTable("GPU kernels", _kernel_columns(lambda row: row[1]), found, tall=True)
 
 

@@ -207,7 +207,8 @@ class _Run:
         self._queue = _queue_of(header, todo)
         self._todo = todo
         self._timing_of = timing_of_replicates(header)
-        self._durations = Durations(header.timing_policy, self._timing_of)
+        on_cuda = header.device.startswith("cuda")
+        self._durations = Durations(header.timing_policy, self._timing_of, on_cuda=on_cuda)
         self._under_way = UnderWay(self._durations)
         self._later = 0.0
         self._forks = ForkServers(conditions.folder / "logs", f"{header.run}:fork")

@@ -41,7 +41,14 @@ class Durations:
     is for runs that measure some replicates shorter than others.
     """
 
-    def __init__(self, timing: Timing, timing_of: Callable[[Planned], Timing] | None = None) -> None:
+    def __init__(
+        self,
+        timing: Timing,
+        timing_of: Callable[[Planned], Timing] | None = None,
+        *,
+        on_cuda: bool = False,
+    ) -> None:
+        self._on_cuda = on_cuda
         self._timing = timing
         self._timing_of: Callable[[Planned], Timing] = timing_of or (lambda planned: timing)
         self._seen: dict[str, _Seen] = {}
@@ -99,7 +106,7 @@ class Durations:
         return each * max(timing.min_blocks - blocks, math.ceil((timing.measure_seconds - seconds) / each), 0)
 
     def _planned_for(self, planned: Planned) -> float:
-        return plan.estimate(planned, self._timing_of(planned))
+        return plan.estimate(planned, self._timing_of(planned), on_cuda=self._on_cuda)
 
     def _pace(self, kind: tuple[str, bool]) -> float:
         # A median: one case in a hundred that takes minutes says nothing about the others.

@@ -36,6 +36,7 @@ from .planning.plan_run import (
     RunPlan,
     ask,
     find_run,
+    gpus_in_use,
     prepare,
     prepare_again,
     resumable,
@@ -189,9 +190,9 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     replicates = request.replicates or suite.replicates
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)
-    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
-        refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
+    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
+        refuse_long(patterns, planned, timing, on_cuda=bool(gpus_in_use(described, device)))
     run_plan = RunPlan(planned, timing, budget, device, lock_clocks=request.lock_clocks)
     prepared = prepare(app, chosen, probed, run_plan, request.run_id, nodes)
     return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))

@@ -164,7 +164,7 @@ def list_suites(
     rows = table("suite", "cases", "replicates", "estimate", "budget", "")
     for suite in known.values():
         planned = plan.replicates(_keys(_cases(suite, offered)), suite.replicates)
-        seconds = sum(plan.estimate(one, suite.timing) for one in planned)
+        seconds = sum(plan.estimate(one, suite.timing, on_cuda=_on_cuda(suite)) for one in planned)
         counts = str(len(_cases(suite, offered))), str(suite.replicates)
         rows.add_row(suite.name, *counts, _minutes(seconds), _minutes(suite.budget_seconds), suite.summary)
     report_console().print(rows)
@@ -201,7 +201,10 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
         figures = str(share["cases"]), _minutes(share["seconds"]), part
         rows.add_row(share["axis"], *figures, ", ".join(share["values"]))
     report_console().print(rows)
-    typer.echo("\nA case under several axes counts in each. Estimates come from a machine with two cores.")
+    source = "an H100 and, for what was not measured there, " if _on_cuda(suite) else ""
+    typer.echo(
+        f"\nA case under several axes counts in each. Estimates come from {source}a machine with two cores."
+    )
     if left_out := body["families_left_out"]:
         typer.echo(f"It leaves out these families of cases: {', '.join(left_out)}.")
 
@@ -225,6 +228,11 @@ def _cases(suite: Suite, offered: list[str]) -> list[str]:
     return list(dict.fromkeys(expand_globs(suite, offered))) if offered else list(suite.cases)
 
 
+def _on_cuda(suite: Suite) -> bool:
+    """Whether the suite measures a GPU wherever it is measured."""
+    return suite.device == "cuda"
+
+
 def _keys(cases: list[str]) -> list[str]:
     return [case for case in cases if is_key(case)]
 
@@ -234,7 +242,7 @@ def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
     planned = plan.replicates(_keys(cases), suite.replicates)
     cost: dict[str, float] = {}
     for one in planned:
-        cost[one.case] = cost.get(one.case, 0.0) + plan.estimate(one, suite.timing)
+        cost[one.case] = cost.get(one.case, 0.0) + plan.estimate(one, suite.timing, on_cuda=_on_cuda(suite))
     return {
         "name": suite.name,
         "summary": suite.summary,
@@ -250,7 +258,7 @@ def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
         "sessions": list(dict.fromkeys(CaseKey.parse(case).workload for case in _keys(cases))),
         "axes": [
             {"axis": s.axis, "values": list(s.values), "cases": s.cases, "seconds": s.seconds}
-            for s in plan.shares(planned, suite.timing)
+            for s in plan.shares(planned, suite.timing, on_cuda=_on_cuda(suite))
         ],
     }
 

@@ -47,7 +47,7 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
             parts.heading("Every metric", table, f"case-{run.id}.csv")
             parts.table(table)
         _dispatch(subject, row.case)
-        if (kernels := report_tables.kernels_of_case(subject, row.case)).rows:
+        if (kernels := report_tables.kernels_of_case(subject.kernels, row.case)).rows:
             parts.heading("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
             parts.table(kernels)
         _ended(run, outcomes)

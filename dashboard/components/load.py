@@ -176,6 +176,12 @@ def outcomes(url: str, run_id: str) -> list[Outcome]:
     return queries.outcomes_of_run(opened(url), run_id)
 
 
+@_kept
+def outcomes_of_case(url: str, run_id: str, case: str) -> list[Outcome]:
+    """Every outcome of a case in a run, without its samples."""
+    return queries.outcomes_of_run(opened(url), run_id, cases=[case])
+
+
 def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Outcome]]:
     """What did not end ok in `runs`, in their order."""
     return [

@@ -6,6 +6,8 @@ from functools import partial
 
 import streamlit as st
 
+from analysis.decision.comparison import compared
+from analysis.kernel_difference import kernel_changes
 from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.components.query_params import ALL, Query, meant, offered
 from dashboard.components.sparkline import sparkline
@@ -15,10 +17,16 @@ from dashboard.regressions.causes import FindingCause
 from dashboard.server.settings import ServerSettings
 from records.evidence import evidence_body
 from records.findings import Finding, FindingGroup
+from records.outcomes import Outcome
+from reports import sentences
+from reports.tables import kernels_of_case
 from reports.text.finding_text import STATES
 
 #: Causes with a small picture of their nights: each costs a query.
 _PICTURES = 20
+#: Where the kernels of a finding come from.
+_IN_SESSION = "Of the session that measured old and new in turns."
+_IN_NIGHTS = "Of the nights before and after, which were not measured in turns."
 #: What starts detection, as `pyrometer.toml` has it.
 _TOML = """\
 [schedules.nightly]
@@ -130,7 +138,7 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     _actions(url, one, cause)
     for part in (findings.cards(one, now), findings.ways(one)):
         parts.html(part)
-    _evidence(one)
+    _evidence(url, one)
     log_of_finding = partial(findings.log_frame, log) if log else None
     parts.heading("Triage", log_of_finding, f"finding-{one.id}-triage.csv")
     if log:
@@ -161,7 +169,7 @@ def _actions(url: str, one: Finding, cause: FindingCause) -> None:
         parts.html(f"<p>Same cause: {' · '.join(others)}</p>")
 
 
-def _evidence(one: Finding) -> None:
+def _evidence(url: str, one: Finding) -> None:
     """What a session measured of it, what changed between the nights, and the commands that go on."""
     evidence, session = one.evidence, one.evidence.confirmation
     rows = evidence_body(evidence)
@@ -183,7 +191,38 @@ def _evidence(one: Finding) -> None:
         frame = partial(findings.evidence_frame, session.dispatch["changes"])
         parts.heading("What runs differently", frame, f"finding-{one.id}-dispatch.csv")
         parts.html(differs)
+    _kernels(url, one)
     for title, command in (("Bisect", session.bisect), ("Measure it again", session.reproduce)):
         if command:
             parts.heading(title)
             parts.code(command)
+
+
+def _kernels(url: str, one: Finding) -> None:
+    """The GPU kernels of its case on both sides: of the session where it has them, else of both nights."""
+    nights = (one.before_run, one.old_environment), (one.at_run, one.new_environment)
+    for about, sides in ((_IN_SESSION, _sides_of_session(url, one)), (_IN_NIGHTS, nights)):
+        found = kernel_changes(*(_outcomes(url, one.key.case, *side) for side in sides)) if sides else ()
+        table = kernels_of_case(found, one.key.case)
+        if table.rows:
+            name = f"finding-{one.id}-kernels.csv"
+            parts.heading("GPU kernels", table, name, f"{about} {sentences.KERNEL_TIMES}")
+            parts.table(table)
+            return
+
+
+def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[str, str]] | None:
+    """The session's run with its old and with its new environment; None where it compares none."""
+    run = one.evidence.confirmation.run
+    found = load.run(url, run) if run else None
+    try:
+        comparison = compared(found[0].facts) if found else None
+    except ValueError:
+        # Of a later Pyrometer.
+        return None
+    return ((run, comparison.old), (run, comparison.new)) if comparison else None
+
+
+def _outcomes(url: str, case: str, run: str, environment: str) -> list[Outcome]:
+    found = load.outcomes_of_case(url, run, case)
+    return [each for each in found if each.environment == environment]

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from analysis.comparison.case_results import BROKEN, side
 from analysis.comparison.thresholds import threshold_of
+from analysis.kernel_difference import CaseKernels, kernel_changes
 from analysis.metrics import METRICS
 from dashboard.components import wording
 from records.environments import Environment
@@ -37,6 +38,11 @@ class RunSide:
     environment: Environment
     outcomes: Sequence[Outcome]
     measurements: Sequence[Measurement]
+
+    @property
+    def own_outcomes(self) -> list[Outcome]:
+        """The outcomes in its environment."""
+        return [one for one in self.outcomes if one.environment == self.environment.fingerprint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,13 @@ class RunComparison:
         """The cases of these statuses."""
         return [one for one in self.cases if one.status in statuses]
 
+    @property
+    def kernels(self) -> tuple[CaseKernels, ...]:
+        """The GPU kernels of every case that both runs have a table of, by its key in the second run."""
+        keys = {one.old_case or one.case: one.case for one in self.cases}
+        before = [replace(one, case=keys[one.case]) for one in self.a.own_outcomes if one.case in keys]
+        return kernel_changes(before, self.b.own_outcomes)
+
 
 def candidate(run: Run) -> Environment | None:
     """The environment that a run gave last, the canary's apart; None for a run without any."""
@@ -131,9 +144,8 @@ def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] |
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
-    for outcome in one.outcomes:
-        if outcome.environment == one.environment.fingerprint:
-            found.setdefault(outcome.case, []).append((outcome.status, outcome.reason))
+    for outcome in one.own_outcomes:
+        found.setdefault(outcome.case, []).append((outcome.status, outcome.reason))
     return found
 
 

@@ -10,14 +10,24 @@ from dashboard.components.query_params import Query, pick
 from dashboard.header import page_context
 from dashboard.regressions import findings
 from dashboard.run_pairs import tables
-from dashboard.run_pairs.comparison import RunComparison, RunSide, candidate, compare, metrics
+from dashboard.run_pairs.comparison import (
+    RunComparison,
+    RunSide,
+    Status,
+    candidate,
+    compare,
+    metrics,
+)
 from dashboard.run_pairs.view import RunPairView, run_pair
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
+from reports import sentences
 
 #: Runs to choose from.
 _OFFERED = 100
+#: Cases that differ by more than their noise, or whose noise is not known.
+_MOVED: tuple[Status, ...] = ("broke", "fixed", "outside", "no interval")
 
 
 def show() -> None:
@@ -59,6 +69,7 @@ def show() -> None:
     found = compare(a, b, chosen.metric)
     _headline(found, defined)
     _cases(found, defined)
+    _kernels(found)
     _differences(url, found)
     parts.pinned(chosen.address)
 
@@ -102,7 +113,7 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
     if common := markup.all_cases(wording.common_parameters(one.case for one in found.cases)):
         parts.html(common)
-    moved = found.having("broke", "fixed", "outside", "no interval")
+    moved = found.having(*_MOVED)
     if moved:
         parts.table(tables.changes(found, "What differs", moved, defined))
     else:
@@ -118,6 +129,15 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
                 parts.table(tables.changes(found, title, folded, defined))
     if found.only_a or found.only_b:
         parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")
+
+
+def _kernels(found: RunComparison) -> None:
+    """The GPU kernels of the cases that differ, as far as both runs have them."""
+    table = tables.kernels(found, found.having(*_MOVED))
+    if table.rows:
+        name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
+        parts.heading("GPU kernels", table, name, sentences.KERNELS)
+        parts.table(table)
 
 
 def _differences(url: str, found: RunComparison) -> None:

@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -10,6 +11,7 @@ from dashboard.components import links, markup, wording
 from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
 from records.kinds import RunSource
 from reports.table import Column, DataTable
+from reports.tables import CaseKernel, kernels_of_cases
 from reports.text.numbers import percent
 
 #: Cases in a table at most: the CSV file has all.
@@ -100,6 +102,15 @@ def changes(
         Column("reason", value=lambda one: one.reason),
     ]
     return DataTable(title, columns, cases, _MOST, "more cases: the CSV file has them.")
+
+
+def kernels(found: RunComparison, cases: Sequence[RunCaseChange]) -> DataTable[CaseKernel]:
+    """The GPU kernels that differ most in each of these cases, where both runs have them."""
+    common = wording.common_parameters(one.case for one in found.cases)
+    table = kernels_of_cases(
+        found.kernels, [one.case for one in cases], lambda case: Markup(markup.case(case, common))
+    )
+    return replace(table, most=_MOST)
 
 
 def _point(one: RunCaseChange, which: str) -> float | None:

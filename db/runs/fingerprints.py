@@ -11,9 +11,9 @@ from ..connection.engine import Database
 from ..connection.statements import insert_missing, insert_or_replace, rows_among
 from ..schema import core_tables as tables
 from ..schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
-from .upserts import case_ids, environment_ids, machine_id, preset_id
+from .upserts import case_ids, environment_ids, hardware_id, machine_id, preset_id
 
-_KEY = ("case_id", "environment_id", "machine_id", "preset_id", "harness", "device")
+_KEY = ("case_id", "environment_id", "machine_id", "hardware_id", "preset_id", "harness", "device")
 
 
 def save_fingerprints(
@@ -32,6 +32,7 @@ def save_fingerprints(
         shared = {
             "environment_id": environment_ids(connection, [environment])[environment.fingerprint],
             "machine_id": machine_id(connection, conditions.machine),
+            "hardware_id": hardware_id(connection, conditions.machine.hardware),
             "preset_id": preset_id(connection, conditions.preset),
             "harness": conditions.harness,
             "device": conditions.stored_device,
@@ -61,6 +62,7 @@ def fingerprints_under(
     query = _query().where(
         tables.EnvironmentRow.fingerprint == conditions.environment.fingerprint,
         tables.MachineRow.fingerprint == conditions.machine.fingerprint,
+        tables.HardwareRow.fingerprint == conditions.machine.hardware.fingerprint,
         tables.PresetRow.fingerprint == conditions.preset.fingerprint,
         row.harness == conditions.harness,
         row.device == conditions.stored_device,
@@ -75,35 +77,27 @@ def fingerprints_by_environment(
 ) -> dict[tuple[str, str], DispatchFingerprint]:
     """The newest fingerprint of each environment and case on one kind of hardware under a preset.
 
-    All but the cases are fingerprints of their own. Each content is read once, however many have it. Of a
-    machine that is measured with and without its GPUs, those of the other device are not among them.
+    All but the cases are fingerprints of their own. Each content is read once, however many have it. A
+    machine has other hardware without its GPUs, and with others.
     """
-    row, run = CaseFingerprintRow, tables.RunRow
-    own_facts = select(tables.HardwareRow.facts).where(tables.HardwareRow.fingerprint == hardware)
-    machines = (
-        select(run.machine_id)
-        .join(tables.HardwareRow, tables.HardwareRow.id == run.hardware_id)
-        .where(tables.HardwareRow.fingerprint == hardware)
-    )
+    row = CaseFingerprintRow
     query = (
         select(tables.EnvironmentRow.fingerprint, tables.BenchmarkCaseRow.key, row.fingerprint_id)
         .select_from(row)
         .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
         .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
+        .join(tables.HardwareRow, tables.HardwareRow.id == row.hardware_id)
         .join(tables.PresetRow, tables.PresetRow.id == row.preset_id)
         .where(
             tables.BenchmarkCaseRow.key.in_(cases),
+            tables.HardwareRow.fingerprint == hardware,
             tables.PresetRow.fingerprint == preset,
-            row.machine_id.in_(machines),
             row.fingerprint_id.is_not(None),
         )
         .order_by(row.taken_at)
     )
     content = select(FingerprintRow.id, FingerprintRow.content)
-    on_gpu = row.device.startswith("cuda")
     with database.reading() as connection:
-        facts = connection.execute(own_facts).scalar() or {}
-        query = query.where(on_gpu if facts.get("gpus") else ~on_gpu)
         found = rows_among(connection, query, tables.EnvironmentRow.fingerprint, environments)
         ids = {each.fingerprint_id for each in found}
         bodies = {
@@ -139,6 +133,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
         .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
         .join(tables.MachineRow, tables.MachineRow.id == row.machine_id)
+        .join(tables.HardwareRow, tables.HardwareRow.id == row.hardware_id)
         .join(tables.PresetRow, tables.PresetRow.id == row.preset_id)
         .outerjoin(FingerprintRow, FingerprintRow.id == row.fingerprint_id)
     )

@@ -21,13 +21,17 @@ class FingerprintRow(Base):
 
 
 class CaseFingerprintRow(Base):
-    """The result of taking one fingerprint; without a content it failed, for `reason`."""
+    """The result of taking one fingerprint; without a content it failed, for `reason`.
+
+    The machine does not say which hardware: its GPUs may be exchanged, or left out.
+    """
 
     __tablename__ = "case_fingerprint"
 
     case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
     machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"), primary_key=True)
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"), primary_key=True)
     preset_id: Mapped[int] = mapped_column(ForeignKey("preset.id"), primary_key=True)
     harness: Mapped[str] = mapped_column(primary_key=True)
     device: Mapped[str] = mapped_column(primary_key=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
@@ -22,7 +23,7 @@ from runner.environments.store import Store
 from runner.environments.versions import date_of, parse
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
-from workflows.run_header import Header
+from workflows.run_header import LOCKED_CLOCK, Header
 from workflows.session_queue import own_fingerprint
 
 from .findings import compared_runs
@@ -159,7 +160,8 @@ class ConfirmationPlan:
 
     `options` are those that every command about these cases takes: the preset, the files of own cases, and
     the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
-    `also` which metrics have to be judged besides the one that decides an upgrade.
+    `also` which metrics have to be judged besides the one that decides an upgrade, `clocks` at how many MHz
+    those of the GPUs are held, where the nights held them.
     """
 
     findings: tuple[Finding, ...]
@@ -170,12 +172,13 @@ class ConfirmationPlan:
     suite: tuple[str, ...]
     cold: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    clocks: tuple[str, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """The arguments of `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
-        given = (*self.options, *self.cold, *self.also)
+        given = (*self.options, *self.cold, *self.also, *self.clocks)
         return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]
 
     @property
@@ -210,6 +213,7 @@ def plan_confirmation(
         suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
         cold=_COLD if any(map(needs_cold, found)) else (),
         also=_also(found),
+        clocks=_clocks(after),
     )
 
 
@@ -249,3 +253,10 @@ def _device(run: Run) -> tuple[str, ...]:
     """The option that has a comparison measure on the kind of device the run used; none for an old run."""
     kind = str(run.facts.get("device", "")).partition(":")[0]
     return ("--device", kind) if kind in ("cpu", "cuda") else ()
+
+
+def _clocks(run: Run) -> tuple[str, ...]:
+    """The option that holds the GPUs' clocks where the run held them; none where they were free."""
+    cards: Mapping[str, Mapping[str, Any]] = (run.facts.get("conditions") or {}).get("gpus") or {}
+    held = next((mhz for card in cards.values() if (mhz := card.get(LOCKED_CLOCK))), None)
+    return () if held is None else ("--lock-clocks", str(held))

@@ -28,6 +28,7 @@ _OPTIONS = {
     "replicates": "--replicates",
     "budget_seconds": "--budget",
     "device": "--device",
+    "lock_clocks": "--lock-clocks",
 }
 
 

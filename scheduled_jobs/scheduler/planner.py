@@ -29,7 +29,7 @@ _DEFAULT_SUITE = "smoke"
 _LOOKED_BACK = 200
 _MEASURED_BY = (
     *("suite", "preset", "cases", "case_files"),
-    *("nodes", "replicates", "budget_seconds", "device"),
+    *("nodes", "replicates", "budget_seconds", "device", "lock_clocks"),
 )
 
 

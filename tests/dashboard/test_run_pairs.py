@@ -118,6 +118,17 @@ def test_runs_of_one_technique_each_are_compared_by_workload() -> None:
     assert (first.old_case, first.case) == (RESNET, RESNET_COMPILED) and first.ratio == pytest.approx(0.5)
     assert tables.differences(found)[0] == "technique (eager → compile=default)"
     assert "case=resnet50%2Finfer" in str(tables.changes(found, "", found.cases).html())
+    # Kernels, too, are of the case in either technique.
+    kernels = [
+        side(
+            one.run.id,
+            one.environment,
+            [replace(each, facts={"kernels": [["gemm", 1.0, us]]}) for each in one.outcomes],
+        )
+        for one, us in ((found.a, 30.0), (found.b, 20.0))
+    ]
+    known = {one.case: one.changes[0] for one in compare(*kernels, "latency").kernels}
+    assert RESNET_COMPILED in known and known[RESNET_COMPILED].difference_us == -10.0
     # Where any case is in both, or a run has several techniques, cases are compared as they are called.
     assert compare(A, B, "latency").techniques is None
     assert compare(A, side("b", NEW, compiled), "latency").cases[0].case == RESNET_COMPILED

@@ -143,6 +143,15 @@ def test_powersgd_over_gloo_is_refused_whatever_the_buckets(parts: dict[str, Any
 
 
 @pytest.mark.torch
+def test_a_backend_that_lacks_a_collective_differs_from_one_that_fails(parts: dict[str, Any]) -> None:
+    found = parts["lacking"]
+    assert (found["bits of floats"], found["reduce_scatter"]) == (True, False)
+    assert found["seconds"] > 0 and found["of no release"] is None
+    # Alone it works: what failed is something else, whatever the text says.
+    assert found["other"] == "a rank does not support this any more"
+
+
+@pytest.mark.torch
 def test_nodes_that_are_missing_are_counted(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
     wanting = {case: reason for case, reason in refused.items() if "nodes and the run" in reason}

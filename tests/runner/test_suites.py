@@ -171,7 +171,9 @@ def test_a_built_in_suite_is_spelled_well_within_its_budget_and_explained(suite:
     assert len(set(suite.cases)) == len(suite.cases)
     assert suite.summary and all(block.why for block in suite.blocks)
     planned = plan.replicates(suite.cases, suite.replicates)
-    assert sum(plan.estimate(one, suite.timing) for one in planned) <= suite.budget_seconds
+    on_cuda = suite.device == "cuda"
+    seconds = sum(plan.estimate(one, suite.timing, on_cuda=on_cuda) for one in planned)
+    assert seconds <= suite.budget_seconds
     for number, case in enumerate(suite.cases):
         assert str(CaseKey.parse(case).eager) in suite.cases[: number + 1]
 

@@ -25,14 +25,14 @@ from runner.environment import MeasuredEnvironment
 from runner.execution.compile_cache import compiles
 from runner.session_plan import Timing
 from runner.step_file import read_step, spelled_step
-from runner.suites import plan as sessions
+from runner.suites.plan import estimate, replicates
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
 from ..session_queue import pairs_planned, second_identity
-from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, prepare, timing_of
+from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, gpus_in_use, prepare, timing_of
 from .resolve_environment import make_ready
 from .screening import short
 from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
@@ -119,7 +119,9 @@ def prepare_upgrade(
         _note_short_pairs(app, request.budget, cases, timing)
     elif request.budget:
         over_suite = varies(policy) and not request.confirms
-        plan = _affordable(app, plan, request.budget, cases, timing, over_suite=over_suite)
+        on_cuda = bool(gpus_in_use(old, request.device or suite.device))
+        pair = sum(estimate(one, timing, on_cuda=on_cuda) for one in replicates(cases, 2))
+        plan = _affordable(app, plan, request.budget, pair, over_suite=over_suite)
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
@@ -157,6 +159,7 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     """The options a command needs to measure and judge the same, without the two environments and a case."""
     given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
+    given["--lock-clocks"] = str(request.lock_clocks) if request.lock_clocks else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
     named = [part for option, value in given.items() if value for part in (option, value)]
@@ -210,15 +213,12 @@ def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[
         app.reporter.note(f'policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
 
 
-def _affordable(
-    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, *, over_suite: bool
-) -> Plan:
-    """The plan that the budget has room for; made before the first pair, never after one.
+def _affordable(app: AppContext, plan: Plan, budget: float, pair_seconds: float, *, over_suite: bool) -> Plan:
+    """The plan that the budget has room for; made before the first pair of all cases, never after one.
 
     Where the suite is judged as a whole, the pairs that one does not need are left to others.
     """
-    seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
-    room = int(budget // max(seconds, 1.0))
+    room = int(budget // max(pair_seconds, 1.0))
     if room < plan.largest:
         note = f"a budget of {budget:g} s has room for about {room} pairs of each case"
         if over_suite and room < FEWEST:

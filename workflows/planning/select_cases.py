@@ -154,14 +154,16 @@ def refuse_too_many(cases: int, replicates: int) -> None:
         raise UsageError(problem)
 
 
-def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Timing) -> None:
+def refuse_long(
+    patterns: Sequence[str], planned: Sequence[Planned], timing: Timing, *, on_cuda: bool = False
+) -> None:
     """Raise UsageError for cases chosen by patterns that take long, unless that was confirmed.
 
     Whole keys, and a file of cases without a pattern, name what is measured one by one.
     """
     if all(map(is_key, patterns)):
         return
-    least = sum(plan.estimate(one, timing) for one in planned)
+    least = sum(plan.estimate(one, timing, on_cuda=on_cuda) for one in planned)
     if least <= _LONG_SECONDS:
         return
     # A step may be of any length: where a case lies between its two bounds is unknown before it is measured.

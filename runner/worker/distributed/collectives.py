@@ -27,9 +27,9 @@ def collective_seconds(kind: str, size: int, device: str) -> float | None:
         return queue.samples(_CUDA_TIMED)[0] / 1e9
     try:
         run()
-    except RuntimeError as error:
-        # gloo of older releases has no reduce-scatter, which it says before it sends anything.
-        if "support" not in str(error):
+    except RuntimeError:
+        # gloo of older releases has no reduce-scatter.
+        if not backend_lacks(lambda group: _prepared(kind, 1, device, group)()):
             raise
         return None
     started = time.perf_counter()
@@ -38,14 +38,33 @@ def collective_seconds(kind: str, size: int, device: str) -> float | None:
     return (time.perf_counter() - started) / _TIMED
 
 
-def _prepared(kind: str, numbers: int, device: str) -> Callable[[], object]:
-    """The collective over as many numbers, rounded up to equal parts."""
-    ranks = dist.get_world_size()
+def backend_lacks(collective: Callable[[dist.ProcessGroup], object]) -> bool:
+    """Whether the backend has no such collective; the process group has to be formed.
+
+    A backend refuses one before it sends anything, and so also in a group of this rank alone, where no
+    other rank can be why it fails.
+    """
+    group = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+    assert group is not None
+    try:
+        collective(group)
+    except RuntimeError:
+        return True
+    finally:
+        dist.destroy_process_group(group)
+    return False
+
+
+def _prepared(
+    kind: str, numbers: int, device: str, group: dist.ProcessGroup | None = None
+) -> Callable[[], object]:
+    """The collective over as many numbers, rounded up to equal parts; without a group of all ranks."""
+    ranks = dist.get_world_size(group)
     part = torch.zeros(-(-numbers // ranks), device=device)
     whole = torch.zeros(ranks * part.numel(), device=device)
     # Releases before 2.13 have no other names for these.
     return {
-        "all_reduce": lambda: dist.all_reduce(whole),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),  # pyright: ignore[reportDeprecated]
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),  # pyright: ignore[reportDeprecated]
+        "all_reduce": lambda: dist.all_reduce(whole, group=group),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),  # pyright: ignore[reportDeprecated]
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),  # pyright: ignore[reportDeprecated]
     }[kind]

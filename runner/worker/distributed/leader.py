@@ -177,6 +177,8 @@ class RankGroup:
             reports = [self._members.request_one(number, "metrics") for number in range(self._count)]
         else:
             reports = self._members.request("metrics")
+        if self._parallel and self._device.startswith("cuda") and all(self._samples):
+            reports = [{**own, **more} for own, more in zip(reports, self._device_time(), strict=True)]
         known = merge_metrics(reports, one_gpu=one_gpu)
         if not self._parallel:
             # Where no block counts there is none.
@@ -286,6 +288,11 @@ class RankGroup:
                 Block(samples_ns=tuple(samples), started_ns=started, sm_clocks_mhz=clocks, **report)
             )
         return blocks
+
+    def _device_time(self) -> list[dict[str, float]]:
+        """What every rank's GPU does in steps that all take together, of the case's own length."""
+        step_ns = median(_slowest(self._samples, ranks=True))
+        return self._members.request("device_time", step_ns=step_ns, start_ns=self._members.soon())
 
     def _throughput(self) -> float:
         """Items a second of all instances, each in its own time."""

@@ -47,6 +47,7 @@ class Member:
             "collective": self._collective,
             "facts": self._facts,
             "metrics": self._report,
+            "device_time": self._device_time,
             "reference": self._reference,
             "check": self._check,
         }
@@ -151,6 +152,10 @@ class Member:
         if after is not None and self._rss_was_reset:
             known["rss_peak_steady"] = after
         return {**known, **self._placement.metrics(self._device), **self._built.metrics()}
+
+    def _device_time(self, step_ns: float, start_ns: int) -> dict[str, float]:
+        self._await_start(start_ns)
+        return dict(self._rank.device_time(step_ns))
 
     def _reference(self) -> dict[str, float]:
         return self._rank.reference()

@@ -12,8 +12,16 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import correctness
 from ..case import Workload
 from ..case_key import CaseKey
-from ..measurements import compiling, timing
-from ..prepared_case import Preparation, PreparedCase, Unsupported, begin, final_metrics, finish
+from ..measurements import bounds, compiling, timing
+from ..prepared_case import (
+    Preparation,
+    PreparedCase,
+    Unsupported,
+    begin,
+    final_metrics,
+    finish,
+    guarded,
+)
 from ..single_process import SingleProcess
 from ..techniques import compiled, precision
 from ..techniques.apply import apply_storage
@@ -87,11 +95,16 @@ class Rank(SingleProcess):
         """Metrics of the preparation, final metrics, compiler counters; nothing that takes steps of its own.
 
         A step is a common one: ranks that took different numbers of them would wait for each other for ever.
+        So the leader has all of them measure `device_time` at once.
         """
         known = self.prepared.metrics | final_metrics(self.prepared)
         if self._key.axis("compile") != "none":
             known |= compiling.report(compiled.records_graphs(self._key, self._device)).metrics
         return known
+
+    def device_time(self, step_ns: float) -> Mapping[str, float]:
+        """`common_device_time` of this rank, of steps that take so long."""
+        return common_device_time(self.prepared, self._device, step_ns, self._shapes)
 
     def reference(self) -> dict[str, float]:
         """Loss and squared gradient norm of the same step, eager and in fp32 on this process alone.
@@ -178,6 +191,37 @@ def barrier(device: str, rank: int, world: int, store_port: int | None) -> None:
     if store_port is not None:
         how |= {"store": store(store_port, leads=False), "rank": rank, "world_size": world}
     dist.init_process_group(**how)
+
+
+def common_device_time(
+    prepared: PreparedCase, device: str, step_ns: float, shapes: int = 1
+) -> Mapping[str, float]:
+    """Metrics and facts of `bounds.measure_device_time` of one rank, to be called on all at once.
+
+    The kernels of collectives are among its kernels, and run while they wait for other ranks. A rank whose
+    profiler fails takes as many steps as the others, who would wait for it; a step that fails is raised.
+    """
+    left = bounds.steps_looked_at(step_ns, shapes)
+    failed: list[Exception] = []
+
+    def step() -> object:
+        nonlocal left
+        left -= 1
+        try:
+            return prepared.step()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    found = guarded(
+        prepared, lambda: bounds.measure_device_time(step, device, step_ns, shapes, prepared.facts)
+    )
+    if failed:
+        raise failed[0]
+    for _ in range(left):
+        prepared.step()
+    timing.synchronize(device)
+    return found
 
 
 def squares(model: torch.nn.Module) -> float:

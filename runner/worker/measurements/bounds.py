@@ -141,9 +141,7 @@ def measure_device_time(
     """
     if not device.startswith("cuda"):
         return {}
-    enough = round(_LOOKED_AT_NS / step_ns) if step_ns else _FEWEST_STEPS
-    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, enough))
-    steps = shapes * -(-wanted // shapes)
+    steps = steps_looked_at(step_ns, shapes)
     timing.synchronize(device)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         for _ in range(steps):
@@ -162,6 +160,13 @@ def measure_device_time(
     idle = 1 - busy_us / (max(end for _, end in ran) - min(start for start, _ in ran))
     waits = max(0.0, min(idle, 1 - busy_ns / step_ns))
     return {"device_time": (1 - waits) * step_ns / 1e6, "launch_bound": waits}
+
+
+def steps_looked_at(step_ns: float, shapes: int = 1) -> int:
+    """How many steps `measure_device_time` takes; `step_ns` and `shapes` are as there."""
+    enough = round(_LOOKED_AT_NS / step_ns) if step_ns else _FEWEST_STEPS
+    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, enough))
+    return shapes * -(-wanted // shapes)
 
 
 def union(intervals: Iterable[tuple[float, float]]) -> float:

@@ -14,6 +14,8 @@ from ..messages import Block, Window
 
 #: Two windows of warm-up whose fastest steps differ by less than this are called steady.
 STEADY = 0.02
+#: On CUDA its clock is called steady when it differs by less than this after two windows.
+STEADY_CLOCK = 0.01
 #: A window of warm-up spans at least this many steps and this many nanoseconds.
 _WINDOW_STEPS = 3
 _WINDOW_NS = 50_000_000
@@ -42,8 +44,9 @@ def synchronize(device: str) -> None:
 class WarmUp:
     """How a warm-up went: `ended` is `steady` or `cap`; `step_ns` is the last window's median step.
 
-    On CUDA `step_ns` is that of steps queued one after the other, as in a block. `reached_seconds` is when a
-    step was first about as fast as it stayed: what comes after is proof.
+    On CUDA `step_ns` is that of steps queued one after the other, as in a block, and `steady` says that the
+    SM clock was, too. `reached_seconds` is when a step was first about as fast as it stayed: what comes after
+    is proof.
     """
 
     iterations: int
@@ -66,7 +69,8 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
     """Run `step` until two neighbouring windows agree within STEADY, or the cap of `max_seconds`.
 
     Windows are compared by their fastest step, because a neighbour on the machine can only slow a step
-    down: medians would wait for the neighbour, not for the warm-up.
+    down: medians would wait for the neighbour, not for the warm-up. On CUDA windows of queued steps follow,
+    until the SM clock after two of them agrees within STEADY_CLOCK: a GPU lowers it under load.
     """
     steps: list[int] = []
     started = time.perf_counter_ns()
@@ -78,8 +82,34 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
         ended = "steady" if elapsed >= min_seconds and steady(steps) else ""
         ended = ended or ("cap" if elapsed >= max_seconds else "")
         if ended:
-            middle = queued_step_ns(step, device, middle) if device.startswith("cuda") else middle
-            return WarmUp(len(steps), elapsed, ended, middle, reached(steps, elapsed))
+            by_steps = reached(steps, elapsed)
+            if device.startswith("cuda"):
+                until = started + round(max_seconds * 1e9)
+                middle, is_steady = _queued_until_clock_settles(step, device, middle, until)
+                ended = ended if is_steady else "cap"
+                elapsed = (time.perf_counter_ns() - started) / 1e9
+            return WarmUp(len(steps), elapsed, ended, middle, by_steps)
+
+
+def _queued_until_clock_settles(step: Step, device: str, alone_ns: int, until_ns: int) -> tuple[int, bool]:
+    """Nanoseconds of a queued step, and whether the SM clock was steady by `until_ns` or is not known."""
+    before = None
+    while True:
+        taken = queued_step_ns(step, device, alone_ns)
+        clock = _clock_now()
+        if clock is None or (before is not None and abs(clock - before) <= STEADY_CLOCK * before):
+            return taken, True
+        if time.perf_counter_ns() >= until_ns:
+            return taken, False
+        before = clock
+
+
+def _clock_now() -> int | None:
+    """The SM clock in MHz, right after what was queued; None where it cannot be measured."""
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    has_clock = queue_clock(begun, ended)
+    ended.synchronize()
+    return clock_mhz(begun, ended) if has_clock else None
 
 
 def queued_step_ns(step: Step, device: str, alone_ns: int) -> int:

@@ -14,6 +14,7 @@ from db.runs.fingerprints import (
 from db.runs.store import save_run
 from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
 from records.dispatch import CaseFingerprint, DispatchFingerprint
+from records.machines import Hardware
 from records.outcomes import OutcomeStatus
 from support.builders.run_records import (
     BERT,
@@ -69,11 +70,12 @@ def test_a_later_one_takes_the_place_of_one_that_failed(database: Database) -> N
     [
         {"environment": an_environment("2.9.1")},
         {"machine": a_machine("bench-2")},
+        {"machine": a_machine(hardware="Xeon 6430, 1 x H200")},
         {"preset": a_preset("as-it-comes")},
         {"harness": "harness-2"},
         {"device": "cuda:0"},
     ],
-    ids=lambda other: next(iter(other)),
+    ids=["environment", "machine", "hardware", "preset", "harness", "device"],
 )
 def test_under_other_conditions_there_is_none(database: Database, other: dict[str, object]) -> None:
     save_fingerprints(database, fingerprint_conditions(), [a_case_fingerprint()])
@@ -107,6 +109,24 @@ def test_a_machine_with_gpus_has_fingerprints_of_each_device(database: Database)
         )
     environment, preset = an_environment().fingerprint, a_preset().fingerprint
     for machine, taken in ((cpu, on_cpu), (gpu, on_gpu)):
+        place = machine.hardware.fingerprint, preset
+        found = fingerprints_by_environment(database, [environment], *place, [MLP])
+        assert found == {(environment, MLP): taken.fingerprint}
+
+
+def test_gpus_that_follow_each_other_in_one_host_have_fingerprints_of_their_own(database: Database) -> None:
+    """Same machine, device and driver; the older card's fingerprint was taken last."""
+    old, new = (
+        replace(a_machine(), hardware=Hardware(f"hardware-{gpu}", gpu, {"gpus": [gpu]}))
+        for gpu in ("NVIDIA H100", "NVIDIA H200")
+    )
+    on_old, on_new = a_case_fingerprint(mkl={"SGEMM(T,N)": 3}, taken=3), a_case_fingerprint(taken=2)
+    for machine, taken in ((new, on_new), (old, on_old)):
+        save_run(database, replace(a_run(f"run-{machine.hardware.label}"), machine=machine))
+        conditions = replace(fingerprint_conditions(), machine=machine, device="cuda:0", driver="580.65")
+        save_fingerprints(database, conditions, [taken])
+    environment, preset = an_environment().fingerprint, a_preset().fingerprint
+    for machine, taken in ((old, on_old), (new, on_new)):
         place = machine.hardware.fingerprint, preset
         found = fingerprints_by_environment(database, [environment], *place, [MLP])
         assert found == {(environment, MLP): taken.fingerprint}

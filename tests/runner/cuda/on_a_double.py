@@ -2,9 +2,12 @@
 
 import functools
 import gc
+import itertools
 import json
+import os
 import sys
 import weakref
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -17,9 +20,11 @@ import small_cases
 from cuda_double import US, Device, installed
 
 from runner.worker.case_key import CaseKey
-from runner.worker.distributed import member
+from runner.worker.distributed import leader, member
+from runner.worker.distributed.rank import common_device_time
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.measurements.request_latency import measure_request_latency
+from runner.worker.messages import Block
 from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded, make_optimizer
 from runner.worker.single_process import SingleProcess
 from runner.worker.techniques import graphs, precision
@@ -110,6 +115,26 @@ def queued():
         return {"ns": found, "waits": device.calls.count("synchronize"), "steps": device.calls.count("step")}
 
 
+def warmed(mhz, max_seconds=10.0):
+    """A warm-up under a clock: how it ended, how long it was, and how long the device had run by then."""
+    with installed(Device(mhz=mhz)) as device:
+        found = timing.warm_up(step_of(device, 100), "cuda:0", 0.0, max_seconds)
+    return {"ended": found.ended, "ns": found.step_ns, "seconds": found.seconds, "ran": device.device / 1e9}
+
+
+def warm_ups():
+    """Under a steady clock, under one that falls for 0.4 s from 1980 to 1580 MHz, and with a cap."""
+
+    def falling(at):
+        return 1980 - min(400.0, at / 1e6)
+
+    return {
+        "steady": warmed(lambda at: 1980.0),
+        "falling": warmed(falling),
+        "cap": warmed(falling, 0.2),
+    }
+
+
 def captured():
     """A captured step, and the eager one, for an input that changed after the capture."""
     torch.manual_seed(0)
@@ -180,6 +205,78 @@ def device_time(us, launch, latency, lost=0, shapes=1):
         facts = {}
         found = dict(bounds.measure_device_time(step, "cuda:0", latency * US, shapes, facts))
     return {**found, **facts, "steps": device.calls.count("step")}
+
+
+def ranks_time(us, breaks=0):
+    """A rank's device time, under a profiler that works and under one that fails; or a step that fails."""
+    found = []
+    for profile in (None, mock.Mock(side_effect=RuntimeError("CUPTI is in use by another process"))):
+        with installed(Device()) as device:
+            steps = itertools.count(1)
+
+            def step(device=device, steps=steps):
+                if next(steps) == breaks:
+                    raise RuntimeError("out of order")
+                device.run(us * US, "step")
+
+            prepared = SimpleNamespace(step=step, facts={})
+            with mock.patch.object(torch.profiler, "profile", profile or device.profile):
+                try:
+                    known = dict(common_device_time(prepared, "cuda:0", us * US))
+                except RuntimeError as error:
+                    known = {"failed": str(error)}
+            found.append({**known, **prepared.facts, "steps": device.calls.count("step")})
+    return found
+
+
+class Ranks:
+    """Two members that report what they are asked for."""
+
+    def __init__(self, spec):
+        self.asked, self.pids, self.shares = {}, [os.getpid()] * 2, ((0,), (0,))
+        self.own, self.spec, self.one_clock = range(2), spec, True
+
+    def soon(self):
+        return 1
+
+    def local_number(self, number):
+        return number
+
+    def order(self, do, **details):
+        self.asked[do] = details
+
+    def order_one(self, number, do, **details):
+        self.order(do, **details)
+
+    def gather(self):
+        def block(ms):
+            return asdict(Block((ms * 1_000_000,) * 3, ms * 3_000_000, 5, 0, 0, 1))
+
+        # Of the first rank's profiler nothing is known; the slower rank is the second.
+        return {
+            "build": [None] * 2,
+            "block": [block(4), block(5)],
+            "metrics": [{"rss_peak": 1.0}, {"rss_peak": 2.0}],
+            "device_time": [{}, {"device_time": 3.0, "launch_bound": 0.4}],
+        }[[*self.asked][-1]]
+
+    def request(self, do, **details):
+        self.order(do, **details)
+        return self.gather()
+
+
+def group_of_ranks():
+    """What a group on two GPUs comes to, and what its ranks were asked for."""
+    key = CaseKey.parse("layers/infer/-/parallel=tp,ranks=2")
+    with (
+        mock.patch.object(leader, "refuse"),
+        mock.patch.object(leader, "store"),
+        mock.patch.object(leader, "LocalMembers", Ranks),
+        mock.patch.object(torch.cuda, "device_count", lambda: 2),
+    ):
+        group = leader.RankGroup(key, "cuda:0", 0)
+        group.block(iterations=3, lead_in=0, per_sample=1)
+        return {"metrics": dict(group.metrics()), "asked": group._members.asked["device_time"]}
 
 
 class Products:
@@ -327,6 +424,7 @@ print(
             "backwards": backwards(),
             "unordered clock": unordered_clock(),
             "queued": queued(),
+            "warm-ups": warm_ups(),
             "captured": captured(),
             "captured training": captured_training(),
             "first clock": first_clock(),
@@ -340,6 +438,7 @@ print(
                 "shapes": device_time(3000, 1, 3000, shapes=16),
                 "no kernel": device_time(8, 1, 10, lost=1),
             },
+            "ranks": {"time": ranks_time(500), "broken": ranks_time(500, 7), "group": group_of_ranks()},
             "kernel names": kernel_names(),
             "ceilings": {"short": ceiling(1_500), "long": ceiling(21_000), "longest": ceiling(60_000)},
             "requests": requests(),

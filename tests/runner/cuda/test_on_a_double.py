@@ -87,6 +87,15 @@ def test_a_warm_step_is_one_of_a_queue(found: Any) -> None:
     assert found["queued"] == {"ns": pytest.approx(5_000, rel=0.01), "waits": 2, "steps": 50_000 // 26}
 
 
+def test_a_warm_up_waits_for_the_clock(found: Any) -> None:
+    steady, falling, cap = (found["warm-ups"][name] for name in ("steady", "falling", "cap"))
+    assert (steady["ended"], steady["ns"]) == ("steady", pytest.approx(100_000, rel=0.01))
+    # Steps take as long as before, so that only the clock tells. It falls by 50 MHz a window until 0.4 s.
+    assert falling["ended"] == "steady" and 0.4 < falling["ran"] < 0.55
+    assert steady["ran"] < 0.25 < falling["seconds"]
+    assert cap["ended"] == "cap" and 0.2 <= cap["seconds"] < 0.3
+
+
 def test_a_captured_step_reads_the_input_it_is_given(found: Any) -> None:
     assert found["captured"] == {"follows": True, "changed": True}
 
@@ -103,6 +112,22 @@ def test_launches_are_held_against_the_step_as_it_was_timed(found: Any) -> None:
     assert (long["device_time"], long["launch_bound"], long["steps"]) == (pytest.approx(50), 0.0, 10)
     known = {"kernels": [["spin", 1.0, 8.0]], "device_time": pytest.approx(0.008), "steps": 10}
     assert found["device_time"]["not known"] == known
+
+
+def test_a_rank_takes_as_many_steps_as_the_others_whatever_its_profiler_does(found: Any) -> None:
+    known, failed = found["ranks"]["time"]
+    assert known["device_time"] == pytest.approx(0.5) and known["steps"] == 100
+    reason = "RuntimeError: CUPTI is in use by another process"
+    assert failed == {"not_measured": [reason], "steps": 100}
+    # Of a step that failed the others have to know.
+    assert [each["failed"] for each in found["ranks"]["broken"]] == ["out of order"] * 2
+
+
+def test_device_time_of_ranks_is_that_of_the_one_that_is_busiest(found: Any) -> None:
+    group = found["ranks"]["group"]
+    assert group["metrics"] == {"rss_peak": 2.0, "device_time": 3.0, "launch_bound": 0.4}
+    # The step of the slower one: all take as many.
+    assert group["asked"] == {"step_ns": 5_000_000, "start_ns": 1}
 
 
 def test_kernels_with_long_names_stay_apart_and_memory_that_is_set_is_one(found: Any) -> None:

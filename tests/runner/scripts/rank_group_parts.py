@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -14,6 +15,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from runner.cases import small_networks
 from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
+from runner.worker.distributed.collectives import backend_lacks, collective_seconds
 from runner.worker.distributed.cpu_partition import TooFewCpus, share_out
 from runner.worker.distributed.leader import merge_blocks, merge_metrics
 from runner.worker.distributed.parallel import part, part_key, pipeline_parallel, refuse, whole
@@ -208,6 +210,36 @@ def metrics() -> dict[str, Any]:
     }
 
 
+def lacking() -> dict[str, Any]:
+    """What gloo lacks, and what becomes of a collective that fails in every group or in that of all ranks."""
+    dist = torch.distributed
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    one, other = torch.ones(1), torch.ones(1)
+
+    def timed(fails: Callable[[Any], bool], text: str) -> Any:
+        def scatter(*_: Any, group: Any = None) -> None:
+            if fails(group):
+                raise RuntimeError(text)
+
+        with mock.patch.object(dist, "reduce_scatter_tensor", scatter):
+            try:
+                return collective_seconds("reduce_scatter", 64, "cpu")
+            except RuntimeError as error:
+                return str(error)
+
+    found = {
+        "bits of floats": backend_lacks(
+            lambda group: dist.all_reduce(one, op=dist.ReduceOp.BAND, group=group)
+        ),
+        "reduce_scatter": backend_lacks(lambda group: dist.reduce_scatter_tensor(one, other, group=group)),
+        "seconds": collective_seconds("reduce_scatter", 64, "cpu"),
+        "of no release": timed(lambda group: True, "not implemented"),
+        "other": timed(lambda group: group is None, "a rank does not support this any more"),
+    }
+    dist.destroy_process_group()
+    return found
+
+
 def powersgd() -> dict[str, str]:
     """Why PowerSGD is refused on the CPU, with several buckets and with one that holds all gradients."""
     case = "mlp_overhead/train/batch=64/{}hook=powersgd,parallel=ddp,ranks=2"
@@ -230,5 +262,6 @@ if __name__ == "__main__":
         "in turns": in_turns(),
         "stages": stages(),
         "powersgd": powersgd(),
+        "lacking": lacking(),
     }
     json.dump(results, sys.stdout)

@@ -1,6 +1,11 @@
 """Planning: cases are found by pattern, refused with a reason, grouped and put in order."""
 
+import gzip
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -8,6 +13,7 @@ from records.outcomes import Planned
 from runner.session_plan import Timing
 from runner.suites import plan
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 WORKLOADS = [
     {
         "name": "resnet50",
@@ -117,6 +123,44 @@ def test_an_estimate_knows_what_a_technique_costs_before_it_is_measured(techniqu
     assert case > eager
     more = technique.replace("2", "4")
     assert more == technique or plan.estimate(planned(f"m/infer/-/{more}", 1), Timing()) > case
+
+
+def replay(file: Path) -> list[tuple[Planned, Timing, float]]:
+    """The eager and the compiled cases that went well in the runs of a file: their timing, and seconds."""
+    timing: dict[str, Timing] = {}
+    found: list[tuple[Planned, Timing, float]] = []
+    plain = ("/eager", "/compile=default")
+    with gzip.open(file, "rt") as lines:
+        for line in lines:
+            part = json.loads(line)
+            body = part["body"]
+            if part["kind"] == "header":
+                timing[body["record"]["id"]] = Timing(**body["record"]["facts"]["timing"])
+            elif part["kind"] == "outcome" and body["status"] == "ok" and body["case"].endswith(plain):
+                one = planned(body["case"], body["replicate"])
+                found.append((one, timing[body["run"]], sum(body["phases"].values())))
+    return found
+
+
+def test_estimates_on_a_gpu_are_nearer_to_what_an_h100_took() -> None:
+    measured = replay(EXAMPLES / "gpu/h100/suite.jsonl.gz")
+    assert len(measured) > 10
+    by_gpu, by_cpu = (
+        [plan.estimate(one, timing, on_cuda=on_cuda) / seconds for one, timing, seconds in measured]
+        for on_cuda in (True, False)
+    )
+    assert 0.9 < median(by_gpu) < 1.3
+    assert median(map(abs, map(math.log, by_gpu))) < median(map(abs, map(math.log, by_cpu)))
+
+
+def test_on_a_gpu_blocks_and_windows_have_their_least_length() -> None:
+    one, short = planned("m/infer/-/eager", 0), Timing(measure_seconds=0.1, observe_seconds=1.0)
+    long = replace(short, min_blocks=10)
+    more = plan.estimate(one, long, on_cuda=True) - plan.estimate(one, short, on_cuda=True)
+    assert more == pytest.approx(5 * 0.5)
+    assert plan.estimate(one, long) == plan.estimate(one, short)
+    unobserved = plan.estimate(one, replace(short, observe_seconds=0.0), on_cuda=True)
+    assert plan.estimate(one, short, on_cuda=True) - unobserved == pytest.approx(5.0)
 
 
 def test_shares_tell_what_each_axis_takes_and_add_up_where_axes_do_not_meet() -> None:

@@ -9,7 +9,7 @@ import pytest
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.runs import store
+from db.runs import queries, store
 from records.environments import Environment
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
@@ -419,6 +419,18 @@ def test_what_is_neither_better_nor_worse_keeps_no_other_from_its_verdict(watche
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
         command = plan_confirmation(database, job_context(watched.folder, MORNING), found, []).command
     assert command[command.index("--also") :] == ["--also", "latency"]
+
+
+def test_clocks_that_the_nights_held_are_held_by_the_session(watched: Watched) -> None:
+    run = queries.run_record(watched.database, compared_runs(watched.finding).new_run)
+    assert run is not None
+    held = {"device": "cuda:0", "conditions": {"gpus": {"0": {"locked_clock_mhz": 1500}}}}
+    store.save_run(watched.database, replace(run, facts={**run.facts, **held}))
+    context = job_context(watched.folder, MORNING)
+    session = plan_confirmation(watched.database, context, [watched.finding], [])
+    assert session.command[-2:] == ["--lock-clocks", "1500"]
+    # Nor has `profile` or `bisect`, which take its options, such a one.
+    assert "--lock-clocks" not in session.options
 
 
 def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:

@@ -36,6 +36,18 @@ def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
     assert options_of(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", *named]
 
 
+def test_clocks_are_held_where_a_schedule_says_so(tmp_path: Path) -> None:
+    assert options_of(tmp_path, 'suite = "gpu"\nlock_clocks = 1500') == [
+        *("--suite", "gpu", "--lock-clocks", "1500")
+    ]
+
+
+@pytest.mark.parametrize("lines", ['device = "cpu"', 'suite = "scaling"\nnodes = 2'])
+def test_no_clocks_are_held_where_there_are_no_gpus_of_this_machine(tmp_path: Path, lines: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"schedules\.nightly\.lock_clocks does not go with"):
+        options_of(tmp_path, f"lock_clocks = 1500\n{lines}")
+
+
 def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
     _, pattern = options_of(tmp_path, 'cases = ["resnet50"]')
     environment = MeasuredEnvironment("default", "python", {}, workloads(), {})
