@@ -6,11 +6,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from .bounded_texts import SENTENCE, SOURCE, TEXT, bounded_facts, bounded_text
 from .json_values import (
+    SENTENCE,
+    SOURCE,
+    TEXT,
     BodyPlace,
     Facts,
     JsonValue,
+    bounded_facts,
+    bounded_text,
     count_of,
     integers,
     moment_of,

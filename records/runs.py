@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from .bounded_texts import SENTENCE, SOURCE, TEXT, bounded_facts, bounded_text
 from .environments import Environment, NamedEnvironment
-from .json_values import Facts
+from .json_values import SENTENCE, SOURCE, TEXT, Facts, bounded_facts, bounded_text
 from .kinds import RunKind, RunSource, RunState
 from .machines import Machine
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
-from records.bounded_texts import SENTENCE, bounded_text
-from records.json_values import Facts
+from records.json_values import SENTENCE, Facts, bounded_text
 from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, TaskState, machine_of
 
 from ..connection.engine import Database

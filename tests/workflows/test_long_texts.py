@@ -14,7 +14,7 @@ from db.runs import queries
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
 from interchange.runs import ImportedRun
-from records.bounded_texts import SENTENCE, TEXT, bounded_facts, bounded_text
+from records.json_values import SENTENCE, TEXT, bounded_facts, bounded_text
 from records.outcomes import Outcome
 from records.runs import STEP
 from runner import journal

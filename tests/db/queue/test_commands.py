@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from records.bounded_texts import SENTENCE
+from records.json_values import SENTENCE
 from records.tasks import NewTask, SchedulerSeen, Task, TaskAttempt
 from support.builders.run_records import a_night
 
