@@ -1,6 +1,7 @@
 """A million characters of markup, and NUL, wherever a run of one's own has text, on pages in a browser."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,11 @@ RUNS = ("20260901-020000-0001", "20260902-020000-0002")
 def outcomes() -> Iterator[Outcome]:
     """Those of a plan; what crashed has texts of a million characters."""
     for planned in a_plan():
-        about = an_outcome(planned, datetime.now(UTC)).to_body()
+        outcome = an_outcome(planned, datetime.now(UTC))
         if planned.case == BERT:
-            about |= {"reason": MILLION, "log_tail": MILLION, "phase": "first_call"}
-            about |= {"facts": {"odd": MILLION, HOSTILE: HOSTILE, "traceback": MILLION}}
-        yield Outcome.from_body(about)
+            facts = {"odd": MILLION, HOSTILE: HOSTILE, "traceback": MILLION}
+            outcome = replace(outcome, reason=MILLION, log_tail=MILLION, phase="first_call", facts=facts)
+        yield outcome
 
 
 @pytest.fixture(scope="module")

@@ -45,12 +45,13 @@ def a_long_journal(data_dir: Path) -> Path:
     machine = {**whole.machine, "conditions": {"odd": [MILLION]}}
     header = a_header(RUN, plan, machine=machine, step=step, notes=(MILLION,), command=MILLION)
     facts = {"traceback": MILLION, "breaks": [MILLION, "short"]}
-    long = {"reason": MILLION, "log_tail": MILLION, "facts": facts}
     with Journal(data_dir / "runs" / RUN) as writing:
         writing.header(header.to_body())
         for number, planned in enumerate(plan):
-            body = an_outcome(planned, now).to_body() | ({} if number else long)
-            writing.outcome(Outcome.from_body(body))
+            outcome = an_outcome(planned, now)
+            if number == 0:
+                outcome = replace(outcome, reason=MILLION, log_tail=MILLION, facts=facts)
+            writing.outcome(outcome)
         writing.ended({"at": now.isoformat(), "state": "complete"})
     return writing.path
 
