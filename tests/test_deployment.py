@@ -35,7 +35,9 @@ from db.runs.store import save_run
 from runner.suites.suite import built_in
 from support.builders.run_records import a_run
 from support.fakes.nvml import Shim
+from support.servers.ports import free_port
 from support.servers.postgres import PostgresServer
+from support.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["build-backend"][
@@ -203,7 +205,7 @@ def probe(port: int) -> int:
     command: list[str] = json.loads(last("HEALTHCHECK").partition(" CMD ")[2])
     assert "/8501 " in command[-1]
     command[-1] = command[-1].replace("/8501 ", f"/{port} ")
-    return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode
+    return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
 
 
 def test_the_health_check_asks_whether_the_dashboard_is_ready() -> None:
@@ -217,8 +219,7 @@ def test_the_health_check_asks_whether_the_dashboard_is_ready() -> None:
 @contextmanager
 def deployed_dashboard(folder: Path) -> Iterator[int]:
     """A dashboard that is started as its service is, on a free port; gives the port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     program = Path(sys.executable).with_name("pyrometer")
     process = subprocess.Popen(
         [program, *SERVICES["dashboard"]["command"], "--port", str(port)],

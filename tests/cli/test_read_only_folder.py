@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from db.connection.engine import open_database
 from db.runs import queries
 from support.builders import full_database
+from support.servers.ports import free_port
 from support.site import COMMAND, obey_permissions
 
 
@@ -65,8 +65,7 @@ def test_a_dashboard_needs_no_place_to_write_to(folder: Path, run: str, tmp_path
         shutil.copy(folder / name, place)
     for path in (place / ".pyrometer", place):
         path.chmod(0o555)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     served = subprocess.Popen(
         [str(COMMAND), "dashboard", "--port", str(port)],
         cwd=place,

@@ -31,7 +31,7 @@ def without_journal(site: Site, measured_once: tuple[Site, Done]) -> Site:
 
 def test_the_journal_reports_what_the_run_reported(measured_once: tuple[Site, Done]) -> None:
     site, done = measured_once
-    again = site.call("report", "--json")
+    again = typed(site, "report", "--json")
     assert (again.code, again.err) == (0, "")
     assert [event["event"] for event in again.events] == ["outcome"] * 8 + ["ended"]
     assert outcomes(again) == outcomes(done)

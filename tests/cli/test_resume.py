@@ -52,7 +52,7 @@ def test_an_unknown_run_gets_the_nearest_one(half: tuple[Site, str]) -> None:
 
 def test_a_complete_run_is_not_resumed(measured_once: tuple[Site, Done]) -> None:
     site, done = measured_once
-    said = site.call("run", "--resume", "latest").one_sentence()
+    said = typed(site, "run", "--resume", "latest").one_sentence()
     assert said == f"pyrometer: run {done.run} is complete: there is nothing to resume"
 
 

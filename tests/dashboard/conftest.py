@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -52,6 +51,7 @@ from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.pages import Open, opener
 from support.servers.browser import Browsers, Visitor
 from support.sqlite_files import open_with_tables, sqlite_with_tables
+from support.waiting import PATIENCE_SECONDS, until
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
@@ -258,16 +258,17 @@ class Served:
 
     @property
     def url(self) -> str:
-        deadline = time.monotonic() + 60
-        while "Dashboard: " not in self.log:
-            assert self.process.poll() is None and time.monotonic() < deadline, self.log
-            time.sleep(0.05)
+        def ready() -> bool:
+            assert self.process.poll() is None, self.log
+            return "Dashboard: " in self.log
+
+        until(ready, "the dashboard is ready")
         return self.log.partition("Dashboard: ")[2].split()[0]
 
     def get(self, path: str) -> tuple[int, Message, bytes]:
         """Status, headers and body."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -275,7 +276,7 @@ class Served:
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(by)
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 Serve = Callable[..., Served]

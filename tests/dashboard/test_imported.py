@@ -4,7 +4,7 @@ from html import escape
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import markup, parts, wording
@@ -146,7 +146,8 @@ def test_a_phone_shows_the_number_after_the_longest_title(
     reader = Visitor(chromium, serve(imported_url).url)
     page = reader.open(f"/explore?view=history&metric={longest}", "phone")
     numbers = "[data-testid=stMain] .py-folded td strong"
-    assert fits(page) and page.locator(numbers).count() and beyond(page, numbers) == []
+    expect(page.locator(numbers).first).to_be_attached()
+    assert fits(page) and beyond(page, numbers) == []
     assert reader.leave() == []
 
 

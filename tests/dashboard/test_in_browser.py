@@ -68,11 +68,8 @@ def shows(page: Page, address: str, texts: list[str]) -> None:
 
 
 def test_light_and_dark_are_two_themes(look: Look) -> None:
-    def background(how: str) -> str:
-        app = look("/", how).locator('[data-testid="stApp"]')
-        return app.evaluate("e => getComputedStyle(e).backgroundColor")
-
-    assert (background("light"), background("dark")) == ("rgb(255, 255, 255)", DARK)
+    for how, background in (("light", "rgb(255, 255, 255)"), ("dark", DARK)):
+        expect(look("/", how).get_by_test_id("stApp")).to_have_css("background-color", background)
 
 
 @pytest.mark.parametrize("how", ["light", "dark"])
@@ -132,8 +129,8 @@ def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: L
     silent = next(place for place in range(16) if 1.2 <= 0.2 * place < 1.7)
     rows.nth(silent).hover(force=True)
     expect(page.locator("#vg-tooltip-element")).to_contain_text("no value")
-    opacity = "all => all.filter(e => Number(e.getAttribute('opacity')) > 0).length"
-    assert rows.evaluate_all(opacity) == panels
+    lit = "[...document.querySelectorAll('svg .mark-rect path')].filter(e => e.getAttribute('opacity') > 0)"
+    page.wait_for_function(f"panels => {lit}.length === panels", arg=panels)
 
 
 def test_a_command_is_copied_as_it_stands(look: Look) -> None:

@@ -25,6 +25,7 @@ from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
 from support.builders.run_records import RESNET, RESNET_COMPILED, a_night
 from support.pages import REGRESSIONS, Open, html, own_buttons, text
+from support.servers.browser import a_context
 from support.sqlite_files import open_with_tables
 
 
@@ -302,11 +303,11 @@ def test_a_view_holds_what_it_says(database: Database) -> None:
 @pytest.mark.browser
 def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
     served = serve(url)
-    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    page = a_context(chromium, viewport={"width": 390, "height": 844}).new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
-    page.goto(served.url + "/regressions", timeout=60_000)
+    page.goto(served.url + "/regressions")
     expect(page.get_by_text("1 open regression")).to_be_visible()
     page.get_by_text("Open →").last.click()
     expect(page.get_by_text("Where time went")).to_be_visible()

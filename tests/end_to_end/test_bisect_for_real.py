@@ -42,7 +42,6 @@ def planted_interpreter(folder: Path, *packages: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> None:
     names = ["a", "b-slow", "c", "d", "e-gone"]
     for name in names:

@@ -29,7 +29,6 @@ def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) 
                 r"budget of 15 s: \d+ s are spent, this would take about \d+ s", outcome["reason"]
             )
     assert done.events[-1]["state"] == "complete"
-    assert done.events[-1]["seconds"] < 60, "a hundred replicates would take minutes"
     with open_database(site.url, create=False) as database:
         summary = queries.run_summary(database, done.run)
         assert summary is not None and (summary.state, summary.counts) == ("complete", counts)

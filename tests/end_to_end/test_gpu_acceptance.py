@@ -104,7 +104,6 @@ def accepted(
     yield done, out
 
 
-@pytest.mark.timeout(700)
 def test_it_runs_to_its_end_without_a_gpu(
     accepted: tuple["subprocess.CompletedProcess[str]", Path],
 ) -> None:

@@ -83,7 +83,6 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> int
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_kills_at_random_moments_lose_nothing(
     site: Site, record_property: Callable[[str, object], None]
 ) -> None:

@@ -17,7 +17,7 @@ from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import RUN, Head, under_way
 from support.site import ADD, ROOT, Site, of_the_plan
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 from workflows.ingest import ingest_pending
 
 #: Writes large lines on request, a small one before.
@@ -54,15 +54,15 @@ def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
     monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.2)
     node = RealNode(site)
     head = Head(tmp_path / "head", LoopbackEngine(node))
-    arguments = ["--cases", "cases.py", "--case", ADD, "--replicates", "3", "--json"]
+    arguments = ["--cases", "cases.py", "--case", ADD, "--replicates", "4", "--json"]
     begin = partial(head.run, "run", "--suite", "long", "--run-id", RUN, *arguments, name="real")
     with under_way(begin) as future:
         until(lambda: any(event["event"] == "outcome" for event in head.events), "a replicate is measured")
         head.stop.set()
         with pytest.raises(Stopped):
-            future.result(120)
+            future.result(PATIENCE_SECONDS)
     path = head.data_dir / "runs" / RUN / journal.FILE
-    assert 1 <= len(journal.read(path).outcomes) < 3
+    assert 1 <= len(journal.read(path).outcomes) < 4
     assert head.mirror() == node.journal(RUN).read_bytes()
     head.stop.clear()
     assert head.run("run", "--resume", RUN, "--json", name="real") == ChildExit(0, None, "")
@@ -76,7 +76,7 @@ def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
         assert queries.run_record(head_database, RUN) == queries.run_record(node_database, RUN)
         outcomes = queries.outcomes_of_run(head_database, RUN)
         assert outcomes == queries.outcomes_of_run(node_database, RUN)
-        assert [outcome.status for outcome in of_the_plan(outcomes)] == ["ok"] * 3
+        assert [outcome.status for outcome in of_the_plan(outcomes)] == ["ok"] * 4
     refused = head.run("run", "--suite", "lnog", name="real", run="")
     assert refused.code == 2 and "lnog" in refused.sentence
 
@@ -123,7 +123,7 @@ def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
     full: tuple[Head, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, node = full
-    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 2.0)
     logs = head.logs()
     with under_way(lambda: head.run("run", RUN, logs=logs)) as future:
         until(lambda: head.mirror() == b"small\n", "it has begun")
@@ -132,7 +132,7 @@ def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
         with pytest.raises(
             ChildLost, match=r"cannot be written on the head.*: No space left on device; it is kept"
         ):
-            future.result(60)
+            future.result(PATIENCE_SECONDS)
     assert head.mirror() == b"small\n" and head.lost == 1
     ballast.unlink()
     assert head.run("run", RUN) == ChildExit(0, None, "")

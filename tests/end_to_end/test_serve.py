@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import urllib.request
@@ -17,6 +16,7 @@ import pytest
 from db.connection.engine import open_database
 from db.queue.queries import schedulers, tasks
 from scheduled_jobs.scheduler.child_process import OURSELVES
+from support.servers.ports import free_port
 from support.waiting import PATIENCE_SECONDS, until
 
 TOML = """
@@ -24,13 +24,6 @@ TOML = """
 cron = "0 0 1 1 *"
 job = "prune"
 """
-
-
-def a_free_port() -> int:
-    """A port of loopback that is free now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Serving:
@@ -42,7 +35,7 @@ class Serving:
         self.lines: list[str] = []
         self._environment = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
         self.process = subprocess.Popen(
-            [*OURSELVES, "serve", "--port", str(a_free_port()), "--no-measuring", "--log", "json"],
+            [*OURSELVES, "serve", "--port", str(free_port()), "--no-measuring", "--log", "json"],
             stdout=subprocess.PIPE,
             text=True,
             cwd=folder,
@@ -98,7 +91,7 @@ class Serving:
 
 def ready(url: str) -> str:
     """What the dashboard answers when it is asked whether it is ready."""
-    with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=30) as answer:
+    with urllib.request.urlopen(f"{url.rstrip('/')}/readyz", timeout=PATIENCE_SECONDS) as answer:
         return str(json.loads(answer.read())["status"])
 
 

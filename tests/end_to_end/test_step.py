@@ -85,7 +85,6 @@ def reports(place: Site, *arguments: str) -> Reported:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_a_script_that_prints_and_returns_tensors_is_screened_measured_in_full_and_kept(place: Site) -> None:
     script = place.folder / "kept.py"
     script.write_text(SCRIPT)
@@ -205,7 +204,6 @@ def test_what_cannot_be_a_step_is_refused_in_a_sentence(
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_a_screened_step_is_killed_and_goes_on(place: Site) -> None:
     run = place.kill_after(1, "upgrade", *SIDES, "--step", "repro.py:same", *SCREEN)
     code, body, _ = reports(place, "--resume", run)

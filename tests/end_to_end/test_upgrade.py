@@ -27,48 +27,42 @@ from pathlib import Path
 import torch
 from runner.worker.case import case
 
-PLANTED = Path(sys.prefix) / "planted"
+FILE = Path(sys.prefix) / "planted"
+PLANTED = FILE.read_text().split() if FILE.exists() else ["1"]
+MILLISECONDS = float(PLANTED[0])
+
+
+def adding(milliseconds, copied=False):
+    """An addition that takes so long."""
+    ones = torch.ones(4)
+
+    def step():
+        end = time.perf_counter() + 0.001 * milliseconds
+        while time.perf_counter() < end:
+            pass
+        return (ones.clone() if copied else ones) + ones
+
+    return step
 
 
 @case()
 def spins():
     """A millisecond of work, or as the environment has it."""
-    planted = PLANTED.read_text().split() if PLANTED.exists() else ["1"]
-    seconds = 0.001 * float(planted[0])
-    ones = torch.ones(4)
-
-    def step():
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            pass
-        return (ones.clone() if seconds > 0.001 else ones) + ones
-
-    return step
+    return adding(MILLISECONDS, copied=MILLISECONDS > 1)
 
 
 @case()
 def waits():
     """As slow as the environment has it, by the same operators."""
-    planted = PLANTED.read_text().split() if PLANTED.exists() else ["1"]
-    seconds = 0.001 * float(planted[0])
-    ones = torch.ones(4)
-
-    def step():
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            pass
-        return ones + ones
-
-    return step
+    return adding(MILLISECONDS)
 
 
 @case()
 def breaks():
-    """Works but where it was planted otherwise."""
-    if PLANTED.exists() and "breaks" in PLANTED.read_text():
+    """Takes as long everywhere, and works but where it was planted otherwise."""
+    if "breaks" in PLANTED:
         raise RuntimeError("the API is gone")
-    ones = torch.ones(4)
-    return lambda: ones + ones
+    return adding(1)
 '''
 SPINS, WAITS, BREAKS = (f"{name}/infer/-/eager" for name in ("spins", "waits", "breaks"))
 PAIRS = ("--pairs", "4")
@@ -193,7 +187,6 @@ def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     sides = ("./old", "./slow")
     run = place.kill_after(2, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,7 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support.site import LOCK_FOLDER, ROOT, Done, unavailable
+from support.servers.browser import a_context
+from support.servers.ports import free_port
+from support.site import LOCK_FOLDER, PATIENCE_SECONDS, ROOT, Done, unavailable
 
 UV = Path(sys.executable).with_name("uv")
 CASE = "mlp_overhead/infer/batch=64/eager"
@@ -51,11 +52,8 @@ class Installed:
 
     def serve(self, *arguments: str) -> tuple[subprocess.Popen[str], str]:
         """A command that serves the dashboard, and its address once it answers."""
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
         process = subprocess.Popen(
-            [self.command, *arguments, "--port", str(port)],
+            [self.command, *arguments, "--port", str(free_port())],
             cwd=self.folder,
             env=self.environ(),
             stdout=subprocess.PIPE,
@@ -84,7 +82,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(place)
 
 
-@pytest.mark.timeout(900)
 def test_an_upgrade_builds_measures_and_leaves_its_report_alone(installed: Installed) -> None:
     # The budget has room for the first pair.
     arguments = ("upgrade", TORCH, TORCH, "--case", CASE, "--budget", "1", "--no-fingerprint")
@@ -139,18 +136,18 @@ def test_the_dashboard_is_served_from_an_empty_folder(installed: Installed, comm
     process, url = installed.serve(*command)
     try:
         for path, inside in (("/readyz", b"ready"), ("/", b"<title>"), ("/app/static/icon.png", b"PNG")):
-            with urllib.request.urlopen(url + path, timeout=60) as answer:
+            with urllib.request.urlopen(url + path, timeout=PATIENCE_SECONDS) as answer:
                 assert inside in answer.read()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)
     assert list(installed.folder.iterdir()) == []
 
 
 def test_the_demonstration_says_on_every_page_what_it_is(installed: Installed, chromium: Browser) -> None:
     process, url = installed.serve("demo")
     try:
-        page = chromium.new_page()
+        page = a_context(chromium).new_page()
         for path in (
             "",
             "compare",
@@ -167,7 +164,7 @@ def test_the_demonstration_says_on_every_page_what_it_is(installed: Installed, c
         expect(page.get_by_text("bert_base").first).to_be_visible()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)
     assert list(installed.home.glob("tmp/pyrometer-demo-*")) == []
 
 

@@ -17,7 +17,7 @@ from support.waiting import until
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Short intervals, and a machine lock of the test's own, so that no doctor waits for another run."""
     monkeypatch.setattr(remote_host, "PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_host, "SILENT_SECONDS", 2.0)
     monkeypatch.setattr(remote_host, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(hosts, "REFRESH_SECONDS", 0.05)
     monkeypatch.setattr(hosts, "RETRY_SECONDS", 0.1)

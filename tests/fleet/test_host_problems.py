@@ -21,7 +21,7 @@ from support.command_line import called
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head
 from support.servers.schedulers import a_service, settings_of
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
 
@@ -43,7 +43,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
         finally:
             asked.set()
             service.wake()
-            thread.join(60)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
 
 

@@ -20,7 +20,7 @@ from fleet.ray.engine import RayEngine
 from support.measuring import CASE_FILES
 from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named
 from support.site import measured_python
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -148,9 +148,9 @@ def test_nodes_are_seen_with_their_labels_and_each_answers_for_itself(
         facts = answer(engine, node.id, "describe")
         assert (facts["machine"], facts["folder"]) == (name, str(fleet.folder / name))
     with pytest.raises(NodeRefused, match="does not know 'dance'"):
-        engine.call(nodes["node-1"].id, "dance", {}, 20.0)
+        engine.call(nodes["node-1"].id, "dance", {}, PATIENCE_SECONDS)
     with pytest.raises(NodeLost):
-        engine.call("0" * 56, "describe", {}, 20.0)
+        engine.call("0" * 56, "describe", {}, PATIENCE_SECONDS)
 
 
 def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
@@ -222,7 +222,7 @@ def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine
     lost = until(lambda: _lost(engine, node.id), "the node is lost")
     assert "Ray does not know it any more" in str(lost)
     assert [each.name for each in engine.nodes()] == ["node-1"]
-    assert member.process.wait(60) == 2
+    assert member.process.wait(PATIENCE_SECONDS) == 2
     assert "Ray ended unexpectedly" in member.said()
     fleet.joined(fleet.begin("node-2", "--label", "kind=c"))
     again = named(engine, "node-2")
@@ -241,7 +241,7 @@ def test_an_engine_and_a_node_with_a_wrong_token_are_refused(fleet: Fleet, tmp_p
     member = fleet.begin("node-3")
     with an_engine(fleet, wrong) as engine, pytest.raises(EngineAway, match="refuses our token"):
         engine.nodes()
-    assert member.process.wait(120) == 2
+    assert member.process.wait(PATIENCE_SECONDS) == 2
     assert "the head refuses this machine's token" in member.said()
     del fleet.members["node-3"]
 

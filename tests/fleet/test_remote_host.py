@@ -233,8 +233,8 @@ def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: Loo
 @pytest.mark.parametrize(
     ("trouble", "sentence"),
     [
-        (lambda engine: engine.silent.add("one"), "node one was silent for 1 s: no answer to (done|read)"),
-        (lambda engine: setattr(engine, "away", "no address"), "node one was silent for 1 s: no address"),
+        (lambda engine: engine.silent.add("one"), "node one was silent for 2 s: no answer to (done|read)"),
+        (lambda engine: setattr(engine, "away", "no address"), "node one was silent for 2 s: no address"),
         (lambda engine: engine.gone.add("one"), "node one is lost: its machine is gone"),
     ],
 )

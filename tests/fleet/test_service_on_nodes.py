@@ -19,7 +19,7 @@ from support.fakes.loopback_engine import LoopbackEngine
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import Head
 from support.servers.schedulers import a_service, executions, settings_of
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
         finally:
             asked.set()
             service.wake()
-            thread.join(60)
+            thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive() and engine.closed
         done = [each for number in (1, 2, 3) if (each := task(database, number)) is not None]
         runs = [str(each.run_id) for each in done]

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from reports.page import upgrade_html
 from support.builders.upgrade_reports import a_large_upgrade, a_mixed_upgrade
+from support.servers.browser import a_context
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +33,7 @@ def look(chromium: Browser, files: dict[str, Path]) -> Iterator[Look]:
     contexts: list[Any] = []
 
     def open_page(name: str, width: int = 1280, **options: Any) -> Page:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
+        context = a_context(chromium, viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -24,7 +24,7 @@ from support.measuring import (
 )
 from support.site import unavailable
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 FILE = CASE_FILES / "ends_badly.py"
 

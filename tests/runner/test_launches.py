@@ -12,7 +12,7 @@ from runner.execution.allocators import NoAllocator, library
 from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from support.site import unavailable
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 FILE = CASE_FILES / "answers.py"
 ALLOWED = sorted(os.sched_getaffinity(0))

@@ -24,7 +24,7 @@ from support.measuring import (
 from support.site import carriers, wait_until_gone
 from support.waiting import until
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 FILE = CASE_FILES / "noisy.py"
 CONTROLLER = Path(__file__).parent / "scripts/controller.py"

@@ -25,8 +25,6 @@ OVER_TWO = [DDP, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 DIES = "ends/train/how=dies/nodes=2,parallel=ddp,ranks=2"
 ONCE = "ends/train/how=once/nodes=2,parallel=ddp,ranks=2"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def nodes(module_scratch: Scratch) -> Iterator[TwoNodes]:

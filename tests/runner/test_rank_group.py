@@ -9,7 +9,7 @@ from records.outcomes import Outcome
 from support.measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
 from support.site import unavailable
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 DDP = "mlp_overhead/train/batch=64/parallel=ddp,ranks=2"
 ALONE = "mlp_overhead/train/batch=64/parallel=ddp"

@@ -3,18 +3,20 @@
 import itertools
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from analysis.comparison.pairs import pairs_of
-from runner.execution.session import MEASURED_ALONE
+from runner.execution.session import MEASURED_ALONE, Conditions
 from runner.preset import MachinePreset
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, forked, key, measure
+from support.site import carriers
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 FILE = CASE_FILES / "answers.py"
 LONG = f"has_a_long_key/infer/text={'x' * 300}/eager"
@@ -50,19 +52,28 @@ FORKED = [
     "has_no_loss/train/-/eager",
     "answers_without_tensors/infer/-/eager",
     "first/infer/-/eager",
+    LONG,
 ]
 
 
 @pytest.fixture(scope="module")
-def happened(module_scratch: Scratch) -> Happened:
-    """All of them in one run that also observes, of what begins with forked workers."""
+def forking(module_scratch: Scratch) -> Iterator[Conditions]:
+    """What the sessions of this file share whose workers may be forked; their cases write to its scratch."""
     # One thread: a busy neighbour then slows a step down, but starves no team of threads.
     single = MachinePreset("single", {"OMP_NUM_THREADS": "1"}, threads=1)
-    timing = replace(QUICK, observe_seconds=0.05)
-    shared = conditions(module_scratch.folder, FILE, preset=single, timing=timing)
-    with forked(shared) as forking:
-        first = measure(forking, [[case] for case in FORKED])
-    rest = measure(shared, [[case] for case, *_ in ANSWERS if case not in FORKED])
+    shared = conditions(module_scratch.folder, FILE, CASE_FILES / "ends_badly.py", preset=single)
+    with forked(shared, "good") as forking:
+        yield forking
+    module_scratch.assert_no_process_left(shared.run)
+
+
+@pytest.fixture(scope="module")
+def happened(forking: Conditions) -> Happened:
+    """All of them in one run that also observes, of what begins with forked workers."""
+    forking = replace(forking, timing=replace(QUICK, observe_seconds=0.05))
+    first = measure(forking, [[case] for case in FORKED])
+    alone = replace(forking, forks=None)
+    rest = measure(alone, [[case] for case, *_ in ANSWERS if case not in FORKED])
     return replace(rest, outcomes=(*first.outcomes, *rest.outcomes))
 
 
@@ -73,8 +84,8 @@ def test_an_answer_is_judged(happened: Happened, case: str, status: str, reason:
     assert re.fullmatch(reason, outcome.reason), outcome.reason
 
 
-def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.assert_no_process_left(happened.run)
+def test_nothing_stays_behind(happened: Happened) -> None:
+    assert carriers(happened.run) == []
 
 
 def test_what_cannot_be_checked_says_so(happened: Happened) -> None:
@@ -139,33 +150,29 @@ def test_an_observed_case_has_a_window(happened: Happened) -> None:
     assert iterations >= 1
 
 
-def test_a_cache_is_warm_after_one_that_ended_well(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, FILE)
-    case = "honest/infer/-/compile=default"
-    outcomes = measure(shared, [[case], [case]], again=True).outcomes
-    assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "warm"]
-    assert [outcome.status for outcome in outcomes] == ["ok", "ok"]
-    cold, warm = (outcome.metrics for outcome in outcomes)
-    assert "compile_cold" in cold and "compile_warm" not in cold
-    assert "compile_warm" in warm and "compile_cold" not in warm
-    # A first call from a filled cache is no first call.
-    assert "first_call" in cold and "first_call" not in warm
-    assert outcomes[1].facts["compile"]["cache_hits"] >= 1
-    assert outcomes[0].facts["compile"]["cache_misses"] >= 1
-
-
-def test_as_many_replicates_compile_cold_as_requested(scratch: Scratch) -> None:
+def test_as_many_replicates_compile_cold_as_requested_and_then_the_cache_is_warm(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE, timing=replace(QUICK, cold_replicates=2))
-    outcomes = measure(shared, [["honest/infer/-/compile=aot_eager"]] * 3, again=True).outcomes
+    outcomes = measure(shared, [["honest/infer/-/compile=default"]] * 3, again=True).outcomes
     assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "cold", "warm"]
-    assert ["compile_cold" in outcome.metrics for outcome in outcomes] == [True, True, False]
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "ok"]
+    *colds, warm = (outcome.metrics for outcome in outcomes)
+    for cold in colds:
+        assert "compile_cold" in cold and "compile_warm" not in cold
+        # A first call from a filled cache is no first call.
+        assert "first_call" in cold and "first_call" not in warm
+    assert "compile_warm" in warm and "compile_cold" not in warm
+    assert all(outcome.facts["compile"]["cache_misses"] >= 1 for outcome in outcomes[:2])
+    assert outcomes[2].facts["compile"]["cache_hits"] >= 1
 
 
-def test_blocks_take_turns_and_no_process_runs_while_another_is_timed(scratch: Scratch) -> None:
+def test_blocks_take_turns_and_no_process_runs_while_another_is_timed(
+    forking: Conditions, module_scratch: Scratch
+) -> None:
+    (module_scratch.folder / "steps").unlink(missing_ok=True)
     timing = replace(QUICK, min_blocks=6, measure_seconds=0.0)
-    happened = measure(conditions(scratch.folder, FILE, timing=timing), [["first", "second"]])
+    happened = measure(replace(forking, timing=timing), [["first", "second"]])
     assert [outcome.status for outcome in happened.outcomes] == ["ok", "ok"]
-    lines = (scratch.folder / "steps").read_text().splitlines()
+    lines = (module_scratch.folder / "steps").read_text().splitlines()
     steps = sorted((int(begun), int(ended), name) for name, begun, ended in map(str.split, lines))
     for (_, ended, _), (begun, _, _) in itertools.pairwise(steps):
         assert ended <= begun
@@ -181,30 +188,26 @@ def test_blocks_take_turns_and_no_process_runs_while_another_is_timed(scratch: S
     assert rounds <= {("first", "second"), ("second", "first")}
 
 
-def test_the_others_go_on_when_one_contender_ends_badly(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, FILE, CASE_FILES / "ends_badly.py")
-    happened = measure(shared, [["good", "raises_in_third_block", "first"]])
+def test_the_others_go_on_when_one_contender_ends_badly(forking: Conditions) -> None:
+    happened = measure(forking, [["good", "raises_in_third_block", "first"]])
     statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
     assert statuses == {"good": "ok", "raises_in_third_block": "crashed", "first": "ok"}
     assert [ended.kind for ended in happened.ended] == ["done"]
-    scratch.assert_no_process_left(happened.run)
 
 
-def test_a_contender_without_room_is_measured_afterwards(scratch: Scratch) -> None:
+def test_a_contender_without_room_is_measured_afterwards(forking: Conditions) -> None:
     keys = [f"fits_alone/infer/side={side}/eager" for side in ("old", "new")]
-    happened = measure(conditions(scratch.folder, CASE_FILES / "ends_badly.py"), [keys])
+    happened = measure(forking, [keys])
     first, second = happened.outcomes
     assert [(one.case, one.status) for one in (first, second)] == [(keys[0], "ok"), (keys[1], "ok")]
     assert MEASURED_ALONE not in first.facts
     reason = r"out of memory beside 1 other of its session \(MemoryError: the room is taken\)"
     assert re.fullmatch(reason, second.facts[MEASURED_ALONE])
     assert [pair.left_out for pair in pairs_of("latency", [first], [second])] == [()]
-    scratch.assert_no_process_left(happened.run)
 
 
-def test_who_does_not_fit_alone_either_is_out_of_memory(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, CASE_FILES / "ends_badly.py")
-    happened = measure(shared, [["good", "python_runs_out_of_memory"]])
+def test_who_does_not_fit_alone_either_is_out_of_memory(forking: Conditions) -> None:
+    happened = measure(forking, [["good", "python_runs_out_of_memory"]])
     statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
     assert statuses == {"good": "ok", "python_runs_out_of_memory": "oom"}
     assert happened.of("python_runs_out_of_memory").reason.startswith("MemoryError")
@@ -217,8 +220,10 @@ class AlmostFull(SilentTelemetry):
         return Reading(time.monotonic_ns(), gpus=(GpuCounters("GPU-1", memory_free=0.05),))
 
 
-def test_where_the_gpu_is_almost_full_contenders_are_measured_one_after_the_other(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, FILE, telemetry=lambda *_: AlmostFull(), gpus=("GPU-1",))
+def test_where_the_gpu_is_almost_full_contenders_are_measured_one_after_the_other(
+    forking: Conditions,
+) -> None:
+    shared = replace(forking, telemetry=lambda *_: AlmostFull(), gpus=("GPU-1",))
     happened = measure(shared, [["first", "second"]])
     first, second = happened.of("first"), happened.of("second")
     assert (first.status, second.status) == ("ok", "ok")
@@ -229,9 +234,9 @@ def test_where_the_gpu_is_almost_full_contenders_are_measured_one_after_the_othe
     assert first.started_at.timestamp() + first.wall_seconds <= second.started_at.timestamp()
 
 
-def test_a_gpu_that_takes_one_process_at_a_time_gets_one_at_a_time(scratch: Scratch) -> None:
+def test_a_gpu_that_takes_one_process_at_a_time_gets_one_at_a_time(forking: Conditions) -> None:
     exclusive = "its GPU is in compute mode exclusive process: one process at a time"
-    shared = replace(conditions(scratch.folder, FILE), one_process=exclusive)
+    shared = replace(forking, one_process=exclusive)
     happened = measure(shared, [["first", "second", "honest/infer/-/instances=2"]])
     outcomes = {outcome.case.split("/")[0]: outcome for outcome in happened.outcomes}
     first, second, several = outcomes["first"], outcomes["second"], outcomes["honest"]
@@ -242,16 +247,14 @@ def test_a_gpu_that_takes_one_process_at_a_time_gets_one_at_a_time(scratch: Scra
     assert (several.status, several.reason) == ("unsupported", reason)
 
 
-def test_a_gpu_that_failed_ends_the_session_and_no_case(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, FILE, CASE_FILES / "ends_badly.py")
-    happened = measure(shared, [["first", "meets_a_gpu_that_failed"]])
+def test_a_gpu_that_failed_ends_the_session_and_no_case(forking: Conditions) -> None:
+    happened = measure(forking, [["first", "meets_a_gpu_that_failed"]])
     (ended,) = happened.ended
     assert (ended.kind, ended.detail) == (
         "lost",
         "RuntimeError: CUDA error: uncorrectable ECC error encountered",
     )
     assert happened.outcomes == ()
-    scratch.assert_no_process_left(happened.run)
 
 
 def test_an_attempt_that_cannot_start_is_lost_with_a_reason(scratch: Scratch) -> None:

@@ -1,5 +1,6 @@
 """Step scripts that cannot be measured: each ends in its worker with a status and a reason."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,9 @@ from runner.execution import harness
 from runner.step_file import step_case
 from support.measuring import QUICK, conditions, measure
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
-#: Long enough to import torch on a busy machine.
-TIMING = replace(QUICK, deadline_seconds=15.0)
+FOR_EVER = "import time\n\ntime.sleep(600)\n\ndef step():\n    pass\n"
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,10 @@ TIMING = replace(QUICK, deadline_seconds=15.0)
         ),
         ("step = [1, 2, 3]\n", "unsupported", "repro.py defines no function step"),
         (
-            "import time\n\ntime.sleep(600)\n\ndef step():\n    pass\n",
+            FOR_EVER,
             "timeout",
-            "no end within 15 s, last seen in build",
+            # On a machine that needs so long to import torch, it has come no further.
+            "no end within 10 s, last seen in (build|import)",
         ),
     ],
     ids=["imports", "exits", "lacks a package", "defines none", "sets up for ever"],
@@ -40,7 +41,8 @@ def test_a_step_that_cannot_be_measured_ends_with_a_reason(
 ) -> None:
     step = StepScript("repro.py", "step", text)
     built = harness.build(tmp_path / "harness", step=step)
-    shared = replace(conditions(tmp_path, timing=TIMING), harness=built)
+    timing = replace(QUICK, deadline_seconds=10.0) if text == FOR_EVER else QUICK
+    shared = replace(conditions(tmp_path, timing=timing), harness=built)
     (outcome,) = measure(shared, [[step_case(step)]]).outcomes
     assert outcome.status == status
-    assert reason in outcome.reason
+    assert re.search(reason, outcome.reason)

@@ -1,10 +1,12 @@
 """The supervisor alone, over small programs of the system: how they end, and that no process is left."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,8 +46,9 @@ class Supervised:
         os.close(report)
 
     def order(self, order: bytes) -> None:
-        """Write to the lifeline."""
+        """Write to the lifeline, and return once it is read."""
         os.write(self._lifeline, order)
+        until(lambda: not any(fcntl.ioctl(self._lifeline, termios.FIONREAD, bytes(4))), "it is read")
 
     def let_go(self) -> None:
         """Close the lifeline, as a dying controller would."""
@@ -159,9 +162,27 @@ def test_forking_without_end_ends(supervise: Supervise, tmp_path: Path) -> None:
     assert list(descendants(supervised.process.pid)) == []
 
 
-def test_the_memory_of_the_tree_counts_children(supervise: Supervise) -> None:
-    program = f"{sys.executable} -S -c 'import time; b = bytearray(80 << 20); time.sleep(1.5)'"
-    report = supervise(f"{program} & {program} & wait").report()
+#: Takes 80 MiB, says so, and keeps them until it may go.
+TAKES = """
+import os, sys, time
+taken = bytearray(80 << 20)
+open(sys.argv[1], "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+
+
+def test_the_memory_of_the_tree_counts_children(supervise: Supervise, tmp_path: Path) -> None:
+    (tmp_path / "takes.py").write_text(TAKES)
+    program = f"{sys.executable} -S takes.py"
+    supervised = supervise(f"cd {tmp_path}; {program} one & {program} other & wait")
+    until(lambda: all((tmp_path / name).exists() for name in ("one", "other")), "both have their memory")
+    # A sample is due, and has been taken when the second of two orders that mean nothing is read.
+    time.sleep(0.3)
+    for _ in range(2):
+        supervised.order(b".")
+    (tmp_path / "go").touch()
+    report = supervised.report()
     assert 160 < report["peak_tree_mib"] < 400
     assert 80 < report["peak_child_mib"] < 200
 
@@ -172,7 +193,6 @@ def test_a_quiet_supervisor_samples_no_more(supervise: Supervise, tmp_path: Path
     supervised = supervise(f"echo $$ > {tmp_path}/pid; read line < {tmp_path}/go; {program}")
     written(tmp_path / "pid")
     supervised.order(b"q")
-    time.sleep(0.6)
     (tmp_path / "go").write_text("on\n")
     assert supervised.report()["peak_tree_mib"] < 100
 

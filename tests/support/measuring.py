@@ -80,11 +80,17 @@ def conditions(
 
 
 @contextlib.contextmanager
-def forked(shared: Conditions) -> Iterator[Conditions]:
-    """These conditions with workers that are forked where they may be: all of them import torch once."""
+def forked(shared: Conditions, *first: str) -> Iterator[Conditions]:
+    """These conditions with workers that are forked where they may be: all of them import torch once.
+
+    With a case that is measured `first`, what they are forked from stands before the block begins.
+    """
     forks = ForkServers(shared.folder / "logs", f"forks-{shared.run}")
     try:
-        yield replace(shared, forks=forks)
+        forking = replace(shared, forks=forks)
+        if first:
+            measure(forking, [first])
+        yield forking
     finally:
         forks.close()
 

@@ -15,6 +15,7 @@ from streamlit.testing.v1.element_tree import Button
 import dashboard
 from dashboard.exports.page_recorder import PageRecord, frame_of
 from dashboard.navigation import page_at
+from support.waiting import PATIENCE_SECONDS
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 #: The pages and their views, as addresses have them.
@@ -43,7 +44,7 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
 
     def open_it(url: str, address: str = TODAY, **query: str | list[str]) -> AppTest:
         monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-        at = AppTest.from_file(APP, default_timeout=60)
+        at = AppTest.from_file(APP, default_timeout=PATIENCE_SECONDS)
         parts = urlsplit(address)
         for name, value in {**parse_qs(parts.query), **query}.items():
             at.query_params[name] = value

@@ -12,7 +12,7 @@ from support.command_line import typed
 from support.site import ADD, LINEAR, RAISES, Site, one_site
 from workflows.ingest import ingest
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 CASES = ("--cases", "cases.py")
 

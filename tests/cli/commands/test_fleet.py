@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -323,26 +322,22 @@ def foreground(folder: Path, script: str) -> subprocess.Popen[str]:
 def test_a_foreground_ends_in_order_and_waits_for_what_it_leaves(tmp_path: Path) -> None:
     # What outlives the program in a session of its own ends when it has kept what it has; but for its own.
     shutil.copy(str(shutil.which("sleep")), tmp_path / "own:sleep")
-    lingers = f"setsid {tmp_path}/own:sleep 300 &"
+    lingers = f"setsid {tmp_path}/own:sleep 3000 &"
     left = f"setsid sh -c 'sleep 1.5; touch {tmp_path}/kept' & {lingers} echo ready; wait"
-    began = time.monotonic()
     with foreground(tmp_path, left) as process:
         assert process.stdout is not None and process.stdout.readline() == "stands\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == "0\n"
         assert (tmp_path / "kept").exists()
-    assert time.monotonic() - began < 60
 
 
 def test_a_foreground_says_when_the_program_ended_by_itself_or_never_can(tmp_path: Path) -> None:
     with foreground(tmp_path, "echo ready; exit 3") as process:
         assert process.stdout is not None
         assert process.stdout.read().split()[-1] == "3"
-    began = time.monotonic()
-    with foreground(tmp_path, "echo hopeless; exec sleep 300") as process:
+    with foreground(tmp_path, "echo hopeless; exec sleep 3000") as process:
         assert process.stdout is not None
         assert process.stdout.read().split() == ["-15"]
-    assert time.monotonic() - began < 100
     assert Foreground([], {}, tmp_path / "nothing").output() == ""
 
 

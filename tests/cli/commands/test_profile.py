@@ -55,7 +55,7 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
 
 def test_the_report_prints_tables_and_traces_again(profiled: tuple[Site, Done]) -> None:
     site, done = profiled
-    *again, last = site.call("report").out.splitlines()
+    *again, last = typed(site, "report").out.splitlines()
     assert len(again) > 20 and done.out.splitlines()[-len(again) - 1 : -1] == again
     assert " is complete: 2 ok of 2 planned, begun " in last
 

@@ -117,7 +117,7 @@ def test_own_suites_are_shown_as_plans_and_a_wrong_one_blocks_no_other(site: Sit
     assert body["sessions"] == ["add/infer/size=8", "linear/infer/width=8", "linear/train/width=8"]
     assert body["estimate_seconds"] == pytest.approx(sum(body["case_seconds"]))
     assert [(axis["axis"], axis["cases"]) for axis in body["axes"]] == [("eager", 3), ("compile", 1)]
-    shown = site.call("suites", "show", "own", "--cases", "cases.py").out
+    shown = typed(site, "suites", "show", "own", "--cases", "cases.py").out
     assert "own: what we serve" in shown
     assert "4 cases in 3 sessions, 2 replicates each: about" in shown
     assert re.search(r"linear/infer/width=8/eager .*baseline, added", shown)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 from analysis import distributions
 from db.connection.engine import open_database
 from db.runs import queries, series_queries
+from support.servers.ports import free_port
 from support.site import ROOT
 
 CLIENT = ROOT / "clients" / "pyrometer_client"
@@ -45,13 +45,14 @@ def test_the_quantiles_are_those_of_scipy(client: Any, degrees: int) -> None:
 
 
 def test_a_step_that_takes_much_longer_is_slower(client: Any) -> None:
-    found = client.compare(lambda: time.sleep(0.002), lambda: time.sleep(0.02), pairs=6)
+    # So many pairs that some in which a busy machine held the short one up change nothing.
+    found = client.compare(lambda: time.sleep(0.002), lambda: time.sleep(0.02))
     assert found.word == "slower"
-    assert found.low <= found.change <= found.high and found.pairs == 6
-    assert str(found).endswith("Student's 99% interval of 6 pairs in one process")
+    assert found.low <= found.change <= found.high and found.pairs == 20
+    assert str(found).endswith("Student's 99% interval of 20 pairs in one process")
     html = found._repr_html_()
     assert "<svg" in html and str(found) in html
-    assert client.compare(lambda: time.sleep(0.02), lambda: time.sleep(0.002), pairs=6).word == "faster"
+    assert client.compare(lambda: time.sleep(0.02), lambda: time.sleep(0.002)).word == "faster"
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,7 @@ def test_results_are_posted_to_a_server(client: Any, full_url: str, tmp_path: Pa
         '[dashboard]\nsubmit_token = "submits"\ntrigger_token = "triggers"\n'
         '[schedules.weekly]\ncron = "0 3 * * 1"\nenvironments = ["2.13.0"]\n'
     )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     program = subprocess.Popen(
         [PYROMETER, "dashboard", "--port", port], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )

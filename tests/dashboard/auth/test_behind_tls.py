@@ -22,8 +22,11 @@ from playwright.sync_api import Browser, expect
 
 from dashboard.auth.provider import COOKIE
 from support.servers import reverse_proxy
-from support.servers.login_site import ADA, DEEP, LoginSite, free_port, site, wait_for_text
+from support.servers.browser import a_context
+from support.servers.login_site import ADA, DEEP, LoginSite, site, wait_for_text
 from support.servers.oidc_provider import CLIENT, Provider, provider
+from support.servers.ports import free_port
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +99,7 @@ client_secret_file = "secret"
 api_token = "{TOKEN}"
 triagers = ["{ADA}"]
 """
-        with site(folder, port, table) as one:
+        with site(folder, table, port) as one:
             yield one, url
 
 
@@ -105,14 +108,14 @@ def test_a_login_by_https_leaves_no_cookie_that_travels_in_clear(
     chromium: Browser, encrypted: tuple[LoginSite, str]
 ) -> None:
     one, url = encrypted
-    context = chromium.new_context(ignore_https_errors=True)
+    context = a_context(chromium, ignore_https_errors=True)
     page = context.new_page()
     sockets: list[str] = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
     page.goto(url + DEEP)
     page.get_by_role("link", name="Log in").click()
     page.get_by_role("button", name=ADA, exact=True).click()
-    page.wait_for_url(url + DEEP, timeout=60_000)
+    page.wait_for_url(url + DEEP)
     wait_for_text(page, f"{ADA} · may triage")
     assert sockets and all(urlsplit(each).scheme == "wss" for each in sockets)
     own = [each for each in context.cookies() if each["domain"] == "localhost"]
@@ -139,7 +142,8 @@ def answered(url: str, path: str, **headers: str) -> http.client.HTTPMessage:
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     parts = urlsplit(url)
-    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=trusting, timeout=30)
+    host = parts.hostname or ""
+    connection = http.client.HTTPSConnection(host, parts.port, context=trusting, timeout=PATIENCE_SECONDS)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     answer.read()

@@ -11,16 +11,17 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from support.servers.browser import a_context
 from support.servers.login_site import (
     ADA,
     DEEP,
     PROXY_SETTINGS,
     LoginSite,
-    free_port,
     proxied,
     site,
     wait_for_text,
 )
+from support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ window.WebSocket = class extends Real {
 def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard that everybody may read and one may triage."""
     table = f'{PROXY_SETTINGS}triage_token = "a token of a program"\n'
-    with site(tmp_path_factory.mktemp("forged"), free_port(), table) as one:
+    with site(tmp_path_factory.mktemp("forged"), table) as one:
         yield one
 
 
@@ -50,7 +51,7 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
     """All that a triager's browser sent until a note was saved, and what its WebSocket asked for."""
     sent: list[bytes] = []
     with proxied(behind_a_proxy.port, ADA) as url:
-        context = chromium.new_context()
+        context = a_context(chromium)
         context.add_init_script(NOTES_PROTOCOLS)
         page = context.new_page()
         page.on(
@@ -59,7 +60,7 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
                 "framesent", lambda frame: sent.append(frame if isinstance(frame, bytes) else frame.encode())
             ),
         )
-        page.goto(url + DEEP, timeout=60_000)
+        page.goto(url + DEEP)
         wait_for_text(page, "Latency floor rose")
         page.get_by_text("Triage this finding").click()
         page.get_by_label("Comment", exact=True).fill("seen by a triager")
@@ -71,9 +72,9 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
     return sent, protocols
 
 
-def until(opened: ClientConnection, mark: bytes) -> None:
+def read_until(opened: ClientConnection, mark: bytes) -> None:
     """Read what the server sends until the mark is in it."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while mark not in (piece := opened.recv(timeout=deadline - time.monotonic())):
         assert isinstance(piece, bytes)
 
@@ -87,17 +88,15 @@ def replay(
 ) -> None:
     """Send these messages over a WebSocket, the last one twice, and wait for the answer to each.
 
-    The page's script may not be over with an answer: the socket stays open until `obeyed`, for 30 s at most.
+    The page's script may not be over with an answer: the socket stays open until `obeyed`.
     """
     address = url.replace("http", "ws", 1) + "/_stcore/stream"
     asked = [Subprotocol(each) for each in protocols]
     with connect(address, subprotocols=asked, origin=None, max_size=None) as opened:
         for message in (*sent, sent[-1]):
             opened.send(message)
-            until(opened, mark)
-        deadline = time.monotonic() + 30
-        while not obeyed() and time.monotonic() < deadline:
-            time.sleep(0.2)
+            read_until(opened, mark)
+        until(obeyed, "the messages are obeyed")
 
 
 def test_the_messages_of_a_triager_note_nothing_for_a_viewer(
@@ -208,7 +207,7 @@ def request(
     url: str, method: str, path: str, headers: dict[str, str], body: bytes = b'{"action": "note"}'
 ) -> int:
     """The status of the answer to one request with a body."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE_SECONDS)
     try:
         connection.request(method, path, body, headers)
         return connection.getresponse().status

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from dashboard.auth.provider import COOKIE
+from support.servers.browser import a_context
 from support.servers.login_site import (
     ADA,
     DEEP,
@@ -17,13 +18,13 @@ from support.servers.login_site import (
     PROXY_SETTINGS,
     Client,
     LoginSite,
-    free_port,
     handshake,
     proxied,
     site,
     wait_for_text,
 )
 from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
+from support.servers.ports import free_port
 
 BOB, EVE, MALLORY = "bob@example.com", "eve@evil.example", "ada"
 ACCOUNTS: dict[str, dict[str, Any]] = {
@@ -57,7 +58,7 @@ viewers = ["group:perf"]
 triagers = ["{ADA}"]
 ask = "perf@example.com"
 """
-    with site(tmp_path_factory.mktemp("login"), port, table) as one:
+    with site(tmp_path_factory.mktemp("login"), table, port) as one:
         yield one
 
 
@@ -66,21 +67,21 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     chromium: Browser, behind_a_login: LoginSite, vouching: Provider
 ) -> None:
     home, ended = behind_a_login.url, vouching.ended
-    context = chromium.new_context()
+    context = a_context(chromium)
     page = context.new_page()
     page.goto(home + DEEP)
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     page.get_by_role("link", name="Log in").click()
     page.get_by_role("button", name=ADA, exact=True).click()
-    page.wait_for_url(home + DEEP, timeout=60_000)
+    page.wait_for_url(home + DEEP)
     wait_for_text(page, f"{ADA} · may triage")
     wait_for_text(page, "Latency floor rose")
     page.get_by_text("Triage this finding").click()
-    assert page.get_by_label("Name", exact=True).count() == 0
-    page.get_by_label("Comment", exact=True).fill("seen")
+    page.get_by_label("Comment", exact=True).fill("seen after a login")
+    expect(page.get_by_label("Name", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Save").click()
-    wait_for_text(page, "seen")
-    assert behind_a_login.noted() == [(ADA, "seen")]
+    wait_for_text(page, "seen after a login")
+    assert behind_a_login.noted() == [(ADA, "seen after a login")]
     (cookie,) = [each for each in context.cookies() if each["name"] == COOKIE]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     page.get_by_role("link", name="Log out").click()
@@ -98,7 +99,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     home = behind_a_login.url
     client = Client()
     assert client.log_in(home, BOB)[:2] == (200, f"{home}/")
-    context = chromium.new_context()
+    context = a_context(chromium)
     context.add_cookies(
         [{"name": each.name, "value": each.value or "", "url": home} for each in client.cookies]
     )
@@ -106,7 +107,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     page.goto(home + "/regressions?state=all")
     wait_for_text(page, f"{BOB} · may look")
     page.locator("[class*=st-key-menu-findings]").get_by_role("button").click()
-    with page.expect_download(timeout=60_000) as download:
+    with page.expect_download() as download:
         page.locator("[class*=st-key-csv-findings]").get_by_role("button").click()
     assert download.value.suggested_filename == "findings.csv"
     assert "latency_floor" in download.value.path().read_text()
@@ -114,7 +115,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     assert taken.startswith("/media/") and Client().open(home + taken)[0] == 403
     page.goto(home + DEEP)
     wait_for_text(page, "has not been named to triage. Ask perf@")
-    assert page.get_by_role("button", name="Save").count() == 0
+    expect(page.get_by_role("button", name="Save")).to_have_count(0)
     context.close()
 
 
@@ -166,7 +167,7 @@ def test_another_sites_page_gets_no_websocket_with_a_readers_cookie(behind_a_log
 def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSite]:
     """A dashboard that believes one address."""
     table = f'{PROXY_SETTINGS}metrics = "token"\nmetrics_token_file = "secret"\n'
-    with site(tmp_path_factory.mktemp("proxy"), free_port(), table) as one:
+    with site(tmp_path_factory.mktemp("proxy"), table) as one:
         yield one
 
 
@@ -174,9 +175,9 @@ def behind_a_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginSi
 def test_a_proxy_says_who_it_is_and_that_name_signs(chromium: Browser, behind_a_proxy: LoginSite) -> None:
     with proxied(behind_a_proxy.port, ADA) as url:
         # What a browser says of itself is replaced by what the proxy says.
-        context = chromium.new_context(extra_http_headers={HEADER: EVE})
+        context = a_context(chromium, extra_http_headers={HEADER: EVE})
         page = context.new_page()
-        page.goto(url + DEEP, timeout=60_000)
+        page.goto(url + DEEP)
         wait_for_text(page, f"{ADA} · may triage")
         page.get_by_text("Triage this finding").click()
         page.get_by_label("Comment", exact=True).fill("seen through a proxy")

@@ -1,5 +1,7 @@
 """Search: what can be found, and that a shortcut, some letters and Enter lead to it."""
 
+from playwright.sync_api import expect
+
 from dashboard.components import links
 from dashboard.header.search import SearchEntry, entries
 from records.runs import RunSummary
@@ -29,4 +31,4 @@ def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> 
     field.press("Enter")
     page.wait_for_url("**/runs?run=run-7")
     settle(page)
-    assert page.get_by_role("dialog").count() == 0
+    expect(page.get_by_role("dialog")).to_have_count(0)

@@ -18,6 +18,7 @@ def test_common_parameters_stand_above_the_tables_of_a_run(chromium: Browser, se
     # One for the measurements, one for the outcomes.
     expect(page.get_by_text("All cases: batch=8.", exact=True)).to_have_count(2)
     rows = page.get_by_role("region", name="Outcomes").locator(".py-case")
+    expect(rows).to_have_count(3)
     assert [text.strip().endswith("eager") for text in rows.all_inner_texts()] == [True, False, False]
     assert sum("image=224" in text for text in rows.all_inner_texts()) == 2 and fits(page)
     assert visitor.leave() == []

@@ -131,7 +131,7 @@ def test_calls_under_way_fail_when_the_driver_dies_and_another_one_serves(
     waits.start()
     with pytest.raises(EngineAway, match="ended with 3"):
         engine.call("1", "die", {}, 5.0)
-    waits.join(10)
+    waits.join()
     assert [type(error) for error in raised] == [EngineAway]
     assert until(lambda: again(engine), "another one serves") == 2
     assert len(lives(tmp_path)) == 2

@@ -47,7 +47,7 @@ def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmClu
 def test_a_node_that_goes_down_before_the_job_began_is_not_waited_for(
     at_slurm: Site, cluster: SlurmCluster
 ) -> None:
-    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 600")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
         until(lambda: "waits in Slurm's queue" in at_slurm.all_logs(), "it waits")

@@ -99,7 +99,7 @@ def test_a_job_that_waits_in_the_queue_has_a_reason(at_slurm: Site, cluster: Slu
 
 
 def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: SlurmCluster) -> None:
-    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 600")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
         until(lambda: "waits in Slurm's queue" in at_slurm.all_logs(), "it waits")
@@ -114,7 +114,7 @@ def test_a_node_of_other_users_is_reserved_while_one_like_it_is_free(
     at_slurm: Site, cluster: SlurmCluster
 ) -> None:
     assert not reserved(at_slurm)
-    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 600")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     until(
         lambda: at_slurm.engine.nodes() and at_slurm.engine.queue.nodes.last()[0].state != "idle",

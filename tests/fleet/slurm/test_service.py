@@ -22,7 +22,7 @@ from support.fakes.pyrometer_run import CASES
 from support.servers.schedulers import a_service, executions, settings_of
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import Site
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 
 def now() -> datetime:
@@ -45,7 +45,7 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
     finally:
         asked.set()
         service.wake()
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
         hosts.close()
         assert not thread.is_alive()
 

@@ -7,7 +7,7 @@ import pytest
 from runner.suites.suite import built_in
 from runner.worker.case import FAMILIES
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(scope="module")

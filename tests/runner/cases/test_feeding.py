@@ -6,7 +6,7 @@ import pytest
 
 from support.measuring import Happened, Scratch, conditions, measure
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 FED_BY_PROCESSES = "input_pipeline/infer/batch=2,non_blocking=False,pin=False,prefetch=2,workers=2/eager"
 PINNED = "input_pipeline/infer/batch=2,non_blocking=False,pin=True,prefetch=2,workers=1/eager"

@@ -18,7 +18,7 @@ from runner.telemetry.telemetry_interface import GpuCounters, Reading, Telemetry
 from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
 

@@ -50,7 +50,6 @@ def servers() -> list[psutil.Process]:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(600)
 def test_a_forked_worker_takes_the_same_fingerprint(settings: FingerprintSettings) -> None:
     for case in (AFFINE, CNN):
         forked, alone = (take_fingerprint(case, one) for one in (settings, replace(settings, forks=None)))
@@ -60,7 +59,6 @@ def test_a_forked_worker_takes_the_same_fingerprint(settings: FingerprintSetting
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(600)
 def test_a_worker_that_dies_or_hangs_leaves_its_server_alone(settings: FingerprintSettings) -> None:
     died = take_fingerprint("dies/infer/-/eager", settings)
     (server,) = servers()
@@ -72,7 +70,6 @@ def test_a_worker_that_dies_or_hangs_leaves_its_server_alone(settings: Fingerpri
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(600)
 def test_without_its_server_a_worker_is_started_by_itself(settings: FingerprintSettings) -> None:
     def taken() -> CaseFingerprint:
         return take_fingerprint(AFFINE, settings)
@@ -90,7 +87,6 @@ def test_without_its_server_a_worker_is_started_by_itself(settings: FingerprintS
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(600)
 def test_a_session_of_forked_workers_is_measured(tmp_path: Path) -> None:
     shared = conditions(tmp_path, CASE_FILES / "ends_badly.py")
     forks = ForkServers(tmp_path / "logs", TOKEN)

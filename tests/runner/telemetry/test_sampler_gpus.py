@@ -43,6 +43,22 @@ def watched(samplers: Samplers, root: int, rows: int, *uuids: str, **variables: 
     return {recording.device: recording for recording in sampler.stop()}
 
 
+def bounds(gpu: Recording, per_second: float) -> tuple[float, float]:
+    """The least and the most that a counter of so much a second has counted in all rows but the last.
+
+    A row's counter is read at some moment between its end and the next row's.
+    """
+    *_, last, next_one = gpu.ended_ns
+    first, begun = gpu.ended_ns[0], gpu.started_ns[0]
+    return per_second * (last - first) / 1e9, per_second * (next_one - begun) / 1e9
+
+
+def percent_seconds(gpu: Recording, column: str) -> float:
+    """Percent times seconds of all rows but the last."""
+    spans = [*zip(gpu.started_ns, gpu.ended_ns, gpu.values[column], strict=True)]
+    return sum((end - start) / 1e9 * (value or 0) for start, end, value in spans[:-1])
+
+
 @pytest.mark.parametrize(
     ("script", "utilisation_source", "columns"),
     [
@@ -54,7 +70,7 @@ def watched(samplers: Samplers, root: int, rows: int, *uuids: str, **variables: 
 def test_each_kind_of_gpu_has_its_source_and_its_columns(
     samplers: Samplers, shim: Shim, tree: Tree, script: str, utilisation_source: str, columns: set[str]
 ) -> None:
-    found = watched(samplers, tree.root, 3, GPU, **shim.variables(script, RUNNING))
+    found = watched(samplers, tree.root, 8, GPU, **shim.variables(script, RUNNING))
     gpu = found[GPU]
     # A row of a tenth of a second holds a whole sample of the driver's by chance only.
     assert (gpu.utilisation_source, {*gpu.values} - ({"gpu_busy"} - columns)) == (utilisation_source, columns)
@@ -67,9 +83,8 @@ def test_each_kind_of_gpu_has_its_source_and_its_columns(
     if "sm_utilisation" in columns:
         assert gpu.values["sm_utilisation"] == pytest.approx([80.0] * len(gpu.started_ns))
     if "energy" in columns:
-        for start, end, joules in zip(gpu.started_ns, gpu.ended_ns, gpu.values["energy"], strict=True):
-            # The counter is read a moment after the row's end; 400 W.
-            assert joules == pytest.approx(400 * (end - start) / 1e9, rel=0.3)
+        least, most = bounds(gpu, 400)
+        assert least <= sum(joules or 0 for joules in gpu.values["energy"][:-1]) <= most
 
 
 def test_a_real_h100_at_its_power_limit_plays_as_it_was_recorded(
@@ -164,12 +179,11 @@ def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) 
     lines = ("0 0 throttle_74 0.5", "0 0 throttle_269 0.25", "0 0 memory_temperature 61")
     mine = f"0 0 processes {tree.child}:1048576,4294967:9"
     variables = shim.variables("h200", RUNNING, *lines, mine)
-    gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
-    rows = len(gpu.started_ns)
-    assert gpu.values["throttled"] == pytest.approx([50] * rows, rel=0.3)
-    assert gpu.values["throttled_power"] == pytest.approx([50] * rows, rel=0.3)
+    gpu = watched(samplers, tree.root, 8, GPU, **variables)[GPU]
     # Field 269 is slow-down by software for heat.
-    assert gpu.values["throttled_heat"] == pytest.approx([25] * rows, rel=0.3)
+    for column, share in (("throttled", 50), ("throttled_power", 50), ("throttled_heat", 25)):
+        least, most = bounds(gpu, share)
+        assert least <= percent_seconds(gpu, column) <= most
     assert {*gpu.values["throttled_hardware"]} == {0.0}
     assert {*gpu.values["process_memory"]} == {1.0}
     assert {*gpu.values["memory_temperature"]} == {61}
@@ -223,18 +237,19 @@ def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
     samplers.rows(sampler, 2)
     add(variables, "0 - block nvmlDeviceGetTotalEccErrors 600000")
     first, second = sampler.read(tree.root), sampler.read(tree.root)
+    samplers.more_rows(sampler, 2, "host")
     host, gpu = sampler.stop()
     reason = "NVML does not answer: nothing within 1.5 s"
     assert (first.problem, second.problem, first.gpus, second.gpus) == (reason, reason, (), ())
     assert first.host and second.host and second.host.tree_ns >= first.host.tree_ns
-    assert host.ended_ns[-1] > second.at_ns - 500_000_000
+    assert host.ended_ns[-1] > second.at_ns
     assert reason in gpu.notes and {*gpu.values["power"]} == {400} and gpu.ended_ns[-1] < first.at_ns
 
 
 def test_a_driver_that_takes_seconds_to_load_is_waited_for(
     samplers: Samplers, shim: Shim, tree: Tree
 ) -> None:
-    variables = shim.variables("h200", RUNNING, "0 - block nvmlInitWithFlags 2500")
+    variables = shim.variables("h200", RUNNING, "0 - block nvmlInitWithFlags 4000")
     sampler = samplers.start(GPU, variables=variables)
     reading = sampler.read(tree.root)
     assert reading.host is not None
@@ -319,4 +334,5 @@ def test_power_that_the_driver_averages_is_known_from_energy(
     (cut,) = rows_of([recording], window)
     watts = [value for value in cut.values["power"] if value is not None]
     assert min(watts) < 550
-    assert summarise([cut], window, 1)[0]["power"] == pytest.approx(600, rel=0.05)
+    # The mean of what the driver averages is half of it.
+    assert summarise([cut], window, 1)[0]["power"] == pytest.approx(600, rel=0.3)

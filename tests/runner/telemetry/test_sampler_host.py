@@ -69,7 +69,7 @@ def test_a_stranger_s_work_is_foreign_and_the_tree_s_is_not(samplers: Samplers, 
         samplers.rows(sampler, 1, HOST)
         tree.use(0.4)
         stranger.use(0.4)
-        samplers.rows(sampler, 12, HOST)
+        samplers.more_rows(sampler, 2, HOST)
         (recording,) = sampler.stop()
     busy = total_ns(recording, "cpu_busy") * len(os.sched_getaffinity(0))
     foreign = total_ns(recording, "foreign")

@@ -25,6 +25,7 @@ from scheduled_jobs.scheduler.process_identity import this_process
 from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask
 from support.servers import schedulers
 from support.sqlite_files import sqlite_with_tables
+from support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -262,7 +263,7 @@ def test_a_timetable_that_falls_due_during_a_stop_does_not_hold_it(
 
     def look() -> None:
         looking.set()
-        may_look.wait(60)
+        may_look.wait(PATIENCE_SECONDS)
 
     hosts = many(1)
     hosts.on_look = look
@@ -277,12 +278,12 @@ def test_a_timetable_that_falls_due_during_a_stop_does_not_hold_it(
     stop_requested = threading.Event()
     thread = threading.Thread(target=service.run, args=(stop_requested.is_set,), daemon=True)
     thread.start()
-    assert looking.wait(60)
+    assert looking.wait(PATIENCE_SECONDS)
     # The timetable falls due and waits behind the look, as the stop does.
     time.sleep(0.2)
     stop_requested.set()
     service.wake()
     time.sleep(0.2)
     may_look.set()
-    thread.join(60)
+    thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()

@@ -21,7 +21,7 @@ from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.servers.schedulers import a_service, settings_of
 from support.sqlite_files import sqlite_with_tables
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -62,7 +62,7 @@ class Stopping:
         """Let go of everything."""
         for each in self.may_go.values():
             each.set()
-        self._thread.join(60)
+        self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
 
     def events(self, name: str) -> list[Mapping[str, Any]]:

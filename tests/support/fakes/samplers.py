@@ -89,12 +89,15 @@ class Samplers:
 
     def rows(self, sampler: Sampler, number: int, device: str = GPU) -> None:
         """Wait until so many rows of a device were written."""
-        folder = self.folder / str(self.started.index(sampler))
-        wanted = f'"row":"{device}"'
-        until(
-            lambda: sum(file.read_text().count(wanted) for file in folder.glob("*.jsonl")) >= number,
-            f"{number} rows of {device} are written",
-        )
+        until(lambda: self._written(sampler, device) >= number, f"{number} rows of {device} are written")
+
+    def more_rows(self, sampler: Sampler, number: int, device: str = GPU) -> None:
+        """Wait until so many rows of a device were written from now on."""
+        self.rows(sampler, self._written(sampler, device) + number, device)
+
+    def _written(self, sampler: Sampler, device: str) -> int:
+        files = (self.folder / str(self.started.index(sampler))).glob("*.jsonl")
+        return sum(file.read_text().count(f'"row":"{device}"') for file in files)
 
     def pid(self, sampler: Sampler) -> int:
         """The process of a sampler that lives."""

@@ -2,14 +2,24 @@
 
 import re
 from collections.abc import MutableMapping
+from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
+
+from support.waiting import PATIENCE_SECONDS
 
 #: How a page can be looked at: colour scheme, width and height of the window.
 LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
 
 #: Browsers that have been here before, by how pages are looked at: what they loaded once they have still.
 Browsers = MutableMapping[str, BrowserContext]
+
+
+def a_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A browser without a past, whose clicks and pages may take as long as a busy machine needs."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(1000 * PATIENCE_SECONDS)
+    return context
 
 
 class Visitor:
@@ -37,7 +47,7 @@ class Visitor:
         page.on("console", lambda message: self.complaints.append(complaint(message)))
         page.on("request", lambda request: self.complaints.append(elsewhere(request.url, self.home)))
         page.on("dialog", self._refuse)
-        page.goto(self.home + address, timeout=60_000)
+        page.goto(self.home + address)
         settle(page)
         return page
 
@@ -45,8 +55,9 @@ class Visitor:
         if how in self._known:
             return self._known[how]
         scheme, width, height = LOOKS[how]
-        self._known[how] = self._browser.new_context(
-            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+        self._known[how] = a_context(
+            self._browser,
+            color_scheme=scheme,
             viewport={"width": width, "height": height},
             timezone_id="Asia/Kolkata",
             reduced_motion="reduce",
@@ -81,7 +92,7 @@ def elsewhere(url: str, home: str) -> str:
 
 def settle(page: Page) -> None:
     """Wait until the script has ended and nothing of it is still to be drawn."""
-    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=60_000)
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
     page.wait_for_function(
         "!document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')"
     )

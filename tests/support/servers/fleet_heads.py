@@ -14,6 +14,7 @@ from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Logs
 from support.fakes.loopback_engine import LoopbackEngine
+from support.waiting import PATIENCE_SECONDS
 
 RUN = "20261122-000000-0000abcd"
 
@@ -86,7 +87,7 @@ def under_way(work: Callable[[], ChildExit]) -> Generator["Future[ChildExit]"]:
     try:
         yield future
     finally:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 

@@ -1,7 +1,6 @@
 """A dashboard that `pyrometer dashboard` serves to people who log in, and visitors without a browser."""
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -21,6 +20,8 @@ from db.findings import store as findings
 from support.builders.detection_nights import Nights, a_regression
 from support.servers import reverse_proxy
 from support.servers.oidc_provider import SECRET
+from support.servers.ports import free_port
+from support.waiting import PATIENCE_SECONDS
 
 #: A triager, and the page of the only finding.
 ADA, DEEP = "ada@example.com", "/regressions?finding=1&state=all"
@@ -39,7 +40,7 @@ triagers = ["{ADA}"]
 class LoginSite:
     """A dashboard as `pyrometer dashboard` serves it from a folder with settings and one finding."""
 
-    def __init__(self, folder: Path, port: int, table: str) -> None:
+    def __init__(self, folder: Path, table: str, port: int) -> None:
         self.url = f"http://localhost:{port}"
         self.port = port
         self.database = f"sqlite:///{folder}/pyrometer.db"
@@ -67,20 +68,14 @@ class LoginSite:
 
 
 @contextmanager
-def site(folder: Path, port: int, table: str) -> Iterator[LoginSite]:
-    """A dashboard, gone afterwards."""
-    one = LoginSite(folder, port, table)
+def site(folder: Path, table: str, port: int = 0) -> Iterator[LoginSite]:
+    """A dashboard, gone afterwards; on that port, or on a free one."""
+    one = LoginSite(folder, table, port or free_port())
     try:
         yield one
     finally:
         one.process.terminate()
         one.process.communicate()
-
-
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 class Client:
@@ -98,7 +93,7 @@ class Client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(url, data, {"Accept": "text/html", **named})
         try:
-            with self._opener.open(request, timeout=30) as answer:
+            with self._opener.open(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.url, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

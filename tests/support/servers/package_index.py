@@ -7,7 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-PATIENCE_SECONDS = 60.0
+from support.waiting import PATIENCE_SECONDS
 
 
 class GatedIndex:

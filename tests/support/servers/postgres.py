@@ -12,6 +12,8 @@ from uuid import uuid4
 
 import psycopg
 
+from support.waiting import PATIENCE_SECONDS
+
 
 def postgres_binaries() -> Path | None:
     """The folder of the newest server installed, None where there is none."""
@@ -53,7 +55,7 @@ class PostgresServer:
                 stderr=log,
                 **self._unprivileged,
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while subprocess.run([self.binaries / "pg_isready", "-q", "-h", self.folder]).returncode:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((self.folder / "log").read_text())
@@ -62,7 +64,7 @@ class PostgresServer:
     def stop(self) -> None:
         """Stop and throw out who is connected."""
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(60)
+        self._process.wait(PATIENCE_SECONDS)
 
     def url(self, database: str) -> str:
         return f"postgresql://pyrometer@/{database}?host={self.folder}"

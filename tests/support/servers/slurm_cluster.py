@@ -12,11 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from common.processes import die_with
+from support.servers.ports import free_port
+from support.waiting import PATIENCE_SECONDS
 
 #: What Debian calls the packages that a cluster takes, by a program of each.
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 NODES = ("alpha", "beta")
-_PATIENCE_SECONDS = 120.0
 #: Debian has the daemons where only root's PATH looks.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
@@ -72,7 +73,7 @@ class SlurmCluster:
             folder=folder,
             host=host,
             user=pwd.getpwuid(os.geteuid()).pw_name,
-            ports=free_ports(3),
+            ports=[free_port() for _ in range(3)],
             here=f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} State=UNKNOWN",
         )
         (folder / "slurm.conf").write_text(text)
@@ -139,7 +140,7 @@ class SlurmCluster:
 
     def wait_for(self, happened: Callable[[], object], what: str) -> None:
         """Wait for something; fails where it does not come."""
-        give_up = time.monotonic() + _PATIENCE_SECONDS
+        give_up = time.monotonic() + PATIENCE_SECONDS
         while not happened():
             assert time.monotonic() < give_up, f"waited in vain: {what}\n{self.said()}"
             time.sleep(0.05)
@@ -171,14 +172,3 @@ class SlurmCluster:
                 env={**os.environ, **self.variables, "PATH": _PATH},
                 preexec_fn=lambda: die_with(me, signal.SIGKILL),
             )
-
-
-def free_ports(many: int) -> list[int]:
-    """Free ports of this machine."""
-    sockets = [socket.socket() for _ in range(many)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
