@@ -7,9 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from .json_values import (
+    SENTENCE,
+    SOURCE,
+    TEXT,
     BodyPlace,
     Facts,
     JsonValue,
+    bounded_facts,
+    bounded_text,
     count_of,
     integers,
     moment_of,
@@ -104,6 +109,16 @@ class Outcome:
     def phases(self) -> Mapping[str, float]:
         """Seconds by phase; they are among the facts."""
         return self.facts.get("phases") or {}
+
+    def bounded(self, where: str = SOURCE) -> "Outcome":
+        """The outcome with its texts as long as a page can show; what is cut says `where` all of it is."""
+        return replace(
+            self,
+            reason=bounded_text(self.reason, SENTENCE, where),
+            phase=bounded_text(self.phase, SENTENCE, where),
+            facts=bounded_facts(self.facts, where),
+            log_tail=bounded_text(self.log_tail, TEXT, where),
+        )
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values; the phases are apart from the facts, as in every journal."""

@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from .environments import Environment, NamedEnvironment
-from .json_values import Facts
+from .json_values import SENTENCE, SOURCE, TEXT, Facts, bounded_facts, bounded_text
 from .kinds import RunKind, RunSource, RunState
 from .machines import Machine
 
@@ -86,6 +86,20 @@ class Run:
     kind: RunKind = RunKind.RUN
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
+
+    def bounded(self, where: str = SOURCE) -> "Run":
+        """The run with its texts as long as a page can show; what is cut says `where` all of it is.
+
+        The text of a step script stays whole: it is what measures again.
+        """
+        facts = bounded_facts(self.facts, where)
+        return replace(
+            self,
+            suite=bounded_text(self.suite, SENTENCE, where),
+            command=bounded_text(self.command, TEXT, where),
+            notes=tuple(bounded_text(note, SENTENCE, where) for note in self.notes),
+            facts=facts | {name: self.facts[name] for name in (STEP,) if name in facts},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from common.atomic_file import sync_folder
-from common.bounded_lines import Piece, pieces
+from common.bounded_lines import MAX_LINE, Piece, pieces
 from common.file_lock import lock
 from common.journal_lines import JournalLine, decode_line, encode_line
 from records.outcomes import Outcome, Planned
@@ -40,6 +40,7 @@ class Contents:
     """What a journal, or a part of one, holds. `header` is the run's description, empty in a part without it.
 
     A later header of the same run replaces the first one: a resumed run may know more about itself.
+    Outcomes have bounded texts (see `Outcome.bounded`); the file has all of them.
 
     `ended` is the run's last word, if it had one.
     `canaries` are the canary's outcomes, which no plan asks for; `fingerprints` are the dispatch
@@ -91,11 +92,11 @@ class Journal:
 
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
-        return self._append(_encoded("outcome", outcome.to_body()))
+        return self._append(_readable("outcome", outcome))
 
     def canary(self, outcome: Outcome) -> bool:
         """Write an outcome of the canary; False if the disk refuses and it waits in memory."""
-        return self._append(_encoded("canary", outcome.to_body()))
+        return self._append(_readable("canary", outcome))
 
     def fingerprint(self, body: Mapping[str, Any]) -> bool:
         """Write a dispatch fingerprint; False if the disk refuses and it waits in memory."""
@@ -198,7 +199,7 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
             header = line.body if not header or line.body.get("run") == header.get("run") else header
         elif line.kind in ("outcome", "canary"):
             try:
-                outcome = Outcome.from_body(line.body)
+                outcome = Outcome.from_body(line.body).bounded()
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
@@ -279,6 +280,14 @@ def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, JournalLine | Val
                 yield number, decode_line(raw)
             except ValueError as error:
                 yield number, error
+
+
+def _readable(kind: str, outcome: Outcome) -> bytes:
+    """The line of an outcome, whose texts are cut where no reader would take a line of that length."""
+    line = _encoded(kind, outcome.to_body())
+    if len(line) <= MAX_LINE:
+        return line
+    return _encoded(kind, outcome.bounded("no line of a journal has room for all of it").to_body())
 
 
 def _encoded(kind: str, body: Mapping[str, Any]) -> bytes:

@@ -290,7 +290,12 @@ def test_only_the_migration_has_the_owner_s_url_and_the_dashboard_may_only_read(
     assert [name for name in given if "database_url" in given[name]] == ["migrate"]
     assert [name for name in given if "database_password" in given[name]] == ["database", "roles"]
     assert [name for name in given if "writer_url" in given[name]] == ["scheduler", "scheduler-gpu"]
-    assert given["dashboard"] == {"reader_url"}
+    (own,) = SERVICES["dashboard"]["secrets"]
+    file = SERVICES["dashboard"]["environment"]["PYROMETER_DATABASE_URL_FILE"]
+    assert file == f"/run/secrets/{own}"
+    # It writes only where .env says so.
+    assert own == "${PYROMETER_DASHBOARD_ACCOUNT:-reader}_url"
+    assert {"reader_url", "writer_url"} <= COMPOSE["secrets"].keys()
     assert f"data:{HOME}:ro" in SERVICES["dashboard"]["volumes"]
     assert len(SERVICES["dashboard"]["volumes"]) == len(SERVICES["scheduler"]["volumes"])
     assert SERVICES["dashboard"]["volumes"][1:] == SERVICES["scheduler"]["volumes"][1:]
@@ -502,7 +507,7 @@ def test_prepare_makes_what_the_services_need(prepared: Path) -> None:
         if not line.startswith("#")
     )
     assert variables["COMPOSE_PROFILES"] in ("cpu", "gpu")
-    assert variables["PYROMETER_MACHINE"]
+    assert variables["PYROMETER_MACHINE"] and variables["PYROMETER_DASHBOARD_ACCOUNT"] == "reader"
 
 
 def test_prepare_replaces_nothing(prepared: Path) -> None:

@@ -1,4 +1,7 @@
-"""Attacks that were withstood, and the tests that carry out each of them again, most with `-m slow`."""
+"""Attacks that were withstood, and the tests that carry out each of them again, most with `-m slow`.
+
+`python benchmarks/withstood.py` carries them out and prints what was tried of each.
+"""
 
 from pathlib import Path
 
@@ -14,10 +17,14 @@ WITHSTOOD = {
         "interchange/test_conformance.py::test_a_missing_file_an_empty_folder_and_a_pipe_are_neither",
         "interchange/test_source_file.py::test_a_pipe_is_refused_before_it_is_opened",
     ),
-    "hostile texts in files, a million characters, NUL": ("workflows/transfer/test_hostile_texts.py",),
+    "hostile texts in files, a million characters, NUL": (
+        "workflows/transfer/test_hostile_texts.py",
+        "workflows/test_long_texts.py",
+    ),
     "hostile texts on pages": (
         "dashboard/test_imports_on_pages.py::test_no_text_of_a_file_becomes_html_or_markdown",
         "dashboard/test_turned_text.py",
+        "dashboard/test_long_texts.py",
         "dashboard/test_exports.py::test_no_cell_of_the_evidence_starts_a_formula",
     ),
     "paths around the login, in each mode": ("dashboard/auth/test_middleware.py::test_another_way_than",),

@@ -196,11 +196,11 @@ def _run_of(position: Position, *, running: bool) -> Run:
     notes = _notes(position.set_aside)
     if running:
         run = header.run_record(RunState.RUNNING, None)
-        return replace(run, notes=run.notes + notes)
+        return replace(run, notes=run.notes + notes).bounded()
     complete = {*header.replicates} <= {outcome.planned for outcome in position.outcomes}
     run = header.run_record(RunState.COMPLETE if complete else RunState.INTERRUPTED, position.ended_at)
     facts = {**run.facts, **(_decided(header, position.outcomes) if complete else {})}
-    return replace(run, notes=run.notes + notes, facts=facts)
+    return replace(run, notes=run.notes + notes, facts=facts).bounded()
 
 
 def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:

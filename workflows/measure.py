@@ -316,6 +316,7 @@ class _Run:
             return
         self._kept.add(outcome.planned)
         self._recorder.outcome(outcome)
+        outcome = outcome.bounded()
         self.outcomes.append(outcome)
         self._under_way.over(outcome.planned)
         self._durations.learn(outcome)

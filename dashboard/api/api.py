@@ -62,7 +62,10 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 409 if isinstance(error, ReadOnly) else 503)
+    if not isinstance(error, ReadOnly):
+        return JSONResponse({"detail": str(error)}, 503)
+    way_out = "Start the dashboard with an account that writes; docker-compose.yml takes it from .env:"
+    return JSONResponse({"detail": f"{error} {way_out} PYROMETER_DASHBOARD_ACCOUNT=writer."}, 409)
 
 
 @router.get("/runs", response_model=list[models.ApiRun])

@@ -241,7 +241,7 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
     st.selectbox(
         label,
         list(options),
-        format_func=lambda value: options[value],
+        format_func=lambda value: _tame(options[value]),
         key=key,
         on_change=_write,
         args=(chosen, name),
@@ -259,7 +259,7 @@ def segments(
     st.segmented_control(
         label,
         list(options),
-        format_func=lambda value: options[value],
+        format_func=lambda value: _tame(options[value]),
         key=key,
         required=True,
         label_visibility="collapsed" if tabs else "visible",
@@ -274,7 +274,7 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
     st.multiselect(
         label,
         list(options),
-        format_func=lambda value: options[value],
+        format_func=lambda value: _tame(options[value]),
         key=key,
         max_selections=most,
         on_change=_write,

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
 
+from common.text import printable
 from dashboard.components import links, load, wording
 from dashboard.components.frames import version_order
 from dashboard.navigation import page_at
@@ -53,7 +54,7 @@ def entries(
     listed += [
         SearchEntry(f"Case {wording.case(case).text}", links.history({"case": [case]})) for case in cases
     ]
-    return listed
+    return [SearchEntry(printable(one.text), one.address) for one in listed]
 
 
 def button(url: str) -> None:

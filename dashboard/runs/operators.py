@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.operators import KERNEL, OPERATOR, difference, operators
+from common.text import printable
 from dashboard.components import filters, frames, load, parts, wording
 from dashboard.server.settings import ServerSettings
 from records.outcomes import OperatorTable, Outcome
@@ -113,7 +114,7 @@ def _choose(options: Mapping[str, str], chosen: OperatorTable | None) -> None:
         "Subtract another table of this workload",
         list(options),
         index=None,
-        format_func=lambda name: options[name],
+        format_func=lambda name: printable(options[name]),
         placeholder="None chosen",
         key=key,
         on_change=_write,

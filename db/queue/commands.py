@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
-from records.json_values import Facts
+from records.json_values import SENTENCE, Facts, bounded_text
 from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, TaskState, machine_of
 
 from ..connection.engine import Database
@@ -128,11 +128,12 @@ def finish(
 ) -> bool:
     """End the task of this attempt as `done` or `failed`; a repeated call changes nothing and returns True.
 
-    Returns False if the attempt no longer owns its task: the result is discarded, and the attempt is marked
-    `stale`. Raises ValueError for another state.
+    Of a long `error` both ends are stored. Returns False if the attempt no longer owns its task: the result
+    is discarded, and the attempt is marked `stale`. Raises ValueError for another state.
     """
     if state not in (TaskState.DONE, TaskState.FAILED):
         raise ValueError(f"{state!r} is no end of a task that was tried")
+    error = bounded_text(error, SENTENCE, "the log of the scheduler has all of it")
     over: Values = {"state": state, "token": None, "result": dict(result), "error": error, "ended_at": now}
     with database.writing() as connection:
         if _change(connection, token, over):

@@ -1,9 +1,11 @@
 """The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
 
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TextIO
 
@@ -41,6 +43,8 @@ from .prepared_case import UnknownCase, Unsupported
 from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
+#: Characters of a reason, and of a traceback.
+_LONGEST_REASON, _LONGEST_TRACEBACK = 2_000, 20_000
 #: Errors by which a case or a machine says that this cannot be measured here.
 _NOT_POSSIBLE = (
     *(UnknownCase, Unsupported, TooFewCpus),
@@ -234,7 +238,9 @@ def failure(error: BaseException, phase: str) -> Failed:
     reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):
-        return Failed(error.status, str(error), phase, error.traceback)
+        return Failed(
+            error.status, str(error)[:_LONGEST_REASON], phase, error.traceback[-_LONGEST_TRACEBACK:]
+        )
     if isinstance(error, _NOT_POSSIBLE):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
@@ -242,7 +248,7 @@ def failure(error: BaseException, phase: str) -> Failed:
     elif missing := compiling.unavailable(error):
         status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
-        reason = f"the case called sys.exit({error.code!r})"
+        reason = f"the case called sys.exit({error.code!r:.500})"
     elif device_errors.device_is_lost(error):
         status = "lost"
     elif device_errors.device_is_busy(error):
@@ -252,4 +258,17 @@ def failure(error: BaseException, phase: str) -> Failed:
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"
     lost = device_errors.device_is_lost(error)
-    return Failed(status, reason, phase, "".join(traceback.format_exception(error))[-20_000:], lost)
+    return Failed(status, reason, phase, _ends_of("".join(traceback.format_exception(error))), lost)
+
+
+def _ends_of(trace: str) -> str:
+    """A traceback as short as it is stored: of a longer one both ends, and all of it goes to the log."""
+    if len(trace) <= _LONGEST_TRACEBACK:
+        return trace
+    with suppress(OSError):
+        sys.stderr.write(trace)
+        sys.stderr.flush()
+    left_out = len(trace) - _LONGEST_TRACEBACK
+    half = _LONGEST_TRACEBACK // 2
+    mark = f"\n[... some {left_out:,} characters are left out here; the log of the process has all ...]\n"
+    return trace[: half - len(mark)] + mark + trace[-half:]

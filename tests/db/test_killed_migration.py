@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import inspect
@@ -44,7 +45,9 @@ upgrade(sys.argv[2])
 """
 
 
-def test_a_killed_migration_changes_nothing(url: str, tmp_path: Path) -> None:
+def test_a_killed_migration_changes_nothing(
+    url: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     outcomes = [an_outcome(replicate=number) for number in range(2)]
     with open_database(url) as database:
         store.save_run(database, a_run("run-0"))
@@ -56,6 +59,7 @@ def test_a_killed_migration_changes_nothing(url: str, tmp_path: Path) -> None:
     (migrations / "versions" / "9999_next.py").write_text(KILLED.format(head=schema.head()))
     words = [sys.executable, "-c", UPGRADE, str(migrations), url]
     assert subprocess.run(words, cwd=ROOT).returncode == -signal.SIGKILL
+    record_property("kills", 1)
     assert upgrade(url) == SchemaUpgrade(schema.head(), schema.head(), None)
     engine = make_engine(parse_url(url), timeout=30)
     with engine.connect() as connection:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,13 @@ def kill_from_the_start(site: Site, rng: random.Random) -> tuple[str, float]:
     return run, pace
 
 
-def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> None:
-    """Kill controllers that have begun to measure; after each the journal holds at least what it held."""
+def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> int:
+    """Kill controllers that have begun to measure; after each the journal holds at least what it held.
+
+    Answers how many were killed.
+    """
     known: dict[Planned, Outcome] = {}
+    kills = 0
     with subprocess.Popen(
         [sys.executable, Path(__file__).with_name("controllers.py"), run],
         cwd=site.folder,
@@ -69,17 +74,22 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> Non
             controllers.stdin.write(f"{rng.uniform(0.0, 1.2 * pace)}\n")
             controllers.stdin.flush()
             assert int(controllers.stdout.readline()) == signal.SIGKILL
+            kills += 1
             now = outcomes_by_plan(site.journal(run))
             assert {planned: now.get(planned) for planned in known} == known
             known = now
         controllers.stdin.close()
+    return kills
 
 
 @pytest.mark.torch
-def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
+def test_kills_at_random_moments_lose_nothing(
+    site: Site, record_property: Callable[[str, object], None]
+) -> None:
     rng = random.Random(50)
     run, pace = kill_from_the_start(site, rng)
-    kill_under_way(site, run, pace, rng)
+    kills = FROM_THE_START + 1 + kill_under_way(site, run, pace, rng)
+    record_property("kills", kills)
 
     done = site.call("run", "--resume", run)
     assert done.code == 0, done

@@ -3,6 +3,8 @@
 import copy
 import json
 import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,26 @@ anything = st.recursive(
 )
 
 
+#: What became of the files so far.
+ATTEMPTS = Counter[str]()
+
+
+@pytest.fixture(autouse=True)
+def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """Record how many files a test tried: Hypothesis calls it again and again."""
+    ATTEMPTS.clear()
+    yield
+    for name, number in ATTEMPTS.items():
+        record_property(name, number)
+
+
 def attempt(name: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = written(Path(folder), SAMPLES[name]) if name in SAMPLES else Path(folder)
         fuzzed(Path(folder), name).write_bytes(content)
         for each in formats.FORMATS:
             each.knows(path)
-        tried(name, path)
+        ATTEMPTS["files refused" if tried(name, path) is None else "files read"] += 1
 
 
 @pytest.mark.slow

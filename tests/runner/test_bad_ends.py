@@ -32,6 +32,7 @@ FILE = CASE_FILES / "ends_badly.py"
 ENDS = [
     ("raises_in_build", "crashed", "ValueError: the weights are missing", "build"),
     ("raises_in_step", "crashed", "RuntimeError: shapes do not fit", "first_call"),
+    ("raises_at_length", "crashed", "ValueError: the batch: x{489}", "first_call"),
     ("raises_in_third_block", "crashed", "ArithmeticError: enough", "measure"),
     ("python_runs_out_of_memory", "oom", "MemoryError", "first_call"),
     ("torch_runs_out_of_memory", "oom", "RuntimeError: .*can't allocate memory.*", "first_call"),
@@ -44,6 +45,7 @@ ENDS = [
     ("system_says_no_memory", "oom", r"OSError: \[Errno 12\] Cannot allocate memory", "first_call"),
     ("exits_0", "crashed", r"the case called sys\.exit\(0\)", "build"),
     ("exits_3", "crashed", r"the case called sys\.exit\(3\)", "first_call"),
+    ("exits_at_length", "crashed", r"the case called sys\.exit\('y{499}\)", "build"),
     ("exits_at_once", "crashed", "exited with code 0 in first_call, before it was done", "first_call"),
     ("is_killed", "crashed", r"killed by SIGKILL in first_call \(killed from outside\)", "first_call"),
     ("is_signalled", "crashed", r"killed by signal \d+ in first_call", "first_call"),
@@ -70,7 +72,8 @@ ENDS = [
 
 #: These say themselves how they end, so that it makes no difference how they were started.
 FORKED = [
-    *("raises_in_build", "raises_in_step", "raises_in_third_block", "exits_0", "exits_3"),
+    *("raises_in_build", "raises_in_step", "raises_at_length", "raises_in_third_block"),
+    *("exits_0", "exits_3", "exits_at_length"),
     *("counts_strangely", "no_such_case", "good/train/-/eager", "good/infer/size=3/eager"),
 ]
 STARTED = [name for name, *_ in ENDS if name not in FORKED]
@@ -141,6 +144,16 @@ def test_an_exception_leaves_its_traceback_in_the_facts(happened: Happened) -> N
     traceback = happened.of("raises_in_step").facts["traceback"]
     assert "ends_badly.py" in traceback
     assert "second line" in traceback
+
+
+def test_of_a_long_traceback_both_ends_are_kept_and_the_log_has_all(
+    happened: Happened, module_scratch: Scratch
+) -> None:
+    traceback = happened.of("raises_at_length").facts["traceback"]
+    assert len(traceback) <= 20_000
+    assert "ends_badly.py" in traceback and traceback.endswith("xxx\n") and "left out" in traceback
+    (log,) = module_scratch.folder.rglob("*raises_at_length*.log")
+    assert "x" * 1_000_000 in log.read_text()
 
 
 def test_hanging_cases_time_out_with_their_phase(scratch: Scratch) -> None:

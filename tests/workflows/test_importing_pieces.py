@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,12 +154,15 @@ with open_database(sys.argv[1]) as database:
 
 
 @on_both
-def test_an_import_that_is_killed_is_ended_by_the_next(url: str, database: Database, tmp_path: Path) -> None:
+def test_an_import_that_is_killed_is_ended_by_the_next(
+    url: str, database: Database, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     path = tmp_path / "runs.jsonl"
     whole = a_large_run()
     path.write_bytes(file_of(whole))
     done = subprocess.run([sys.executable, "-c", KILLED, url, str(path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
+    record_property("kills", 1)
     half = queries.run_record(database, OURS)
     assert half and (half.state, half.notes) == ("interrupted", (UNFINISHED,))
     stored = len(queries.outcomes_of_run(database, OURS))

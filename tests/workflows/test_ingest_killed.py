@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,11 @@ def rows(url: str) -> dict[str, list[Any]]:
 
 @on_both
 def test_killed_at_any_step_everything_is_stored_once(
-    url: str, data_dir: Path, ingesters: Ingesters, tmp_path: Path
+    url: str,
+    data_dir: Path,
+    ingesters: Ingesters,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     write_journal(data_dir, "run-1")
     clean = f"sqlite:///{tmp_path}/clean.db"
@@ -96,6 +100,7 @@ def test_killed_at_any_step_everything_is_stored_once(
         killed += code == KILLED
         assert problems(url, data_dir) == []
     assert killed > 3
+    record_property("kills", killed)
     assert ingesters.run(0)[0] == 0
     stored = rows(url)
     assert {name: len(each) for name, each in stored.items()} == {

@@ -93,7 +93,7 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 _DEEPEST = 32
 #: Bytes of a name that is a key: Postgres keeps no index of longer ones.
 _LONGEST = 2000
-#: Characters of any other text: a page that shows megabytes of it does not come to its end.
+#: Characters of any other text. A text that is shorter is cut to what a page can show (`Outcome.bounded`).
 _LONGEST_TEXT = 200_000
 _REST = "importing the file again stores the rest"
 #: The bytes of a file by which a journal is recognised.
@@ -312,7 +312,10 @@ class _Keeping:
             self._definitions.define(self._defined, piece.defined, whole)
             usable = self._definitions.usable(piece.one, whole)
             journaled = usable.run.id in self._with_journal
-            added = merge_run(usable, whole, more=more, has_journal=journaled) if whole else all_of(usable)
+            bounded = ImportedRun(
+                usable.run.bounded(), tuple(each.bounded() for each in usable.outcomes), usable.measurements
+            )
+            added = merge_run(bounded, whole, more=more, has_journal=journaled) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
         self._defined = piece.defined
         # Of a run in pieces each one names the run.

@@ -9,8 +9,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, get_args
 
+import psycopg
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import make_url
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
@@ -30,7 +32,8 @@ from db.queue import queries as queue
 from db.runs import queries
 from records.tasks import TaskState
 from scheduled_jobs.scheduler import planner
-from support.site import COMMAND
+from support.servers.postgres import PostgresServer
+from support.site import COMMAND, ROOT
 
 ROLES: tuple[Role, ...] = get_args(Role)
 RULES = AccessRules(
@@ -278,7 +281,28 @@ def test_an_account_that_may_only_read_is_said(database: Database) -> None:
     answer = behind_the_gate(create_api(refused)).post(
         f"{PREFIX}/schedules/weekly/trigger", headers=bearer("trigger")
     )
-    assert (answer.status_code, answer.json()) == (409, {"detail": "This account may not write."})
+    said = answer.json()["detail"]
+    assert answer.status_code == 409 and said.startswith("This account may not write. ")
+    assert "PYROMETER_DASHBOARD_ACCOUNT=writer" in said
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("account", "refused"), [("reader", True), ("writer", False)])
+def test_programs_post_where_the_account_of_the_dashboard_writes(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, trigger: Trigger, account: str, refused: bool
+) -> None:
+    url = postgres.new_database("postgres")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute((ROOT / "deploy/roles.sql").read_bytes())
+    served = make_url(url).set(username=f"pyrometer_{account}").render_as_string()
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", served)
+    api = behind_the_gate(create_api(trigger))
+    stored = submitted(api, RESULT)
+    enqueued = api.post(f"{PREFIX}/schedules/weekly/trigger", headers=bearer("trigger"))
+    assert (stored.status_code, enqueued.status_code) == ((409, 409) if refused else (200, 202)), stored.text
+    assert len(api.get(f"{PREFIX}/runs", headers=bearer("read")).json()) == (0 if refused else 1)
+    opened(served).close()
+    postgres.drop_database(url)
 
 
 def submitted(api: TestClient, results: Any) -> Any:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Any
@@ -149,7 +149,9 @@ def test_without_a_login_every_reader_passes_and_has_no_name() -> None:
 
 @pytest.mark.parametrize("path", GUARDED)
 @pytest.mark.parametrize("kind", ["http", "websocket"])
-def test_another_way_than_the_proxy_leads_nowhere(path: str, kind: str) -> None:
+def test_another_way_than_the_proxy_leads_nowhere(
+    path: str, kind: str, record_property: Callable[[str, object], None]
+) -> None:
     forged = {
         "X-User": "ada",
         "X-Forwarded-For": "10.0.0.5",
@@ -160,6 +162,7 @@ def test_another_way_than_the_proxy_leads_nowhere(path: str, kind: str) -> None:
     for peer in ("127.0.0.1", "10.0.0.6", None):
         seen = ask(PROXY, path, forged, peer=peer, kind=kind)
         assert (seen.passed, seen.status) == (None, 403)
+        record_property("requests refused", 1)
     assert kind == "websocket" or "opened through its proxy" in seen.body
 
 

@@ -114,13 +114,14 @@ with replacing(Path(sys.argv[1])) as part:
 
 
 def test_what_a_killed_backup_left_is_removed_by_the_next_one(
-    url: str, database: Database, tmp_path: Path
+    url: str, database: Database, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     folder = tmp_path / "copies"
     folder.mkdir()
     for name in ("monday.backup", "tuesday.backup"):
         done = subprocess.run([sys.executable, "-c", KILLED, folder / name], cwd=ROOT)
         assert done.returncode == -signal.SIGKILL
+        record_property("kills", 1)
     monday, tuesday = sorted(folder.iterdir())
     long_ago = time.time() - 2 * 3600
     others = folder / ".tool.3.11"

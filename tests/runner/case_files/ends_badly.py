@@ -85,6 +85,19 @@ def raises_in_step():
 
 
 @case()
+def raises_at_length():
+    def step():
+        raise ValueError("the batch: " + "x" * 1_000_000)
+
+    return step
+
+
+@case()
+def exits_at_length():
+    sys.exit("y" * 1_000_000)
+
+
+@case()
 def raises_in_third_block():
     # The collector is off within a block and runs once before each.
     seen = {"collections": 0, "last": -1, "blocks": 0}

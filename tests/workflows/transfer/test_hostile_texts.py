@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,9 @@ NAMES = {
 
 @on_both
 @pytest.mark.parametrize("name", NAMES)
-def test_a_hostile_text_is_stored_or_set_aside_and_harms_nothing(tmp_path: Path, url: str, name: str) -> None:
+def test_a_hostile_text_is_stored_or_set_aside_and_harms_nothing(
+    tmp_path: Path, url: str, name: str, record_property: Callable[[str, object], None]
+) -> None:
     files, path = SAMPLES[name]
     tried = stored = 0
     with open_database(url) as database:
@@ -74,4 +77,5 @@ def test_a_hostile_text_is_stored_or_set_aside_and_harms_nothing(tmp_path: Path,
         assert len(queries.recent_runs(database, limit=1000)) == stored
         problems = [problem for each in check(database, tmp_path) for problem in each.problems]
         assert problems == []
-    print(f"{name}: {tried} files, {stored} stored")
+    record_property("files", tried)
+    record_property("runs stored", stored)

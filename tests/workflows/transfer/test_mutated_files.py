@@ -1,6 +1,7 @@
 """Mutated files, many of them: none changes what was measured, none ends a command with a traceback."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def mutated(lines: list[bytes], dice: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["export", "journal"])
-def test_no_mutated_file_changes_a_measured_run(tmp_path: Path, kind: str) -> None:
+def test_no_mutated_file_changes_a_measured_run(
+    tmp_path: Path, kind: str, record_property: Callable[[str, object], None]
+) -> None:
     url = sqlite_with_tables(tmp_path / "database" / "pyrometer.db")
     own = write_journal(tmp_path, RUN)
     with open_database(url) as database:
@@ -85,7 +88,8 @@ def test_no_mutated_file_changes_a_measured_run(tmp_path: Path, kind: str) -> No
         assert read + refused == COUNT and min(read, refused) > COUNT // 20
         problems = [problem for each in check(database, tmp_path) for problem in each.problems]
         assert problems == []
-    print(f"{COUNT} files: {read} read, {refused} refused")
+    record_property("files read", read)
+    record_property("files refused", refused)
 
 
 def everything(database: Database) -> Any:
