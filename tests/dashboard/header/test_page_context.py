@@ -60,8 +60,7 @@ def test_history_begins_with_the_workload_that_was_looked_at(open_page: Open, pa
 
 def test_two_kinds_of_hardware_of_one_label_are_both_shown(open_page: Open, past_url: str) -> None:
     at = open_page(past_url, HISTORY, hardware=CPU)
-    (warning,) = (warning.value for warning in at.warning)
-    assert "2 kinds of hardware are called" in warning and "each has its own lines" in warning
+    assert any("each has its own lines" in warning.value for warning in at.warning)
     assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
 
 
