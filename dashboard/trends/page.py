@@ -28,7 +28,7 @@ def show() -> None:
     sections.choices(chosen, found.offer, known, drawn)
 
     if chosen.shown == "grid":
-        sections.every_case(url, chosen, found.offer, metric)
+        sections.every_case(url, chosen, metric)
         parts.pinned(chosen.address)
         return
     opened = sections.at(known, chosen.at)

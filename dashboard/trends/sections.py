@@ -270,14 +270,14 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
     parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
 
 
-def every_case(url: str, chosen: Trends, offer: TrendChoices, metric: Metric) -> None:
+def every_case(url: str, chosen: Trends, metric: Metric) -> None:
     """All cases of the metric as small pictures: more than one chart has room for."""
     keys = [
         key
         for key in load.series_keys(url)
         if (key.metric, key.preset) == (chosen.metric, chosen.preset) and key.hardware in chosen.hardware
     ]
-    rows = trends_load.every_case(url, labelled(keys, offer.hardware))
+    rows = trends_load.every_case(url, labelled(keys))
     table = grid.table(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
     parts.caption("Not coloured: a change of one night is no finding.")

@@ -1,7 +1,7 @@
 """The view of the Trends page: read from its address, written back to it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -132,9 +132,10 @@ class Trends(View):
         return f"{_unopened(self)}&at={quote_plus(run)}"
 
 
-def labelled(keys: Iterable[SeriesKey], hardware: Mapping[str, str]) -> tuple[SeriesKey, ...]:
-    """Series with the labels of their hardware as choices have them: each hardware has its own."""
-    return tuple(replace(key, hardware_label=hardware[key.hardware]) for key in keys)
+def labelled(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
+    """Series that are shown together, in which each hardware has a label of its own."""
+    labels = distinct({key.hardware: key.hardware_label for key in keys})
+    return tuple(replace(key, hardware_label=labels[key.hardware]) for key in keys)
 
 
 @lru_cache(maxsize=64)
