@@ -24,7 +24,7 @@ _ALL = (
     Metric("latency_min", "Latency min", "ms", "lower", "fastest timed iteration"),
     Metric(
         "latency_floor",
-        "Latency floor",
+        "Latency (min-based)",
         "ms",
         "lower",
         "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine; on "

@@ -297,7 +297,7 @@ def rules(subject: Subject) -> list[str]:
     policy = subject.policy
     known = METRICS[policy.metric]
     lines = [
-        f"Cases and geomean are judged by {known.title} ({policy.metric}); {known.better} is better.",
+        f"Cases and geomean are judged by {policy.metric}, {known.title}; {known.better} is better.",
         f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse by "
         f"{_limit(policy.metric, policy.case)} or more.",
         *(

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
@@ -19,13 +18,13 @@ from common.atomic_file import write_whole
 from common.text import printable
 from configuration.schedules import zone
 from configuration.suggestions import unknown
-from db.connection.engine import Database
 from db.findings import store as stored
 from db.findings.store import group_counts
 from interchange.exporters.tables import cell
 from records.evidence import evidence_body
 from records.findings import Finding, FindingGroup
 from reports.text.finding_text import interval, kind
+from reports.text.triage_text import triage_complaint
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 
@@ -138,7 +137,7 @@ def show(number: Number, as_json: Json = False) -> None:
     with in_one_sentence():
         app_context = context(reading=True)
         with app_context.open_database() as database:
-            one = _found(database, number)
+            one = _known(number, stored.finding(database, number))
             log = stored.triage_log(database, number)
     if as_json:
         body = {**finding_body(one), "log": [_with_iso_times(asdict(entry)) for entry in log]}
@@ -169,8 +168,6 @@ def fixed(number: Number, text: Text = "", by: By = None) -> None:
 @app.command("note")
 def note(number: Number, text: Text, by: By = None) -> None:
     """Add a note to the history of a finding."""
-    if not text.strip():
-        raise typer.BadParameter("the note is empty")
     _act(number, "note", text, by)
 
 
@@ -179,9 +176,6 @@ def link(
     number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
 ) -> None:
     """Add a link to a finding, for example to an issue: http:// or https://."""
-    with in_one_sentence():
-        if problem := bad_address(address):
-            raise UsageError(problem)
     _act(number, "link", address, by)
 
 
@@ -211,11 +205,12 @@ def _act(number: int, action: str, text: str, by: str | None, until: datetime | 
         who = printable(by or _me()).strip()
         if not who:
             raise UsageError("--by needs a name")
+        if problem := triage_complaint(action, text, who):
+            raise UsageError(f"{problem[0].lower()}{problem[1:].rstrip('.')}")
         app_context = context()
         with app_context.open_database() as database:
-            _found(database, number)
-            one = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
-        assert one is not None
+            found = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
+        one = _known(number, found)
     sentence = f"finding {one.id}: {one.triage}"
     if one.muted_until is not None:
         end = one.muted_until.astimezone(zone(app_context.settings.timezone))
@@ -231,25 +226,12 @@ def _me() -> str:
         return "unknown"
 
 
-def _found(database: Database, number: int) -> Finding:
-    one = stored.finding(database, number)
+def _known(number: int, one: Finding | None) -> Finding:
     if one is None:
         raise UsageError(
             f"there is no finding {number}: `pyrometer regressions list --all` shows those there are"
         )
     return one
-
-
-def bad_address(text: str) -> str:
-    """Why a text is no address of a page, in one sentence; empty where it is one."""
-    try:
-        parts = urlsplit(text)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.password is None
-    except ValueError:
-        whole = False
-    if whole and text.isprintable() and " " not in text:
-        return ""
-    return "a link is an address that begins with http:// or https://, without a password in it"
 
 
 def moment_of(text: str, timezone: str) -> datetime:

@@ -14,7 +14,6 @@ from analysis.metrics import METRICS
 from analysis.ratios import as_ratios
 from common.text import printable
 from dashboard.api import answers, models, posts
-from dashboard.components.wording import triage_complaint
 from dashboard.server.database import served_database
 from dashboard.upgrades.view import Listed, listed
 from db.errors import DatabaseError, ReadOnly
@@ -25,6 +24,7 @@ from records.findings import Finding, FindingState
 from records.runs import Run, RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
+from reports.text.triage_text import triage_complaint
 from reports.upgrade_report import judged
 
 PREFIX = "/api/v1"

@@ -128,8 +128,13 @@ def called(label: str, labels: Mapping[str, str]) -> list[str]:
 
 def ambiguous(kind: str, label: str, fingerprints: Sequence[str]) -> str:
     """The complaint about a label that several things have: which it is has to be chosen."""
-    names = ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
+    names = short_fingerprints(fingerprints)
     return f'The {kind} "{label}" exists {len(fingerprints)} times ({names}): choose which one is meant.'
+
+
+def short_fingerprints(fingerprints: Iterable[str]) -> str:
+    """What sets things of one label apart, as `distinct` has it."""
+    return ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
 
 
 def named(wanted: str, labels: Mapping[str, str]) -> str | None:

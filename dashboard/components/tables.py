@@ -161,7 +161,7 @@ def headline_table(
     known = wording.metric(items[0].key.metric)
     columns = [
         ("Case", False),
-        (f"{known.title} ({known.unit})", True),
+        (wording.with_unit(known.title, known.unit), True),
         ("vs previous", True),
         ("Previous run", True),
         ("Last 60 runs", False),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Literal, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
@@ -224,6 +224,13 @@ def times(ratio: float) -> str:
     return f"{significant(ratio, digits)}×"
 
 
+def with_unit(title: str, unit: str) -> str:
+    """A metric's title with its unit, if it has one: `Latency (ms)`, `Latency (min-based, ms)`."""
+    if not unit:
+        return title
+    return f"{title[:-1]}, {unit})" if title.endswith(")") else f"{title} ({unit})"
+
+
 def claimed(kind: str, metric_name: str, value: float) -> str:
     """A number of a claim: a ratio, a share, or a metric with its unit."""
     if kind == "ratio":
@@ -234,7 +241,7 @@ def claimed(kind: str, metric_name: str, value: float) -> str:
 
 #: How the tables of gains are to be read.
 ABOUT_GAINS = (
-    "Speed-up: time per item of eager fp32 divided by that of the case, from the latency floor (from the "
+    "Speed-up: time per item of eager fp32 divided by that of the case, from the min-based latency (from the "
     "throughput where several processes run at once). Median over n pairs of replicates measured in one "
     "session. Memory and size: what the case needs divided by what the baseline needs; of several "
     "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core; their "
@@ -427,31 +434,3 @@ def about_difference(against: str, cpu_us: float, device_us: float | None) -> st
         f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
         "Two traces are no comparison of speed: they say where to look."
     )
-
-
-#: Characters of a name and of a text that are noted about a finding.
-TRIAGE_NAME, TRIAGE_TEXT = 200, 2000
-
-
-def triage_complaint(action: str, text: str, who: str) -> str:
-    """Why something cannot be noted about a finding, in one sentence; empty where it can."""
-    # A form holds a browser to these lengths, and not a program that writes a browser's messages.
-    if len(text) > TRIAGE_TEXT or len(who) > TRIAGE_NAME:
-        return f"A text has at most {TRIAGE_TEXT:,} characters, and a name {TRIAGE_NAME}."
-    if "\0" in text or "\0" in who:
-        return "No database takes NUL in a text."
-    if not who.strip():
-        return "Enter a name, so that others know whom to ask."
-    if action in ("note", "link") and not text.strip():
-        return "A note says something, and a link is an address."
-    if action == "link" and not _is_address(text.strip()):
-        return "A link is an address that begins with http:// or https://."
-    return ""
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)

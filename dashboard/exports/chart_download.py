@@ -18,7 +18,7 @@ def buttons(alt: str, name: str) -> str:
 
 @cache
 def script() -> str:
-    """The script that a page needs once: for those buttons, copying, sorting and context; constant text."""
-    names = ("pictures.js", "copying.js", "context.js", "sorting.js")
+    """The script that a page needs once: for those buttons, copying, tables and context; constant text."""
+    names = ("pictures.js", "copying.js", "context.js", "tables.js")
     text = "".join((Path(__file__).parent / name).read_text() for name in names)
     return f"<script>\n{text}</script>"

@@ -71,7 +71,7 @@ def chart(url: str, one: Finding) -> None:
     title = wording.metric(one.key.metric).title
     dark = st.context.theme.type == "dark"
     parts.chart(
-        night_chart.spec(f"{title} ({made.unit})" if made.unit else title, made.tracks, dark=dark),
+        night_chart.spec(wording.with_unit(title, made.unit), made.tracks, dark=dark),
         made.words,
         file_name=f"finding-{one.id}-nights",
         nights=made.nights,

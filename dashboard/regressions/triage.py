@@ -6,10 +6,11 @@ from datetime import UTC, datetime, time, timedelta
 import streamlit as st
 
 from dashboard.auth import reader
-from dashboard.components import load, parts, wording
+from dashboard.components import load, parts
 from dashboard.server.errors import NotAllowed
 from dashboard.today import load as today
 from records.findings import Finding
+from reports.text import triage_text
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {
@@ -20,8 +21,6 @@ _ACTIONS = {
     "note": "Note",
     "link": "Link to an issue",
 }
-#: These say nothing without a text, and what it is called; with the others it is the reason.
-_TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
 
@@ -61,16 +60,16 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
     # A text that was saved is in the log; the field begins anew.
     saved = st.session_state.get(f"{key}-{_SAVED}", 0)
     with st.form(key, clear_on_submit=False):
-        called = _TEXTS.get(action, "Comment")
+        called = triage_text.TEXTS.get(action, "Comment")
         own = f"{key}-text-{saved}" if saved else f"{key}-text"
-        text = st.text_input(called, key=own, max_chars=wording.TRIAGE_TEXT)
+        text = st.text_input(called, key=own, max_chars=triage_text.MOST_TEXT)
         muted = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
         who = name or _typed_name(key)
         if not st.form_submit_button("Save"):
             return
-    if problem := wording.triage_complaint(action, text, who):
+    if problem := triage_text.triage_complaint(action, text, who):
         st.warning(problem)
         return
     try:
@@ -90,7 +89,7 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
 def _typed_name(key: str) -> str:
     """The name of a reader without a login; once typed it stands in every form of the session."""
     known: str = st.session_state.get(_NAME, "")
-    return st.text_input("Name", known, key=f"{key}-who", max_chars=wording.TRIAGE_NAME)
+    return st.text_input("Name", known, key=f"{key}-who", max_chars=triage_text.MOST_NAME)
 
 
 def _until(key: str) -> datetime:

@@ -57,7 +57,7 @@ def speed_ups(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
     shares = [kind for kind in ("memory", "size") if any(kind in k for ks in groups.values() for k in ks)]
     columns = [
         ("Case", False),
-        ("Latency floor (ms)", True),
+        ("Latency (min-based, ms)", True),
         ("Items/s", True),
         ("Speed-up", True),
         ("95 % interval", True),
@@ -82,7 +82,7 @@ def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
     scaled = [gain for own in _scaled(found).values() for gain in own]
     columns = [
         ("Case", False),
-        ("Latency floor (ms)", True),
+        ("Latency (min-based, ms)", True),
         ("Items/s", True),
         ("Efficiency, or times", True),
         ("95 % interval", True),
@@ -187,8 +187,8 @@ def _scaled(found: Gains) -> Gains:
 def _absolute(
     run: Run, points: Mapping[tuple[str, str, str], float], case: str, environment: str
 ) -> tuple[str, str, str]:
-    floor, rate = (points.get((case, environment, metric)) for metric in ("latency_floor", "throughput"))
-    return tables.case(run, case, environment), _number(floor, "ms"), _number(rate, "items/s")
+    latency, rate = (points.get((case, environment, metric)) for metric in ("latency_floor", "throughput"))
+    return tables.case(run, case, environment), _number(latency, "ms"), _number(rate, "items/s")
 
 
 def _number(value: float | None, unit: str) -> str:

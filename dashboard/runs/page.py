@@ -52,9 +52,11 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         address = links.upgrade({"run": [run.id]})
         parts.html(f"<p>{markup.link(address, 'The verdict on its two environments: Upgrade →')}</p>")
     parts.complain(complaints)
+    workload = {"workload": chosen.case.rpartition("/")[0]} if chosen is not None else {}
+    page_context.keep(
+        "/runs", query, hardware=run.machine.hardware.fingerprint[: links.FINGERPRINT], **workload
+    )
     if chosen is not None:
-        place = run.machine.hardware.fingerprint[: links.FINGERPRINT]
-        page_context.keep("/runs", query, hardware=place, workload=chosen.case.rpartition("/")[0])
         blocks = load.samples(url, run.id, chosen.case, chosen.environment, chosen.replicate)
         parts.outcome(
             run,

@@ -17,8 +17,8 @@ COLD, WARM, FLOOR = "compile_cold", "compile_warm", "latency_floor"
 #: The formula, as the page states it.
 FORMULA = (
     "Pays after: seconds of compiling with an empty cache / seconds saved in a step, where a step saves the "
-    "case's latency floor × (speed-up − 1); from the ends of the speed-up's interval come the fewest and the "
-    "most steps. Compiling is timed once in a run, by the first process that ended well."
+    "case's min-based latency × (speed-up − 1); from the ends of the speed-up's interval come the fewest and "
+    "the most steps. Compiling is timed once in a run, by the first process that ended well."
 )
 
 
@@ -154,7 +154,7 @@ def _and_the_best(soonest: TechniqueResult, best: TechniqueResult) -> str:
 def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
     """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
 
-    Both must be of one run, and `second` must compile. None where its own latency floor is not the lower one:
+    Both must be of one run, and `second` must compile. None where its own latency is not the lower one:
     pairs may say otherwise than medians.
     """
     more = second.own[COLD].point - (first.own[COLD].point if COLD in first.own else 0.0)

@@ -175,6 +175,14 @@ def summary(items: Sequence[CaseNight]) -> str:
     return ", ".join([inside, *counted])
 
 
+def history(items: Sequence[CaseNight]) -> str:
+    """The address of the history of cases that were measured in one place; of any without a case."""
+    if not items:
+        return links.HISTORY
+    key = items[0].key
+    return links.trends(key.metric, key.hardware, key.preset)
+
+
 def table(one: TrackHeadlines, now: datetime, where: str) -> str:
     """The rows of a track."""
     columns = [

@@ -154,9 +154,8 @@ def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
-        paragraph = (
-            f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(links.HISTORY, 'History →')}</p>"
-        )
+        address = headlines.history(one.headlines)
+        paragraph = f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(address, 'History →')}</p>"
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         lost = one.part.coverage.lost if one.part.coverage else ()
         cells = matrix.matrix(one.headlines, lost)

@@ -397,7 +397,7 @@ def load_trends(url: str, query: Query, workload: str = "") -> TrendsData | None
     chosen, offer, wrong = view.trends(
         query, keys, load.opening_places(url), partial(_leading, url, workload)
     )
-    shown = chosen.lines(keys)
+    shown = view.labelled(chosen.lines(keys))
     known, chosen = reach(url, shown, chosen)
     if not any(line.points for line in known.lines):
         return None

@@ -15,7 +15,7 @@ from dashboard.trends import charts, frames, grid, lines, marks, tables, words
 from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import ChartData, History
-from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary
+from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary, labelled
 from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
@@ -272,12 +272,12 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
 
 def every_case(url: str, chosen: Trends, metric: Metric) -> None:
     """All cases of the metric as small pictures: more than one chart has room for."""
-    keys = tuple(
+    keys = [
         key
         for key in load.series_keys(url)
         if (key.metric, key.preset) == (chosen.metric, chosen.preset) and key.hardware in chosen.hardware
-    )
-    rows = trends_load.every_case(url, keys)
+    ]
+    rows = trends_load.every_case(url, labelled(keys))
     table = grid.table(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
     parts.caption("Not coloured: a change of one night is no finding.")

@@ -153,7 +153,7 @@ def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
 
 
 def _headed(known: Metric) -> str:
-    return f"{known.title} ({known.unit})" if known.unit else known.title
+    return wording.with_unit(known.title, known.unit)
 
 
 def _lettered(line: TrendLine) -> str:

@@ -12,7 +12,6 @@ from dashboard.components import charts, links, wording
 from dashboard.components.query_params import (
     Query,
     View,
-    ambiguous,
     called,
     distinct,
     last,
@@ -20,6 +19,7 @@ from dashboard.components.query_params import (
     pick,
     pick_fingerprint,
     sentence,
+    short_fingerprints,
 )
 from records.series import SeriesKey
 from runner.execution.canary_runner import CASES, GPU_CASES
@@ -132,6 +132,12 @@ class Trends(View):
         return f"{_unopened(self)}&at={quote_plus(run)}"
 
 
+def labelled(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
+    """Series that are shown together, in which each hardware has a label of its own."""
+    labels = distinct({key.hardware: key.hardware_label for key in keys})
+    return tuple(replace(key, hardware_label=labels[key.hardware]) for key in keys)
+
+
 @lru_cache(maxsize=64)
 def _unopened(chosen: Trends) -> str:
     return replace(chosen, at="").address
@@ -236,8 +242,10 @@ def _pick_hardware(
     found: dict[str, None] = {}
     for wanted in dict.fromkeys(query.get("hardware", ())):
         if len(several := called(wanted, labels)) > 1:
-            # On one chart they are set apart by colour and legend.
-            complaints.append(ambiguous("hardware", wanted, several))
+            names = short_fingerprints(several)
+            complaints.append(
+                f"{len(several)} kinds of hardware are called {wanted} ({names}): each has its own lines."
+            )
             found |= dict.fromkeys(several)
         elif (one := named(wanted, labels)) is None:
             complaints.append(sentence("hardware", wanted, labels.values()))

@@ -44,8 +44,8 @@ ABOUT_STEPS = (
 
 def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
     """What a trend chart's scale is; with `baseline` shares of it are drawn."""
-    unit = f" ({known.unit})" if known.unit else ""
-    parts = [f"{known.title}, change against {baseline} (%)" if baseline else f"{known.title}{unit}"]
+    changed = f"{known.title}, change against {baseline} (%)"
+    parts = [changed if baseline else wording.with_unit(known.title, known.unit)]
     if known.better != "neither":
         parts.append(_BETTER[known.better] if baseline else f"{known.better} is better")
     if stacked:

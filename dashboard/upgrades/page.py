@@ -14,6 +14,7 @@ from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query, distinct, pick
+from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, heat, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
@@ -111,6 +112,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
     detail = panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
+    _remember(query, run, detail)
     chosen = UpgradeView(run.id, rules, shown)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
@@ -130,6 +132,14 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     if detail is not None:
         panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
+
+
+def _remember(query: Query, run: Run, detail: str | None) -> None:
+    """Keep for other views the hardware of an upgrade that was chosen, and the workload of an opened case."""
+    if detail or "run" in query or "hardware" in query:
+        place = run.machine.hardware.fingerprint[: links.FINGERPRINT]
+        about = {"workload": detail.rpartition("/")[0]} if detail else {}
+        page_context.keep("/compare", query, hardware=place, **about)
 
 
 def _on_all_hardware(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> list[HardwareVerdict]:

@@ -46,6 +46,9 @@ Values = dict[str, Any]
 
 _FINDING, _TRIAGE = finding_tables.FindingRow, finding_tables.TriageRow
 
+#: The columns of an entry in the triage log.
+_ENTRY = (_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
+
 #: The identity of a finding; without the last but one column, the identity of its series and border.
 _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
 
@@ -230,6 +233,7 @@ def triage(
         raise ValueError(f"{action!r} is nothing to do with a finding: one of {', '.join(ACTIONS)} is")
     if action == "mute":
         text = "; ".join(filter(None, (_until(until), text)))
+    values = (now, who, action, text)
     # Only these columns: a role with read access may write them, and no other.
     changes: Values = {"mute": {"muted_until": until}, "link": {"link": text}}.get(action, {})
     if action in _BECOMES:
@@ -237,10 +241,10 @@ def triage(
     with database.writing() as connection:
         if changes:
             connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(changes))
-        if _one(connection, finding_id) is None:
-            return None
-        entry = {"finding_id": finding_id, "at": now, "who": who, "action": action, "text": text}
-        connection.execute(insert(_TRIAGE), entry)
+        # Nothing is inserted for a finding that is not there.
+        given = (literal(each, column.type) for column, each in zip(_ENTRY[1:], values, strict=True))
+        entry = select(_FINDING.id, *given).where(_FINDING.id == finding_id)
+        connection.execute(insert(_TRIAGE).from_select([column.key for column in _ENTRY], entry))
         return _one(connection, finding_id)
 
 
@@ -519,7 +523,6 @@ def schedules_with_findings(database: Database) -> list[str]:
 
 def triage_refusal(database: Database) -> str:
     """Why this account cannot triage, in one sentence; empty where it can. Nothing is changed."""
-    columns = (_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
     nothing = select(_FINDING.id, _FINDING.found_at, literal(""), literal("note"), literal("")).where(
         _FINDING.id < 0
     )
@@ -531,7 +534,7 @@ def triage_refusal(database: Database) -> str:
                 .where(_FINDING.id < 0)
                 .values(link="", triage=FindingTriage.OPEN, muted_until=None)
             )
-            connection.execute(insert(_TRIAGE).from_select([column.key for column in columns], nothing))
+            connection.execute(insert(_TRIAGE).from_select([column.key for column in _ENTRY], nothing))
     except ReadOnly as refusal:
         return str(refusal)
     except DatabaseUnavailable:

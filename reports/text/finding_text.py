@@ -80,7 +80,7 @@ def interval(change: float, low: float | None, high: float | None) -> str:
 
 
 def moved(metric: str, change: float) -> str:
-    """Which way a metric went: `Latency floor rose by 7.1 %`."""
+    """Which way a metric went: `Latency (min-based) rose by 7.1 %`."""
     known = METRICS.get(metric)
     title = known.title if known else metric
     verb = "rose" if change > 0 else "fell"

@@ -33,7 +33,7 @@ class Base:
 
 
 def processes(case: str, *floors: float, items: object = 8, **changes: Any) -> list[Outcome]:
-    """One replicate per latency floor, in ms; replicates of one number are alive together."""
+    """One replicate per min-based latency, in ms; replicates of one number are alive together."""
     return [
         an_outcome(
             case,
@@ -205,12 +205,12 @@ def test_a_wrong_answer_is_never_a_gain(status: str, side: str) -> None:
         (
             processes(COMPILED, 1.0, items=None),
             processes(EAGER, 1.0),
-            "not comparable: Latency floor is not known on both sides",
+            "not comparable: Latency (min-based) is not known on both sides",
         ),
         (
             processes(COMPILED, math.inf),
             processes(EAGER, 1.0),
-            "not comparable: Latency floor is not known on both sides",
+            "not comparable: Latency (min-based) is not known on both sides",
         ),
     ],
 )

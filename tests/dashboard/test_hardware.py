@@ -74,7 +74,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
     ):
         assert part in shown, part
     assert [each.value for each in at.header] == [
-        "Latency floor, normalised",
+        "Latency (min-based), normalised",
         "Case by case",
         "Left out of the geomeans, and why",
         "Cost of a million items",
@@ -208,7 +208,7 @@ def test_unknown_values_in_the_address_are_said(open_page: Open, two_url: str) -
     query = {"metric": "speed", "to": "abacus", "preset": "loud", "version": "9.9", "price": "abacus:2"}
     at = open_page(two_url, HARDWARE, **query)
     assert len(at.warning) == 5
-    assert "Latency floor, normalised" in text(at)
+    assert "Latency (min-based), normalised" in text(at)
 
 
 def test_a_metric_without_results_is_a_sentence(open_page: Open, two_url: str) -> None:

@@ -73,7 +73,7 @@ def test_last_nights_regression_is_found_and_understood(visitor: Visitor) -> Non
     page = visitor.open("/")
     expect(page.get_by_text("1 confirmed regression").first).to_be_visible()
     follow(page, page.locator('.stHtml a[href*="finding="]').first)
-    expect(page.get_by_text("Latency floor rose by 10.0 %")).to_be_visible()
+    expect(page.get_by_text("Latency (min-based) rose by 10.0 %")).to_be_visible()
     expect(page.get_by_role("heading", name="What changed between the nights")).to_be_visible()
     expect(page.get_by_text("pyrometer upgrade old new --case KEY")).to_be_visible()
     follow(page, page.get_by_role("link", name="Run after →"))

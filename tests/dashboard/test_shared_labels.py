@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import timedelta
-from html import unescape
+from html import escape, unescape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -59,6 +59,16 @@ def test_the_preset_of_a_page(open_page: Open, shared: str, page: str) -> None:
     assert sorted(presets) == sorted((preset().fingerprint, preset(pinned=2).fingerprint))
 
 
+def test_history_shows_each_hardware_of_a_label_by_itself(open_page: Open, shared: str) -> None:
+    at = open_page(shared, HISTORY, hardware=CPU)
+    names = {each: f"{CPU} ({each[:8]})" for each in (fingerprint(CPU), fingerprint(GPU))}
+    assert sorted(at.multiselect(key="choose-hardware").value) == sorted(names)
+    legend = html(at).partition('<ul class="py-legend">')[2].partition("</ul>")[0]
+    assert all(f"<small>{escape(name)}</small>" in legend for name in names.values())
+    grid = html(open_page(shared, HISTORY, hardware=CPU, shown="grid"))
+    assert all(escape(name) in grid for name in names.values())
+
+
 def test_a_price_of_two_kinds_of_hardware_is_one_of_none(open_page: Open, shared: str) -> None:
     at = open_page(shared, HARDWARE, to=fingerprint(CPU), price=f"{CPU}:7.25")
     (warning,) = (each.value for each in at.warning)
@@ -67,7 +77,7 @@ def test_a_price_of_two_kinds_of_hardware_is_one_of_none(open_page: Open, shared
 
 def test_a_label_that_is_remembered_from_another_page_asks_nothing(open_page: Open, shared: str) -> None:
     at = open_page(shared, HISTORY, hardware=CPU)
-    assert any("choose which one is meant" in warning.value for warning in at.warning)
+    assert any("each has its own lines" in warning.value for warning in at.warning)
     at.query_params.clear()
     at.query_params["view"] = "techniques"
     at.run()

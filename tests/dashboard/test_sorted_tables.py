@@ -2,9 +2,9 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from support.pages import MACHINES
+from support.pages import HISTORY, MACHINES
 from support.servers.browser import Visitor, fits
 
 
@@ -54,6 +54,79 @@ def test_a_table_is_sorted_by_its_heads_and_comes_back(past_visitor: Visitor) ->
     started.click()
     started.click()
     expect(cells).to_have_text(as_it_came, use_inner_text=True)
+
+
+def test_a_field_leaves_the_rows_with_its_words(past_visitor: Visitor) -> None:
+    page = past_visitor.open("/runs?run=techniques-cpu")
+    table = page.get_by_role("region", name="Measurements", exact=True)
+    field = page.get_by_label("Filter Measurements", exact=True)
+    rows, seen = table.locator("tbody tr"), table.locator("tbody tr:visible")
+    as_it_came, cases = rows.all_inner_texts(), names(rows)
+    wanted = [
+        case
+        for case, text in zip(cases, as_it_came, strict=True)
+        if "eager" in case and "throughput" in text.lower()
+    ]
+    assert 0 < len(wanted) < len(as_it_came) and len(set(cases)) < len(cases)
+    expect(page.get_by_role("status").filter(has_text=f"{len(cases)} rows")).to_have_count(1)
+    field.focus()
+    page.keyboard.type("EAGER  throughput")
+    expect(seen).to_have_count(len(wanted))
+    expect(page.get_by_text(f"{len(wanted)} of {len(cases)} rows", exact=True)).to_be_visible()
+    # Each row that is left has the name of its case, which stood in a row above it; sorted they still have.
+    assert names(seen) == wanted
+    median = table.locator("thead th", has_text="Median")
+    median.click()
+    assert sorted(names(seen)) == sorted(wanted)
+    values = [float(text.replace(",", "")) for text in seen.locator("td:nth-child(3)").all_inner_texts()]
+    assert values == sorted(values, reverse=True)
+    # Paper has no field, and the whole table.
+    page.emulate_media(media="print")
+    expect(field).to_be_hidden()
+    expect(seen).to_have_count(len(cases))
+    page.emulate_media(media="screen")
+    expect(seen).to_have_count(len(wanted))
+    field.fill("")
+    median.click()
+    median.click()
+    assert rows.all_inner_texts() == as_it_came
+
+
+def test_what_was_typed_stays_when_streamlit_shows_the_table_anew(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{HISTORY}&metric=latency")
+    table = page.get_by_role("region", name="The newest points", exact=True)
+    field = page.get_by_label("Filter The newest points", exact=True)
+    expect(table.locator("thead th", has_text="Against")).to_have_count(0)
+    field.fill("compile=default")
+    seen = table.locator("tbody tr:visible")
+    many = seen.count()
+    assert 0 < many < table.locator("tbody tr").count()
+    page.get_by_role("radio", name="relative", exact=True).click()
+    expect(table.locator("thead th", has_text="Against")).to_have_count(1)
+    expect(field).to_have_value("compile=default")
+    expect(seen).to_have_count(many)
+
+
+def test_enter_in_the_field_sends_no_form_and_few_rows_have_no_field(past_visitor: Visitor) -> None:
+    for how in ("light", "phone"):
+        page = past_visitor.open("/runs", how)
+        field = page.get_by_label("Filter Runs", exact=True)
+        field.fill("run-1")
+        field.press("Enter")
+        seen = page.get_by_role("region", name="Runs", exact=True).locator("tbody tr:visible")
+        assert seen.count() > 0 and all("run-1" in text for text in seen.all_inner_texts())
+        assert page.url == f"{past_visitor.home}/runs" and fits(page)
+    page = past_visitor.open(f"{HISTORY}&metric=latency")
+    few = page.get_by_role("region", name="What changed along the way", exact=True).locator("tbody tr")
+    assert few.count() <= 12 and page.get_by_label("Filter What changed along the way").count() == 0
+
+
+def names(rows: Locator) -> list[str]:
+    """The case of each row, which stands in the first of those that share it."""
+    found: list[str] = []
+    for text in rows.locator("td:first-child").all_inner_texts():
+        found.append(text or found[-1])
+    return found
 
 
 def seconds(texts: list[str]) -> list[float]:

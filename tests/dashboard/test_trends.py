@@ -179,7 +179,7 @@ def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
     listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
     assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
     assert "moves" in layers(at) and "not confirmed" not in listed
-    assert ("Latency floor" in listed) == bool(chosen), "the metric it was confirmed on"
+    assert ("Latency (min-based)" in listed) == bool(chosen), "the metric it was confirmed on"
 
 
 def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_points(
@@ -220,7 +220,7 @@ def test_what_else_changed_is_ticked_and_listed(shown: Any) -> None:
 
 def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
     at = shown(scale="relative", baseline="2.13.0")
-    assert parts.plain("Latency floor, change against 2.13.0 (%) · below 0 % is better") in [
+    assert parts.plain("Latency (min-based), change against 2.13.0 (%) · below 0 % is better") in [
         each.value for each in at.header
     ]
     page_text = text(at).replace("\\", "")

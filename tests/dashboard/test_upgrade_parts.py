@@ -93,7 +93,7 @@ def test_a_limit_of_the_policy_can_be_taken_away() -> None:
 def test_the_chart_is_vega_lite_and_draws_what_lies_beyond_at_its_edge(tmp_path: Path, dark: bool) -> None:
     found = load.judged_by(store_upgrades(tmp_path), RUN, 0, "complete", RuleChanges())
     drawn = next(each.chart for each in found.sections if each.chart)
-    look = charts.IntervalStyle(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
+    look = charts.IntervalStyle(3, drawn.look.axis, 0.01, "Latency (min-based)", "faster", "slower", dark)
     spec = charts.intervals(look)
     assert alt.LayerChart.from_dict({**spec, "datasets": {"rows": [{}]}}).to_dict()["layer"]
     with pytest.raises(ValidationError):

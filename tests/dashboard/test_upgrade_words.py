@@ -35,7 +35,7 @@ def section(found: Report, title: str) -> str:
     [
         ([a_result("a/infer/-/eager", 5.0)], "1 case moved: those come first, the largest impact"),
         ([a_result("a/infer/-/eager", 5.0), GONE], "1 case moved: those come after what broke, the largest"),
-        ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency floor"),
+        ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency (min-based)"),
         (
             [a_result("a/infer/-/eager", 0.9)],
             "No case moved; the largest changes within the noise",

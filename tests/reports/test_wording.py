@@ -176,7 +176,7 @@ def test_the_headline_says_the_decision_and_what_weighs_most() -> None:
     go = reported([a_result(f"case{number}/infer/-/eager", -3.0) for number in range(4)])[2]
     assert wording.headline(go) == (
         "Go: no case of 4 is slower by 10 % or more; no case can be slower by 5 % or more; "
-        "Latency floor over 4 cases and 24 pairs: -3.0 % [-3.1 %, -2.9 %]"
+        "Latency (min-based) over 4 cases and 24 pairs: -3.0 % [-3.1 %, -2.9 %]"
     )
     assert wording.headline(reported([])[2]).startswith("Unclear: no case has enough pairs")
     headline = wording.headline(reported(every_kind())[2])

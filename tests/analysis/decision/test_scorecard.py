@@ -213,7 +213,7 @@ def test_what_only_worst_limits_stands_among_its_kind_where_it_speaks_against() 
     card = upgrade.scorecard
     assert (upgrade.decision, card.peak_memory.state, card.latency.state) == ("no-go", "no-go", "ok")
     assert [one.metric for one in card.peak_memory.metrics] == [reserved, MEMORY]
-    # A policy that decides by the median still limits the latency floor of a case.
+    # A policy that decides by the median still limits the min-based latency of a case.
     slow = {FLOOR: verdict(15.0), "latency": verdict(0.0, "latency")}
     same = {FLOOR: verdict(0.0), "latency": verdict(0.0, "latency")}
     cases = [result(f"{number}", verdicts=same) for number in range(11)]

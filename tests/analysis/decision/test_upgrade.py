@@ -100,7 +100,7 @@ def test_a_case_that_must_not_regress() -> None:
     assert decide(cases).decision == "go"
     upgrade = decide(cases, Policy(must_not_regress=("resnet50",)))
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "guarded")
-    assert "resnet50/infer/-/eager: Latency floor slower, +3.0 %" in sentence(upgrade.reasons[0])
+    assert "resnet50/infer/-/eager: Latency (min-based) slower, +3.0 %" in sentence(upgrade.reasons[0])
 
 
 def test_a_case_that_must_not_regress_and_could_have() -> None:

@@ -262,7 +262,7 @@ def test_two_modes_are_named_where_they_leave_a_case_open(guarded: tuple[str, ..
     upgrade = decide([*alike(20), two_modes("gpt2", 0.5)], policy)
     kind = "guarded" if guarded else "worst"
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", [kind])
-    assert sentence(upgrade.reasons[0]).startswith("gpt2: Latency floor unclear, ")
+    assert sentence(upgrade.reasons[0]).startswith("gpt2: Latency (min-based) unclear, ")
     assert sentence(upgrade.reasons[0]).endswith(
         "; in two modes: 2 of 8 old and 2 of 8 new processes are slower by 50.0 %"
     )

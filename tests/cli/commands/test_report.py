@@ -27,7 +27,7 @@ EAGER, COMPILED = f"{INFER}/eager", f"{INFER}/compile=default"
 def processes(
     case: str, *floors: float, items: int = 32, status: str = "ok", **metrics: float
 ) -> list[Outcome]:
-    """One replicate per latency floor, in ms; those of one number are alive together."""
+    """One replicate per min-based latency, in ms; those of one number are alive together."""
     return [
         Outcome(
             case=case,

@@ -61,7 +61,7 @@ def messages(chromium: Browser, behind_a_proxy: LoginSite) -> tuple[list[bytes],
             ),
         )
         page.goto(url + DEEP)
-        wait_for_text(page, "Latency floor rose")
+        wait_for_text(page, "Latency (min-based) rose")
         page.get_by_text("Triage this finding").click()
         page.get_by_label("Comment", exact=True).fill("seen by a triager")
         page.get_by_role("button", name="Save").click()

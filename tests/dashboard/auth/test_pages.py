@@ -71,7 +71,7 @@ def test_what_a_triager_says_stands_under_the_name_of_the_login(read: Read, data
 
 def test_a_viewer_looks_and_hears_whom_to_ask(read: Read, database: Database) -> None:
     page = read("bob@example.com", False)
-    assert "bob@example.com · may look" in html(page) and "Latency floor rose" in text(page)
+    assert "bob@example.com · may look" in html(page) and "Latency (min-based) rose" in text(page)
     assert not own_buttons(page) and not page.text_input
     captions = " ".join(each.value for each in page.caption)
     assert "has not been named to triage" in captions and "\\<perf\\>" in captions
@@ -106,7 +106,7 @@ def test_a_login_that_ends_takes_the_page_with_it(read: Read, database: Database
     assert "may triage" in html(read("ada@example.com", True, time.time() + 3600))
     page = read("ada@example.com", True, time.time() - 1)
     assert "Your login has ended" in html(page) and ">Log in again</a>" in html(page)
-    assert "Latency floor" not in text(page) and not own_buttons(page)
+    assert "Latency (min-based)" not in text(page) and not own_buttons(page)
 
 
 def test_without_a_login_a_name_is_typed(read: Read, database: Database) -> None:

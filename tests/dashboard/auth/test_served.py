@@ -75,7 +75,7 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     page.get_by_role("button", name=ADA, exact=True).click()
     page.wait_for_url(home + DEEP)
     wait_for_text(page, f"{ADA} · may triage")
-    wait_for_text(page, "Latency floor rose")
+    wait_for_text(page, "Latency (min-based) rose")
     page.get_by_text("Triage this finding").click()
     page.get_by_label("Comment", exact=True).fill("seen after a login")
     expect(page.get_by_label("Name", exact=True)).to_have_count(0)
@@ -126,7 +126,7 @@ def test_a_reader_without_rights_sees_why_and_can_log_out(
     client = Client()
     status, _, page = client.log_in(behind_a_login.url, account, DEEP)
     assert (status, why in page, "Ask perf@example.com." in page) == (403, True, True)
-    assert "Latency floor" not in page
+    assert "Latency (min-based)" not in page
     cookies = "; ".join(f"{each.name}={each.value}" for each in client.cookies)
     assert handshake(behind_a_login.url, Cookie=cookies) == 403
     status, address, page = client.open(behind_a_login.url + "/auth/logout")

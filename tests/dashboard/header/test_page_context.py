@@ -6,10 +6,14 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.navigation import page_at
+from db.runs import queries
+from records.kinds import RunKind
 from support.builders.run_records import RESNET
-from support.builders.technique_runs import BERT, CPU, fingerprint
-from support.pages import HARDWARE, HISTORY, RUNS, TECHNIQUES, Open
+from support.builders.technique_runs import BERT, CPU, GPU, fingerprint
+from support.pages import HARDWARE, HISTORY, RUNS, TECHNIQUES, UPGRADE, Open
 from support.servers.browser import Visitor, settle
+from support.sqlite_files import open_with_tables
 
 WORKLOAD = "resnet50/infer/batch=8,image=64"
 
@@ -54,9 +58,9 @@ def test_history_begins_with_the_workload_that_was_looked_at(open_page: Open, pa
     assert at.multiselect(key="choose-cases").value[0].startswith(f"{WORKLOAD}/")
 
 
-def test_two_machines_of_one_label_are_a_question(open_page: Open, past_url: str) -> None:
+def test_two_kinds_of_hardware_of_one_label_are_both_shown(open_page: Open, past_url: str) -> None:
     at = open_page(past_url, HISTORY, hardware=CPU)
-    assert any("choose which one is meant" in warning.value for warning in at.warning)
+    assert any("each has its own lines" in warning.value for warning in at.warning)
     assert not open_page(past_url, HISTORY, hardware=fingerprint(CPU)[:12]).warning
 
 
@@ -65,6 +69,24 @@ def test_a_case_that_was_opened_in_a_run_is_the_workload_of_the_next_view(past_v
     page = past_visitor.open(TECHNIQUES)
     expect(page).to_have_url(re.compile(f"hardware={fingerprint(CPU)[:12]}&workload=bert_base"))
     expect(page.get_by_role("combobox", name="Workload")).to_have_value(re.compile("bert_base"))
+
+
+def test_a_run_or_an_upgrade_that_was_opened_chooses_the_hardware(open_page: Open, past_url: str) -> None:
+    with open_with_tables(past_url) as database:
+        known = {run.kind: run for run in queries.recent_runs(database)}
+        upgrade = queries.run_record(database, known[RunKind.UPGRADE].id)
+    assert upgrade is not None
+    place = upgrade.machine.hardware.fingerprint
+    for page, run, hardware in (
+        (RUNS, "techniques-gpu", fingerprint(GPU)),
+        (UPGRADE, upgrade.id, place),
+        (RUNS, "techniques-cpu", fingerprint(CPU)),
+    ):
+        at = open_page(past_url, page, run=run)
+        at.query_params.clear()
+        at.query_params["view"] = "history"
+        at.switch_page(page_at("explore").script).run()
+        assert at.multiselect(key="choose-hardware").value == [hardware]
 
 
 @pytest.mark.browser

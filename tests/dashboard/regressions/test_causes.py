@@ -47,15 +47,15 @@ def test_one_night_machine_pair_of_builds_and_direction_are_one_cause(
 
 def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
     one = FindingCause((regression,))
-    assert causes.title(one) == "mlp_overhead infer: latency floor rose by 10.0 %"
+    assert causes.title(one) == "mlp_overhead infer: latency (min-based) rose by 10.0 %"
     assert causes.sentence(one) == "Confirmed by 8 pairs, old and new measured in turns on bench-1."
     (line,) = causes.case_lines(one)
-    assert line.endswith("latency floor 10.0 → 11.0 ms (+10.0 % [+9.4 %, +10.5 %])")
+    assert line.endswith("latency (min-based) 10.0 → 11.0 ms (+10.0 % [+9.4 %, +10.5 %])")
     many = [
         replace(regression, id=n, key=replace(regression.key, case=f"m{n}/infer/b=1/eager")) for n in range(5)
     ]
     several = FindingCause(tuple(many))
-    assert causes.title(several) == "5 workloads: up to +10.0 % latency floor"
+    assert causes.title(several) == "5 workloads: up to +10.0 % latency (min-based)"
     assert len(causes.case_lines(several)) == 4 and causes.case_lines(several)[-1] == "and 2 more"
     assert causes.counted([one, several]) == "2 causes, 6 cases"
 
@@ -77,7 +77,7 @@ def test_an_issue_has_the_evidence_filled_in(regression: Finding) -> None:
     parts = urlsplit(causes.issue_address(FindingCause((regression,))))
     assert (parts.scheme, parts.netloc) == ("https", "github.com")
     query = {name: value for name, (value,) in parse_qs(parts.query).items()}
-    assert query["title"].startswith("[performance] mlp_overhead infer: latency floor rose by 10.0 %")
+    assert query["title"].startswith("[performance] mlp_overhead infer: latency (min-based) rose by 10.0 %")
     for text in ("Confirmed by 8 pairs", "10.0 → 11.0 ms", "pyrometer bisect", "pyrometer upgrade old new"):
         assert text in query["body"]
 

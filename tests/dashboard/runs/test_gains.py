@@ -30,7 +30,7 @@ NASTY = '<img src=x onerror="alert(1)">'
 def processes(
     case: str, *floors: float, items: int = 32, status: str = "ok", **metrics: float
 ) -> list[Outcome]:
-    """One replicate per latency floor, in ms; those of one number are alive together."""
+    """One replicate per min-based latency, in ms; those of one number are alive together."""
     return [
         an_outcome(
             case,
@@ -68,7 +68,7 @@ MEASURED = measurements_for(good(OUTCOMES))
 
 def test_a_baseline_leads_its_techniques_and_absolute_numbers_lead_the_ratios() -> None:
     head, *rows = TableCells(page.speed_ups(a_run(), MEASURED, FOUND)).rows
-    assert head == ["Case", "Latency floor (ms)", "Items/s", "Speed-up", "95 % interval", "n", "Memory"]
+    assert head == ["Case", "Latency (min-based, ms)", "Items/s", "Speed-up", "95 % interval", "n", "Memory"]
     assert rows[:3] == [
         ["resnet50 · infer eager batch=32 image=224", "20.0", "1,600", "baseline", "", "", ""],
         [
@@ -194,7 +194,7 @@ def test_the_run_page_names_the_estimator(tmp_path: Path, monkeypatch: pytest.Mo
     shown = opened(tmp_path, OUTCOMES, monkeypatch)
     for part in (
         "What each technique brings",
-        "from the latency floor",
+        "from the min-based latency",
         "<strong>2.00×</strong>",
         wording.ABOUT_SCALING,
         "Claimed, and measured here",

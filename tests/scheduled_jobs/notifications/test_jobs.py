@@ -334,5 +334,5 @@ def test_failed_jobs_and_judged_upgrades_are_reported(site: NotifiedSite) -> Non
         "Pyrometer 2026-11-22: 1 job failed; upgrade 2.13.0 to 2.14.0: no-go; torch 2.14.0 is on offer"
     ]
     assert "detect:nightly failed: no history" in site.web.posts[0]["message"]
-    assert "+4.1 % Latency floor (median of 8 cases) on the night of" in site.web.posts[0]["message"]
+    assert "+4.1 % Latency (min-based) (median of 8 cases) on the night of" in site.web.posts[0]["message"]
     assert len(tasks(site.database)) == 4

@@ -32,7 +32,7 @@ VERSION = "2.13.0+cpu"
 
 @dataclass(frozen=True)
 class Measured:
-    """One case: its latency floor (ms) by replicate, items of a step, and whatever else it measured."""
+    """One case: its min-based latency (ms) by replicate, items of a step, and whatever else it measured."""
 
     case: str
     floors: tuple[float, ...]

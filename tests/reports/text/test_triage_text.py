@@ -1,0 +1,35 @@
+"""What can be noted about a finding."""
+
+import pytest
+
+from reports.text.triage_text import triage_complaint
+
+
+def test_what_says_nothing_or_too_much_is_refused() -> None:
+    assert triage_complaint("acknowledge", "", "ada") == ""
+    assert triage_complaint("note", "x" * 2000, "a" * 200) == ""
+    assert triage_complaint("acknowledge", "", " ")
+    assert triage_complaint("note", " ", "ada") and triage_complaint("link", "", "ada")
+    for text, who in (("x" * 2001, "ada"), ("x", "a" * 201), ("x\0", "ada"), ("x", "a\0")):
+        assert triage_complaint("note", text, who)
+
+
+@pytest.mark.parametrize("address", ["https://example.org/issues/7", "http://bugs.example/?id=3&x=y"])
+def test_addresses_of_pages_are_links(address: str) -> None:
+    assert triage_complaint("link", address, "ada") == triage_complaint("link", f" {address}\n", "ada") == ""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "example.org",
+        "ftp://x/y",
+        "https://",
+        "https://u:p@example.org/",
+        "https://[",
+        "http://a b/",
+        "javascript:alert(1)",
+    ],
+)
+def test_nothing_else_is_a_link(address: str) -> None:
+    assert "without a password" in triage_complaint("link", address, "ada")
