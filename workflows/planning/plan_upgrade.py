@@ -115,13 +115,14 @@ def prepare_upgrade(
     _note_unmatched(app, policy, request.policy or app.settings.policy, cases)
     if unjudged := unjudged_limits(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
-    if request.budget and request.screen:
-        _note_short_pairs(app, request.budget, cases, timing)
-    elif request.budget:
-        over_suite = varies(policy) and not request.confirms
+    if request.budget:
         on_cuda = bool(gpus_in_use(old, request.device or suite.device))
-        pair = sum(estimate(one, timing, on_cuda=on_cuda) for one in replicates(cases, 2))
-        plan = _affordable(app, plan, request.budget, pair, over_suite=over_suite)
+        if request.screen:
+            _note_short_pairs(app, request.budget, cases, timing, on_cuda=on_cuda)
+        else:
+            over_suite = varies(policy) and not request.confirms
+            pair = sum(estimate(one, timing, on_cuda=on_cuda) for one in replicates(cases, 2))
+            plan = _affordable(app, plan, request.budget, pair, over_suite=over_suite)
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
@@ -227,13 +228,15 @@ def _affordable(app: AppContext, plan: Plan, budget: float, pair_seconds: float,
     return plan.within(2 * room if over_suite else room)
 
 
-def _note_short_pairs(app: AppContext, budget: float, cases: Sequence[str], timing: Timing) -> None:
+def _note_short_pairs(
+    app: AppContext, budget: float, cases: Sequence[str], timing: Timing, *, on_cuda: bool
+) -> None:
     """Report a budget that may end a screen before each case has its short pairs.
 
     The plan stays as it is: how many cases get full pairs is known only when the short ones are measured.
     """
-    processes = sessions.replicates(cases, 2 * SHORT_PAIRS)
-    seconds = sum(sessions.estimate(one, short(timing)) for one in processes)
+    processes = replicates(cases, 2 * SHORT_PAIRS)
+    seconds = sum(estimate(one, short(timing), on_cuda=on_cuda) for one in processes)
     if budget < seconds:
         pairs = f"the short pairs of {plural(len(cases), 'case')}, which take about {seconds:.0f} s"
         app.reporter.note(f"a budget of {budget:g} s may not have room for {pairs}")

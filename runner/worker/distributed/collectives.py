@@ -45,7 +45,7 @@ def backend_lacks(collective: Callable[[dist.ProcessGroup], object]) -> bool:
     other rank can be why it fails.
     """
     group = dist.new_group([dist.get_rank()], use_local_synchronization=True)
-    assert group is not None
+    assert isinstance(group, dist.ProcessGroup)
     try:
         collective(group)
     except RuntimeError:
