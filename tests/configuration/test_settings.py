@@ -145,6 +145,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
     fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "preset": "quiet"}
     fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly", "nodes": "2"}
+    fields |= {"lock_clocks": "1410"}
     fields |= {"policy": "default", "pairs": "8"}
     for table, model in TABLES.items():
         for key in set(model.model_fields) - COMPOSED:
