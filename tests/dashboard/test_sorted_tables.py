@@ -92,21 +92,6 @@ def test_a_field_leaves_the_rows_with_its_words(past_visitor: Visitor) -> None:
     assert rows.all_inner_texts() == as_it_came
 
 
-def test_what_was_typed_stays_when_streamlit_shows_the_table_anew(past_visitor: Visitor) -> None:
-    page = past_visitor.open(f"{HISTORY}&metric=latency")
-    table = page.get_by_role("region", name="The newest points", exact=True)
-    field = page.get_by_label("Filter The newest points", exact=True)
-    expect(table.locator("thead th", has_text="Against")).to_have_count(0)
-    field.fill("compile=default")
-    seen = table.locator("tbody tr:visible")
-    many = seen.count()
-    assert 0 < many < table.locator("tbody tr").count()
-    page.get_by_role("radio", name="relative", exact=True).click()
-    expect(table.locator("thead th", has_text="Against")).to_have_count(1)
-    expect(field).to_have_value("compile=default")
-    expect(seen).to_have_count(many)
-
-
 def test_enter_in_the_field_sends_no_form_and_few_rows_have_no_field(past_visitor: Visitor) -> None:
     for how in ("light", "phone"):
         page = past_visitor.open("/runs", how)

@@ -12,7 +12,7 @@ from runner.execution import harness
 from runner.execution.fork_server import ForkServers
 from runner.preset import MachinePreset
 from support.measuring import CASE_FILES, Scratch
-from support.site import PATIENCE_SECONDS, measured_python
+from support.site import measured_python
 
 pytestmark = pytest.mark.torch
 
@@ -24,7 +24,7 @@ def forking(module_scratch: Scratch) -> Iterator[FingerprintSettings]:
     """Fingerprints by workers that are forked where they may be, as commands take them."""
     folder = module_scratch.folder
     built = harness.build(folder / "harness", [CASES])
-    about = (str(measured_python()), built, MachinePreset("as-it-comes"), "cpu", PATIENCE_SECONDS)
+    about = (str(measured_python()), built, MachinePreset("as-it-comes"), "cpu", 600.0)
     with closing(ForkServers(folder / "logs", "fingerprint-test:fork", profiler=True)) as forks:
         yield FingerprintSettings(*about, folder / "work", "fingerprint-test", forks)
 
