@@ -92,6 +92,21 @@ def test_a_field_leaves_the_rows_with_its_words(past_visitor: Visitor) -> None:
     assert rows.all_inner_texts() == as_it_came
 
 
+def test_what_was_typed_stays_when_streamlit_shows_the_table_anew(past_visitor: Visitor) -> None:
+    page = past_visitor.open("/runs")
+    field = page.get_by_label("Filter Runs", exact=True)
+    table = page.get_by_role("region", name="Runs", exact=True)
+    every, seen = table.locator("tbody tr"), table.locator("tbody tr:visible")
+    field.fill("run-1")
+    expect(seen).not_to_have_count(every.count())
+    runs = seen.all_inner_texts()
+    page.get_by_label("State").click()
+    page.get_by_role("option", name="complete", exact=True).click()
+    page.wait_for_url(re.compile("state=complete"))
+    expect(field).to_have_value("run-1")
+    expect(seen).to_have_count(len([text for text in runs if "complete" in text.lower()]))
+
+
 def test_enter_in_the_field_sends_no_form_and_few_rows_have_no_field(past_visitor: Visitor) -> None:
     for how in ("light", "phone"):
         page = past_visitor.open("/runs", how)
