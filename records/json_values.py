@@ -15,9 +15,9 @@ Facts = Mapping[str, Any]
 #: Longer texts in an error are cut.
 SHOWN = 60
 #: Characters of a sentence, which stands in tables, and of a text of many lines.
-SENTENCE, TEXT = 2_000, 20_000
+LONGEST_SENTENCE, LONGEST_TEXT = 2_000, 20_000
 #: Where all of a text is that was cut on its way into the database.
-SOURCE = "the run's journal, or the file it was imported from, has all of it"
+WHERE_WHOLE = "the run's journal, or the file it was imported from, has all of it"
 #: Counts fit into the smallest integer of a database.
 _COUNT = 2**31
 
@@ -234,7 +234,7 @@ def bounded_text(text: str, most: int, where: str) -> str:
 
 
 def bounded_facts(facts: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Facts with every text in them, names included, of at most `TEXT` characters."""
+    """Facts with every text in them, names included, of at most `LONGEST_TEXT` characters."""
     return cast("dict[str, Any]", _bounded(facts, where))
 
 
@@ -244,7 +244,7 @@ def _mark(left_out: int, where: str) -> str:
 
 def _bounded(value: Any, where: str) -> Any:
     if isinstance(value, str):
-        return bounded_text(value, TEXT, where)
+        return bounded_text(value, LONGEST_TEXT, where)
     if isinstance(value, Mapping):
         inner = cast("Mapping[Any, Any]", value).items()
         return {_bounded(name, where): _bounded(each, where) for name, each in inner}

@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Any
 
 from .json_values import (
-    SENTENCE,
-    SOURCE,
-    TEXT,
+    LONGEST_SENTENCE,
+    LONGEST_TEXT,
+    WHERE_WHOLE,
     BodyPlace,
     Facts,
     JsonValue,
@@ -110,14 +110,14 @@ class Outcome:
         """Seconds by phase; they are among the facts."""
         return self.facts.get("phases") or {}
 
-    def bounded(self, where: str = SOURCE) -> "Outcome":
+    def bounded(self, where: str = WHERE_WHOLE) -> "Outcome":
         """The outcome with its texts as long as a page can show; what is cut says `where` all of it is."""
         return replace(
             self,
-            reason=bounded_text(self.reason, SENTENCE, where),
-            phase=bounded_text(self.phase, SENTENCE, where),
+            reason=bounded_text(self.reason, LONGEST_SENTENCE, where),
+            phase=bounded_text(self.phase, LONGEST_SENTENCE, where),
             facts=bounded_facts(self.facts, where),
-            log_tail=bounded_text(self.log_tail, TEXT, where),
+            log_tail=bounded_text(self.log_tail, LONGEST_TEXT, where),
         )
 
     def to_body(self) -> dict[str, Any]:

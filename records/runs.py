@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from .environments import Environment, NamedEnvironment
-from .json_values import SENTENCE, SOURCE, TEXT, Facts, bounded_facts, bounded_text
+from .json_values import LONGEST_SENTENCE, LONGEST_TEXT, WHERE_WHOLE, Facts, bounded_facts, bounded_text
 from .kinds import RunKind, RunSource, RunState
 from .machines import Machine
 
@@ -87,7 +87,7 @@ class Run:
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
 
-    def bounded(self, where: str = SOURCE) -> "Run":
+    def bounded(self, where: str = WHERE_WHOLE) -> "Run":
         """The run with its texts as long as a page can show; what is cut says `where` all of it is.
 
         The text of a step script stays whole: it is what measures again.
@@ -95,9 +95,9 @@ class Run:
         facts = bounded_facts(self.facts, where)
         return replace(
             self,
-            suite=bounded_text(self.suite, SENTENCE, where),
-            command=bounded_text(self.command, TEXT, where),
-            notes=tuple(bounded_text(note, SENTENCE, where) for note in self.notes),
+            suite=bounded_text(self.suite, LONGEST_SENTENCE, where),
+            command=bounded_text(self.command, LONGEST_TEXT, where),
+            notes=tuple(bounded_text(note, LONGEST_SENTENCE, where) for note in self.notes),
             facts=facts | {name: self.facts[name] for name in (STEP,) if name in facts},
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
-from records.json_values import SENTENCE, Facts, bounded_text
+from records.json_values import LONGEST_SENTENCE, Facts, bounded_text
 from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, TaskState, machine_of
 
 from ..connection.engine import Database
@@ -133,7 +133,7 @@ def finish(
     """
     if state not in (TaskState.DONE, TaskState.FAILED):
         raise ValueError(f"{state!r} is no end of a task that was tried")
-    error = bounded_text(error, SENTENCE, "the log of the scheduler has all of it")
+    error = bounded_text(error, LONGEST_SENTENCE, "the log of the scheduler has all of it")
     over: Values = {"state": state, "token": None, "result": dict(result), "error": error, "ended_at": now}
     with database.writing() as connection:
         if _change(connection, token, over):

@@ -14,7 +14,7 @@ from db.runs import queries
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
 from interchange.runs import ImportedRun
-from records.json_values import SENTENCE, TEXT, bounded_facts, bounded_text
+from records.json_values import LONGEST_SENTENCE, LONGEST_TEXT, bounded_facts, bounded_text
 from records.outcomes import Outcome
 from records.runs import STEP
 from runner import journal
@@ -69,17 +69,17 @@ def test_what_is_stored_of_a_text_is_its_ends_and_where_all_of_it_is(tmp_path: P
     long = [*run.notes, run.command, *run.facts["conditions"]["odd"], *texts_of(stored)[:-1]]
     for text in long:
         assert text.startswith("first ") and text.endswith(" last") and MARK in text
-        assert len(text) <= TEXT
-    assert len(stored.reason) <= SENTENCE and stored.facts["breaks"][1] == "short"
+        assert len(text) <= LONGEST_TEXT
+    assert len(stored.reason) <= LONGEST_SENTENCE and stored.facts["breaks"][1] == "short"
     # What measures again is not cut.
     assert run.facts[STEP]["text"] == "pass\n" * 50_000
 
 
 def test_a_run_that_is_loaded_from_its_journal_is_bounded_too(tmp_path: Path, sqlite: Database) -> None:
     path = a_long_journal(tmp_path)
-    assert max(len(each.reason) for each in journal.read(path).outcomes) <= SENTENCE
+    assert max(len(each.reason) for each in journal.read(path).outcomes) <= LONGEST_SENTENCE
     loaded = load_run(tmp_path, RUN, lambda: sqlite)
-    assert max(len(each.log_tail) for each in loaded.result.outcomes) <= TEXT
+    assert max(len(each.log_tail) for each in loaded.result.outcomes) <= LONGEST_TEXT
 
 
 def test_an_export_is_small_and_comes_back_as_it_was(tmp_path: Path, sqlite: Database) -> None:
@@ -104,8 +104,8 @@ def test_of_the_texts_of_a_file_the_ends_are_stored(sqlite: Database) -> None:
     submit(json.dumps(failed), SourcePlace("body"), None, sqlite, lambda gpus: machine)
     (run,) = queries.run_ids(sqlite)
     (outcome,) = queries.outcomes_of_run(sqlite, run)
-    assert len(outcome.reason) <= SENTENCE and MARK in outcome.reason
-    assert len(outcome.facts["odd"]) <= TEXT and outcome.facts["odd"].endswith(" last")
+    assert len(outcome.reason) <= LONGEST_SENTENCE and MARK in outcome.reason
+    assert len(outcome.facts["odd"]) <= LONGEST_TEXT and outcome.facts["odd"].endswith(" last")
 
 
 def test_a_line_that_no_reader_would_take_is_written_with_its_ends(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_line_that_no_reader_would_take_is_written_with_its_ends(tmp_path: Pat
         writing.header(a_header("run-1", plan).to_body())
         writing.outcome(replace(an_outcome(plan[0], datetime.now(UTC)), facts=facts))
     (read,) = journal.read(writing.path).outcomes
-    assert "left out" in read.facts["traceback"] and len(read.facts["traceback"]) <= TEXT
+    assert "left out" in read.facts["traceback"] and len(read.facts["traceback"]) <= LONGEST_TEXT
 
 
 @pytest.mark.parametrize("length", [0, 2, 299, 300, 301, 1_000, 99_999, 12_345_678])
@@ -133,5 +133,5 @@ def test_facts_keep_their_shape() -> None:
     facts = {"a": 1, "b": [1.5, None, True, {"c": "short"}], "d": {"e": MILLION}, MILLION: 2}
     bounded = bounded_facts(facts, "a file has all of it")
     assert [*bounded][:3] == ["a", "b", "d"] and bounded["a"] == 1 and bounded["b"] == facts["b"]
-    assert len(bounded["d"]["e"]) <= TEXT and all(len(name) <= TEXT for name in bounded)
-    assert len(json.dumps(bounded)) < 3 * TEXT
+    assert len(bounded["d"]["e"]) <= LONGEST_TEXT and all(len(name) <= LONGEST_TEXT for name in bounded)
+    assert len(json.dumps(bounded)) < 3 * LONGEST_TEXT

@@ -93,7 +93,7 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 _DEEPEST = 32
 #: Bytes of a name that is a key: Postgres keeps no index of longer ones.
 _LONGEST = 2000
-#: Characters of any other text. A text that is shorter is cut to what a page can show (`Outcome.bounded`).
+#: Characters of any other text of a file; of shorter ones the ends are stored (`Outcome.bounded`).
 _LONGEST_TEXT = 200_000
 _REST = "importing the file again stores the rest"
 #: The bytes of a file by which a journal is recognised.

@@ -85,13 +85,13 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
             by_steps = reached(steps, elapsed)
             if device.startswith("cuda"):
                 until = started + round(max_seconds * 1e9)
-                middle, is_steady = _queued_until_clock_settles(step, device, middle, until)
+                middle, is_steady = _queued_until_clock_is_steady(step, device, middle, until)
                 ended = ended if is_steady else "cap"
                 elapsed = (time.perf_counter_ns() - started) / 1e9
             return WarmUp(len(steps), elapsed, ended, middle, by_steps)
 
 
-def _queued_until_clock_settles(step: Step, device: str, alone_ns: int, until_ns: int) -> tuple[int, bool]:
+def _queued_until_clock_is_steady(step: Step, device: str, alone_ns: int, until_ns: int) -> tuple[int, bool]:
     """Nanoseconds of a queued step, and whether the SM clock was steady by `until_ns` or is not known."""
     before = None
     while True:

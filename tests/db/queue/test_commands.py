@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from records.json_values import SENTENCE
+from records.json_values import LONGEST_SENTENCE
 from records.tasks import NewTask, SchedulerSeen, Task, TaskAttempt
 from support.builders.run_records import a_night
 
@@ -210,7 +210,7 @@ def test_of_a_long_failure_the_ends_are_stored(database: Database) -> None:
     claim(database)
     assert queue.finish(database, "token-1", "failed", {}, "first" + "x" * 1_000_000 + "last", LATER)
     error = only(database).error
-    assert error.startswith("first") and error.endswith("last") and len(error) <= SENTENCE
+    assert error.startswith("first") and error.endswith("last") and len(error) <= LONGEST_SENTENCE
 
 
 def test_a_failure_is_an_end_with_its_reason(database: Database) -> None:
