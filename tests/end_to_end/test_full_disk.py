@@ -17,6 +17,8 @@ from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 pytestmark = pytest.mark.torch
 
+#: Of the two cases; the disk fills between them.
+ONCE = ("--replicates", "1")
 WAITS = "the disk with the journal is full: outcomes wait in memory until there is room"
 
 #: Fills the disk, says so, and goes on taking whatever is given back until its stdin is closed.
@@ -74,26 +76,26 @@ def the_next_command_stores(site: Site, done: Done, url: str, **places: str) -> 
     """The next command stores what is missing, and the one after finds nothing to store."""
     before = stored(url, done.run)
     following = site.call("run", "--resume", done.run, **places)
-    assert f"note: stored {4 - before} outcomes of run {done.run} from its journal" in following.err
+    assert f"note: stored {2 - before} outcomes of run {done.run} from its journal" in following.err
     assert following.code == 2 and "there is nothing to resume" in following.err
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == 2
     assert "note" not in site.call("run", "--resume", done.run, **places).err
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == 2
 
 
 def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = site.start_suite("quick", **places)
+    running = site.start_suite("quick", *ONCE, **places)
     running.until("outcome")
     fill_once(small_disk)
     done = running.end()
     assert done.code == 0, done
     kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
-    assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 4
+    assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 2
     (small_disk / "ballast").unlink()
     site.call("run", "--resume", done.run, **places)
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == 2
 
 
 @pytest.mark.parametrize("database_too", [True, False])
@@ -102,23 +104,23 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
 ) -> None:
     url = f"sqlite:///{small_disk if database_too else site.folder}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = site.start_suite("quick", **places)
+    running = site.start_suite("quick", *ONCE, **places)
     running.until("outcome")
     with filled(small_disk):
         done = running.end()
     assert done.code == 0, done
-    assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 4
+    assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 2
     assert WAITS in notes(done)
     note = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
     assert note, notes(done)
     rescued, target = Path(note[1]), Path(note[2].rstrip('"}'))
-    assert 1 <= len(journal.read(target).outcomes) < 4
+    assert 1 <= len(journal.read(target).outcomes) < 2
     if not database_too:
         as_if_nothing_had_happened(url, done)
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
     kept = journal.read(target)
-    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
+    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 2
     if database_too:
         the_next_command_stores(site, done, url, **places)
     else:
@@ -131,27 +133,27 @@ def as_if_nothing_had_happened(url: str, done: Done, run: str = "") -> None:
     run = run or done.run
     with open_database(url, create=False) as database:
         summary = queries.run_summary(database, run)
-        assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 4})
-        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, run))} == {2}
+        assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 2})
+        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, run))} == {1}
 
 
 def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_disk: Path) -> None:
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
-    running = site.start_suite("quick", **places)
+    running = site.start_suite("quick", *ONCE, **places)
     running.until("outcome")
     with filled(small_disk):
         running.until("note", text=WAITS)
     done = running.end()
     assert done.code == 0 and done.events[-1]["stored"], done
     assert "the journal has room again and holds everything" in notes(done)
-    assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 4
-    assert stored(site.url, done.run) == 4
+    assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 2
+    assert stored(site.url, done.run) == 2
 
 
 def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None:
     out, err = small_disk / "out.jsonl", small_disk / "err.log"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
-    options = ["--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), "--json"]
+    options = ["--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), *ONCE, "--json"]
     with out.open("wb") as stdout, err.open("wb") as stderr:
         process = subprocess.Popen(
             [COMMAND, "run", *options],
@@ -174,12 +176,12 @@ def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None
     assert code == 0, err.read_text()
     (path,) = (small_disk / "data" / "runs").glob(f"*/{journal.FILE}")
     run = path.parent.name
-    assert 1 <= len(journal.read(path).outcomes) < 4
+    assert 1 <= len(journal.read(path).outcomes) < 2
     as_if_nothing_had_happened(site.url, Done(code, out.read_text(), ""), run)
     with path.open("ab") as file:
         file.write((site.temporary / f"pyrometer-{run}.jsonl").read_bytes())
     kept = journal.read(path)
-    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
+    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 2
 
 
 def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
@@ -207,14 +209,14 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
 
 def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
-    running = site.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running = site.start_suite("quick", *ONCE, PYROMETER_DATABASE_URL=url)
     running.until("phase", phase="measure")
     with filled(small_disk):
         done = running.end()
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
     assert sum("disk is full" in note for note in notes(done)) == 1, "the same problem is reported once"
-    assert len(journal.read(site.journal(done.run)).outcomes) == 4
+    assert len(journal.read(site.journal(done.run)).outcomes) == 2
     the_next_command_stores(site, done, url, PYROMETER_DATABASE_URL=url)
 
 
