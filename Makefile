@@ -5,6 +5,9 @@ MEASURED := .pyrometer/environments/default
 # One definition of what is measured by default: the `worker` extra. `make setup TORCH='torch==2.15.*'` overrides it.
 TORCH ?= $(shell $(PYTHON) -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['worker'][0])")
 
+# Each command and each test process would compile all it imports anew, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run test test-slow test-all check bench format docs
 
 help:  ## this list
@@ -16,7 +19,7 @@ $(APP)/.ready: pyproject.toml uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Pyrometer needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
 	test -x $(APP)/python || $(PYTHON) -m venv .venv
 	test -x $(APP)/uv || $(APP)/python -m pip install --quiet "uv>=0.13,<0.14"
-	UV_PROJECT_ENVIRONMENT=.venv $(APP)/uv sync --locked --quiet --inexact --extra postgres --extra oidc --extra fleet --extra mcp
+	UV_PROJECT_ENVIRONMENT=.venv $(APP)/uv sync --locked --quiet --inexact --compile-bytecode --extra postgres --extra oidc --extra fleet --extra mcp
 	@touch $@
 
 # pip, not uv: pip obeys the user's own package configuration (mirrors, find-links), so that the wheel fits this machine.
