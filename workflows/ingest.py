@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
-from common.text import printable
+from common.text import plural, printable
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
@@ -259,7 +259,7 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
                     continue
                 if done.new_outcomes:
                     app.reporter.note(
-                        f"stored {done.new_outcomes} outcomes of run {done.run} from its journal"
+                        f"stored {plural(done.new_outcomes, 'outcome')} of run {done.run} from its journal"
                     )
                 for line in done.set_aside:
                     app.reporter.note(f"run {done.run}: journal {line}; set aside")

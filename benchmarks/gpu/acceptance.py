@@ -37,7 +37,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the lines and their bounds")
     parser.add_argument("--wheels", type=Path, help="folder with the packages that this interpreter lacks")
     parser.add_argument("--python", default="", help="interpreter to measure [default: this one]")
-    parser.add_argument("--seconds", type=float, default=570.0, help="for everything [default: 570]")
+    more = "for everything; a slow machine takes more, each step in proportion [default: 570]"
+    parser.add_argument("--seconds", type=float, default=570.0, help=more)
     parser.add_argument("--only", default="", help="names of lines, with commas [default: all]")
     options = parser.parse_args()
     if options.list:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from common.text import plural
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
@@ -17,6 +18,7 @@ from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 pytestmark = pytest.mark.torch
 
+ONCE = ("--replicates", "1")
 WAITS = "the disk with the journal is full: outcomes wait in memory until there is room"
 
 #: Fills the disk, says so, and goes on taking whatever is given back until its stdin is closed.
@@ -70,37 +72,35 @@ def stored(url: str, run: str) -> int:
         return len(of_the_plan(queries.outcomes_of_run(database, run)))
 
 
-def the_next_command_stores(site: Site, done: Done, url: str, **places: str) -> None:
+def the_next_command_stores(site: Site, done: Done, url: str, planned: int, **places: str) -> None:
     """The next command stores what is missing, and the one after finds nothing to store."""
     before = stored(url, done.run)
     following = site.call("run", "--resume", done.run, **places)
-    assert f"note: stored {4 - before} outcomes of run {done.run} from its journal" in following.err
+    missing = plural(planned - before, "outcome")
+    assert f"note: stored {missing} of run {done.run} from its journal" in following.err
     assert following.code == 2 and "there is nothing to resume" in following.err
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == planned
     assert "note" not in site.call("run", "--resume", done.run, **places).err
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == planned
 
 
 def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = site.start_suite("quick", **places)
+    running = site.start_suite("quick", *ONCE, **places)
     running.until("outcome")
     fill_once(small_disk)
     done = running.end()
     assert done.code == 0, done
     kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
-    assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 4
+    assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 2
     (small_disk / "ballast").unlink()
     site.call("run", "--resume", done.run, **places)
-    assert stored(url, done.run) == 4
+    assert stored(url, done.run) == 2
 
 
-@pytest.mark.parametrize("database_too", [True, False])
-def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
-    site: Site, small_disk: Path, database_too: bool
-) -> None:
-    url = f"sqlite:///{small_disk if database_too else site.folder}/pyrometer.db"
+def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(site: Site, small_disk: Path) -> None:
+    url = f"sqlite:///{small_disk}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
     running = site.start_suite("quick", **places)
     running.until("outcome")
@@ -113,16 +113,11 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     assert note, notes(done)
     rescued, target = Path(note[1]), Path(note[2].rstrip('"}'))
     assert 1 <= len(journal.read(target).outcomes) < 4
-    if not database_too:
-        as_if_nothing_had_happened(url, done)
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
     kept = journal.read(target)
     assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
-    if database_too:
-        the_next_command_stores(site, done, url, **places)
-    else:
-        site.call("run", "--resume", done.run, **places)
+    the_next_command_stores(site, done, url, 4, **places)
     as_if_nothing_had_happened(url, done)
 
 
@@ -207,15 +202,15 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
 
 def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
-    running = site.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running = site.start_suite("quick", *ONCE, PYROMETER_DATABASE_URL=url)
     running.until("phase", phase="measure")
     with filled(small_disk):
         done = running.end()
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
     assert sum("disk is full" in note for note in notes(done)) == 1, "the same problem is reported once"
-    assert len(journal.read(site.journal(done.run)).outcomes) == 4
-    the_next_command_stores(site, done, url, PYROMETER_DATABASE_URL=url)
+    assert len(journal.read(site.journal(done.run)).outcomes) == 2
+    the_next_command_stores(site, done, url, 2, PYROMETER_DATABASE_URL=url)
 
 
 def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(site: Site, small_disk: Path) -> None:

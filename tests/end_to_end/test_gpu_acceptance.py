@@ -18,7 +18,10 @@ from support.acceptance import FOLDER, acceptance_module
 from support.fakes.nvml import Shim
 from support.site import ROOT, measured_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+#: For all steps: a busy machine takes three times as long as the acceptance has by default.
+SECONDS = 1710
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(SECONDS + 200)]
 
 #: What a GPU machine has besides PyTorch, and the wheels that come along; PyTorch itself brings Jinja.
 LISTED = (
@@ -97,9 +100,10 @@ def accepted(
     out = tmp_path_factory.mktemp("acceptance")
     driver = shim.variables("h200", "0 0 processes -", "0 0 memory_used 104857600")
     command = [poor_python, str(FOLDER / "acceptance.py"), str(out), "--python", str(measured_python())]
+    command += ["--seconds", str(SECONDS)]
     lock = {"PYROMETER_TEST_LOCK_FOLDER": str(tmp_path_factory.mktemp("lock"))}
     done = subprocess.run(
-        command, env={**os.environ, **driver, **lock}, capture_output=True, text=True, timeout=600
+        command, env={**os.environ, **driver, **lock}, capture_output=True, text=True, timeout=SECONDS + 100
     )
     yield done, out
 

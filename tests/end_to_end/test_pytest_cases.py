@@ -1,12 +1,10 @@
 """`pyrometer upgrade OLD NEW --pytest`: a project's tests as cases, in two real environments with pytest."""
 
-import json
 import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from records.outcomes import Outcome
 from support.command_line import typed
 from support.interpreters import make_interpreter, measured_packages
 from support.measuring import ENVIRONMENT, conditions, forked, measure
-from support.site import Done, Site, one_site
+from support.site import Site, one_site
 
 #: What pytest consists of: the measured environment of this checkout has none.
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
@@ -123,28 +121,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-def upgraded(place: Site, new: str, node: str, *options: str) -> tuple[Done, dict[str, Any]]:
-    """An upgrade from `./old` of one test, and the only case of its report."""
-    how = ("--pytest", f"tests/perf/test_speed.py::{node}", "--no-fingerprint", "--report", "v.json")
-    done = place.call("upgrade", "./old", new, *how, *options)
-    assert "Traceback" not in done.err, done
-    (row,) = json.loads((place.folder / "v.json").read_text())["cases"]
-    return done, row
-
-
-def test_a_test_is_measured_in_pairs(place: Site) -> None:
-    done, row = upgraded(place, "./new", "test_step", "--pairs", "4")
-    assert done.code in (1, 3), done
-    assert row["case"] == "tests.perf.test_speed:test_step/infer/-/eager"
-    slower = row["verdict"]
-    assert slower["new"] > 2 * slower["old"] > 0 and slower["n"] >= 2
-
-
-def test_a_parametrised_test_is_named_by_its_node_id(place: Site) -> None:
+def test_tests_are_measured_in_pairs_and_named_by_their_node_ids(place: Site) -> None:
+    ids = [
+        part
+        for node in ("test_step", "test_add[8]")
+        for part in ("--pytest", f"tests/perf/test_speed.py::{node}")
+    ]
     # The budget has room for the first pair.
-    done, row = upgraded(place, "./old", "test_add[8]", "--budget", "1")
-    assert done.code == 3, done
-    assert (row["case"], row["old"]["status"]) == ("tests.perf.test_speed:test_add:8/infer/-/eager", "ok")
+    done = place.call("upgrade", "./old", "./new", *ids, "--budget", "1", "--no-fingerprint", "--json")
+    assert done.code == 3 and "Traceback" not in done.err, done
+    outcomes = [event for event in done.events if event["event"] == "outcome"]
+    step, add = (f"tests.perf.test_speed:{name}/infer/-/eager" for name in ("test_step", "test_add:8"))
+    assert {one["case"] for one in outcomes} == {step, add}
+    latency = [one["metrics"]["latency"] for one in outcomes if one["status"] == "ok"]
+    assert len(latency) == 2
+    # Eight times the work in the new environment.
+    assert max(latency) > 2 * min(latency) > 0
 
 
 @pytest.fixture(scope="module")

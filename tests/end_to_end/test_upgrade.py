@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,54 +118,20 @@ def assert_each_once(contents: journal.Contents) -> None:
     assert set(found) == set(Header.from_body(contents.header).replicates)
 
 
-@dataclass(frozen=True)
-class Slower:
-    """An upgrade to an environment that is slower, which was killed and resumed."""
-
-    run: str
-    resumed: Done
-    body: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def slower(place: Site) -> Slower:
-    """It was killed after its first pair, and began without fingerprints."""
-    run = place.kill_after(2, "upgrade", "./old", "./slow", *narrowed(SPINS), *PAIRS)
+@pytest.mark.torch
+def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(place: Site) -> None:
+    # The budget has room for the first pair.
+    run = place.kill_after(2, "upgrade", "./old", "./slow", *narrowed(SPINS), *PAIRS, "--budget", "1")
     # As of a run whose fingerprints were refused, or that began before there were any.
     line, _ = encode_line("header", {**journal.read(place.journal(run)).header, "dispatch": []})
     text = place.journal(run).read_bytes().split(b"\n", 1)[1]
     place.journal(run).write_bytes(line + text)
-    return Slower(run, *resume(place, run, "--report", "verdict.html", "--report", "verdict.md"))
-
-
-@pytest.mark.torch
-def test_what_got_slower_is_a_no_go_with_the_interval_and_the_reports(place: Site, slower: Slower) -> None:
-    done, body = slower.resumed, slower.body
-    assert done.code == 1, done
-    assert "No-go" in done.out and "slower" in done.out
-    assert body["decision"] == "no-go"
-    (case,) = body["cases"]
-    verdict = case["verdict"]
-    assert (verdict["metric"], verdict["word"]) == ("latency_floor", "slower")
-    assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
-    assert 1.9 < verdict["ratio"] < 2.1
-    for suffix in ("html", "md"):
-        assert SPINS.split("/")[0] in (place.folder / f"verdict.{suffix}").read_text()
-    with open_database(place.url, create=False) as database:
-        outcomes = [o for o in queries.outcomes_of_run(database, slower.run) if o.case == SPINS]
-    assert len({outcome.environment for outcome in outcomes}) == 2
-
-
-@pytest.mark.torch
-def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(
-    place: Site, slower: Slower
-) -> None:
-    assert_each_once(journal.read(place.journal(slower.run)))
-    (differs,) = slower.body["dispatch"]
+    done, body = resume(place, run)
+    assert_each_once(journal.read(place.journal(run)))
+    (differs,) = body["dispatch"]
     assert (differs["case"], differs["warnings"]) == (SPINS, ["copy"])
     assert "aten::clone(fp32)" in {change["after"] for change in differs["changes"]}
-    said = "what runs differently: 1 of 1 case runs differently: more copies in 1."
-    assert said in slower.resumed.err
+    assert "what runs differently: 1 of 1 case runs differently: more copies in 1." in done.err
 
 
 @pytest.mark.torch
@@ -189,17 +154,25 @@ def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none
 @pytest.mark.torch
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     sides = ("./old", "./slow")
-    run = place.kill_after(2, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
-    # Killed after the first short pair, and after two more of them and the first full pair.
-    place.kill_after(2 * 3, "upgrade", "--resume", run)
-    done, body = resume(place, run)
+    # Killed after all short pairs and the first full one.
+    killed = 2 * (3 + 1)
+    run = place.kill_after(killed, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
+    done, body = resume(place, run, "--report", "verdict.html", "--report", "verdict.md")
     assert done.code == 1, done
+    assert "No-go" in done.out and "slower" in done.out
+    assert body["decision"] == "no-go"
+    for suffix in ("html", "md"):
+        assert SPINS.split("/")[0] in (place.folder / f"verdict.{suffix}").read_text()
     screen = {one["case"]: one for one in body["screen"]["cases"]}
     because = {case: one["full_pairs_because"] for case, one in screen.items()}
     assert because == {SPINS: "dispatch", WAITS: "change", BREAKS: None}
     assert all(1.9 < ratio < 2.1 for ratio in screen[WAITS]["short_pairs"])
     statuses = {one["case"]: one["status"] for one in body["cases"]}
     assert statuses == {SPINS: "slower", WAITS: "slower", BREAKS: "screened"}
+    verdict = next(one["verdict"] for one in body["cases"] if one["case"] == SPINS)
+    assert (verdict["metric"], verdict["word"]) == ("latency_floor", "slower")
+    assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
+    assert 1.9 < verdict["ratio"] < 2.1
     numbers: dict[str, set[int]] = {}
     for outcome in journal.read(place.journal(run)).outcomes:
         if outcome.status == "ok":
@@ -208,6 +181,8 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
     assert numbers == {SPINS: {4, 5, 6, 7}, WAITS: {0, 4, 5, 6, 7}, BREAKS: {0, 1}}
     with open_database(place.url, create=False) as database:
         measured = queries.measurements_of_run(database, run)
+        outcomes = [one for one in queries.outcomes_of_run(database, run) if one.case == SPINS]
+    assert len({one.environment for one in outcomes}) == 2
     counted = {one.case: one.n for one in measured if one.metric == "latency"}
     # Short pairs are no measurements.
     assert {case: counted.get(case) for case in (SPINS, WAITS, BREAKS)} == {SPINS: 4, WAITS: 4, BREAKS: None}

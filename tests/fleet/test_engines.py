@@ -18,6 +18,7 @@ from configuration.schema import SlurmSettings
 from fleet import node_orders
 from fleet.agent import Agent
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
+from fleet.ray.engine import RayEngine
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.engine import SlurmEngine
 from scheduled_jobs.jobs.context import ChildExit
@@ -27,7 +28,7 @@ from support.servers.fleet_heads import processes
 from support.servers.ray_fleet import Fleet, a_fleet, an_engine, named
 from support.servers.slurm_cluster import SlurmCluster, missing_programs
 from support.site import unavailable
-from support.waiting import until
+from support.waiting import PATIENCE_SECONDS, until
 
 Answer = TypeVar("Answer")
 PROGRAM = Path(order_program.__file__)
@@ -109,21 +110,20 @@ def local(folder: Path) -> Generator[Cluster]:
 
 
 @contextmanager
-def on_ray(folder: Path, fleet: Fleet) -> Generator[Cluster]:
+def on_ray(folder: Path, fleet: Fleet, engine: RayEngine) -> Generator[Cluster]:
     """Nodes that joined a head; the program replaces their `pyrometer`."""
 
     def kill(name: str) -> None:
         member = fleet.members[name]
         member.raylet.kill()
-        member.process.wait(120)
+        member.process.wait(PATIENCE_SECONDS)
 
-    for name in ("node-1", "node-2"):
-        if name not in fleet.members or fleet.members[name].process.poll() is not None:
-            fleet.joined(fleet.begin(name, PYTHONPATH=str(fleet.folder / "stand-in")))
-    with an_engine(fleet) as engine:
-        for name in ("node-1", "node-2"):
-            named(engine, name)
-        yield Cluster(engine, "node-1", "node-2", folder, kill)
+    names, members = ("node-1", "node-2"), fleet.members
+    gone = [name for name in names if name not in members or members[name].process.poll() is not None]
+    fleet.joined(*(fleet.begin(name, PYTHONPATH=str(fleet.folder / "stand-in")) for name in gone))
+    for name in names:
+        named(engine, name)
+    yield Cluster(engine, *names, folder, kill)
 
 
 @contextmanager
@@ -169,6 +169,13 @@ def main():
 
 
 @pytest.fixture(scope="module")
+def ray_engine(ray_fleet: Fleet) -> Iterator[RayEngine]:
+    """The engine of all tests: to start its driver takes longer than most of them."""
+    with an_engine(ray_fleet) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
 def slurm_cluster() -> Iterator[SlurmCluster]:
     if missing := missing_programs():
         unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
@@ -193,7 +200,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
     if request.param == "local":
         made = local(tmp_path)
     elif request.param == "ray":
-        made = on_ray(tmp_path, request.getfixturevalue("ray_fleet"))
+        made = on_ray(tmp_path, *map(request.getfixturevalue, ("ray_fleet", "ray_engine")))
     else:
         made = on_slurm(tmp_path, request.getfixturevalue("slurm_cluster"))
     with made as opened:

@@ -183,7 +183,7 @@ def test_a_driver_killed_while_nodes_are_allocated_loses_none(
 ) -> None:
     monkeypatch.setattr(ray_engine, "_RESTART_SECONDS", 0.0)
     wanted = {"arguments": ["--version"], "run": "", "nodes": 2}
-    for _ in range(5):
+    for _ in range(2):
         node = named(engine, "node-1").id
         answer(engine, node, "submit", token=uuid.uuid4().hex, **wanted)
         os.kill(engine.process or 0, signal.SIGKILL)

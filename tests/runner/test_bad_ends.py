@@ -2,13 +2,13 @@
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from runner.execution.session import Conditions
 from support.measuring import (
     CASE_FILES,
     ENVIRONMENT,
@@ -22,7 +22,7 @@ from support.measuring import (
     key,
     measure,
 )
-from support.site import unavailable
+from support.site import carriers, unavailable
 
 pytestmark = pytest.mark.torch
 
@@ -80,12 +80,18 @@ STARTED = [name for name, *_ in ENDS if name not in FORKED]
 
 
 @pytest.fixture(scope="module")
-def happened(module_scratch: Scratch) -> Happened:
+def forking(module_scratch: Scratch) -> Iterator[Conditions]:
+    """What the runs of this file share whose workers may be forked."""
+    with forked(conditions(module_scratch.folder, FILE), "good") as shared:
+        yield shared
+    module_scratch.assert_no_process_left(shared.run)
+
+
+@pytest.fixture(scope="module")
+def happened(forking: Conditions) -> Happened:
     """All of them in one run, forked workers first, and a good one at the end."""
-    shared = conditions(module_scratch.folder, FILE)
-    with forked(shared) as forking:
-        first = measure(forking, [[name] for name in FORKED])
-    rest = measure(shared, [[name] for name in (*STARTED, "good")])
+    first = measure(forking, [[name] for name in FORKED])
+    rest = measure(replace(forking, forks=None), [[name] for name in (*STARTED, "good")])
     return replace(rest, outcomes=first.outcomes + rest.outcomes, ended=first.ended + rest.ended)
 
 
@@ -107,10 +113,9 @@ def test_the_run_goes_on_to_its_end(happened: Happened) -> None:
     assert last.metrics["latency"] > 0
 
 
-def test_a_torch_that_is_another_than_when_the_run_began_is_not_measured(scratch: Scratch) -> None:
-    shared = conditions(scratch.folder, FILE)
-    target = replace(shared.targets[ENVIRONMENT], build="1.0.0 (0123abc)")
-    happened = measure(replace(shared, targets={ENVIRONMENT: target}), [["good"]])
+def test_a_torch_that_is_another_than_when_the_run_began_is_not_measured(forking: Conditions) -> None:
+    target = replace(forking.targets[ENVIRONMENT], build="1.0.0 (0123abc)")
+    happened = measure(replace(forking, targets={ENVIRONMENT: target}), [["good"]])
     (outcome,) = happened.outcomes
     assert (outcome.status, outcome.phase, outcome.metrics) == ("lost", "import", {})
     found = re.fullmatch(
@@ -119,12 +124,12 @@ def test_a_torch_that_is_another_than_when_the_run_began_is_not_measured(scratch
     )
     assert found, outcome.reason
     same = replace(target, build=found[1])
-    happened = measure(replace(shared, targets={ENVIRONMENT: same}), [["good"]])
+    happened = measure(replace(forking, targets={ENVIRONMENT: same}), [["good"]])
     assert happened.of("good").status == "ok"
 
 
 def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
-    module_scratch.assert_no_process_left(happened.run)
+    assert carriers(happened.run) == []
     written = [*module_scratch.pids("orphan"), *module_scratch.pids("worker")]
     assert len(written) == 2
     assert not any(alive(pid) for pid in written)
@@ -156,25 +161,15 @@ def test_of_a_long_traceback_both_ends_are_kept_and_the_log_has_all(
     assert "x" * 1_000_000 in log.read_text()
 
 
-def test_hanging_cases_time_out_with_their_phase(scratch: Scratch) -> None:
-    # Long enough to import torch on a busy machine; the two wait for their deadlines side by side.
-    timing = replace(QUICK, deadline_seconds=15.0)
-    both: dict[str, Happened] = {}
-
-    def run(name: str) -> None:
-        both[name] = measure(conditions(scratch.folder / name, FILE, timing=timing), [[name], ["good"]])
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in ("sleeps_for_ever", "spins_for_ever")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_hanging_cases_time_out_with_their_phase(forking: Conditions) -> None:
+    # What they are forked from has imported torch: they need none of this time.
+    hurried = replace(forking, timing=replace(QUICK, deadline_seconds=5.0))
+    happened = measure(hurried, [["sleeps_for_ever"], ["spins_for_ever"], ["good"]])
     for name, phase in (("sleeps_for_ever", "build"), ("spins_for_ever", "first_call")):
-        outcome = both[name].of(name)
+        outcome = happened.of(name)
         assert (outcome.status, outcome.phase) == ("timeout", phase)
-        assert outcome.reason == f"no end within 15 s, last seen in {phase}"
-        assert both[name].of("good").status == "ok"
-        scratch.assert_no_process_left(both[name].run)
+        assert outcome.reason == f"no end within 5 s, last seen in {phase}"
+    assert happened.of("good").status == "ok"
 
 
 @pytest.fixture

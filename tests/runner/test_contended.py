@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -27,7 +27,17 @@ from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.telemetry_interface import GpuCounters, Reading
 from support.fakes.nvml import Shim
 from support.fakes.silent_telemetry import SilentTelemetry
-from support.measuring import CASE_FILES, QUICK, Happened, Scratch, carriers, conditions, follow, start
+from support.measuring import (
+    CASE_FILES,
+    QUICK,
+    Happened,
+    Scratch,
+    carriers,
+    conditions,
+    follow,
+    forked,
+    start,
+)
 from support.site import unavailable
 from support.waiting import until
 
@@ -84,10 +94,18 @@ def measured(
     return happened.of(case.partition("/")[0]), happened
 
 
-def on_a_gpu(scratch: Scratch, timing: Timing) -> Conditions:
+@pytest.fixture(scope="module")
+def forking(module_scratch: Scratch) -> Iterator[Conditions]:
+    """Cases that count, in forked workers on the pinned CPU, beside the sampler."""
+    shared = conditions(module_scratch.folder, CASE_FILES / "counts.py", preset=PINNED, telemetry=Sampler)
+    with forked(shared, "counts") as forking:
+        yield forking
+    module_scratch.assert_no_process_left(shared.run)
+
+
+def on_a_gpu(forking: Conditions, timing: Timing) -> Conditions:
     """A case that counts, with the sampler on the H200 that the stand-in of NVML plays."""
-    cases = CASE_FILES / "counts.py"
-    return conditions(scratch.folder, cases, timing=timing, preset=PINNED, telemetry=Sampler, gpus=(H200,))
+    return replace(forking, timing=timing, gpus=(H200,))
 
 
 def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], None], *cases: str) -> Happened:
@@ -189,12 +207,12 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
 
 
 def test_a_gpu_that_is_slowed_down_and_looked_at(
-    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
+    forking: Conditions, tmp_path: Path, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
     for name, value in shim.variables("h200", hot).items():
         monkeypatch.setenv(name, value)
-    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, observe_seconds=3, contention_limit=1.0))
+    shared = on_a_gpu(forking, replace(TIMING, max_seconds=0.5, observe_seconds=3, contention_limit=1.0))
     outcome, _ = measured(shared)
     assert outcome.status == "throttled", outcome.reason
     assert outcome.reason.endswith("of the time (hw_thermal)")
@@ -217,10 +235,10 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     joules = outcome.metrics["energy_per_item"] * iterations
     assert joules == pytest.approx(400 * (ended - started) / 1e9, rel=0.1)
     # And all of it through the journal.
-    with Journal(scratch.folder / "kept") as kept:
+    with Journal(tmp_path / "kept") as kept:
         kept.header({"run": "kept"})
         kept.outcome(outcome)
-    (again,) = journal.read(scratch.folder / "kept" / journal.FILE).outcomes
+    (again,) = journal.read(tmp_path / "kept" / journal.FILE).outcomes
     assert again.telemetry == outcome.telemetry
     assert json.dumps(again.to_body()) == json.dumps(outcome.to_body())
 
@@ -229,12 +247,12 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     ("line", "status"), [("0 0 working 4242:0", "ok"), ("0 0 working 4242:50", "contended")]
 )
 def test_a_stranger_on_the_gpu_matters_where_it_computes(
-    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
+    forking: Conditions, shim: Shim, monkeypatch: pytest.MonkeyPatch, line: str, status: str
 ) -> None:
     for name, value in shim.variables("h200", line).items():
         monkeypatch.setenv(name, value)
     # No load of the CPU counts here.
-    shared = on_a_gpu(scratch, replace(TIMING, max_seconds=0.5, contention_limit=0.99))
+    shared = on_a_gpu(forking, replace(TIMING, max_seconds=0.5, contention_limit=0.99))
     outcome, _ = measured(shared)
     assert outcome.status == status, outcome.reason
     if status == "ok":
@@ -244,11 +262,8 @@ def test_a_stranger_on_the_gpu_matters_where_it_computes(
         assert outcome.reason.endswith("another process computes on its GPU (pid 4242)")
 
 
-def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
-    timing = replace(TIMING, observe_seconds=0.2, contention_limit=1.0)
-    shared = conditions(
-        scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
-    )
+def test_a_sampler_that_is_killed_costs_no_outcome(forking: Conditions) -> None:
+    shared = replace(forking, timing=replace(TIMING, observe_seconds=0.2, contention_limit=1.0))
     killed: list[int] = []
 
     def kill_it(event: Entered | Measured) -> None:
@@ -264,22 +279,22 @@ def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
     assert outcome.status == "ok", outcome.reason
     assert any("sampler was" in note for note in outcome.facts["telemetry_notes"])
     assert outcome.metrics["latency"] > 0
-    scratch.assert_no_process_left(happened.run)
+    assert carriers(happened.run) == []
 
 
 def test_a_driver_that_never_answers_holds_no_session_up(
-    scratch: Scratch, shim: Shim, monkeypatch: pytest.MonkeyPatch
+    forking: Conditions, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
         monkeypatch.setenv(name, value)
     # Long enough for three rows of the CPU, on whatever machine.
-    shared = on_a_gpu(scratch, replace(TIMING, observe_seconds=3, contention_limit=1.0))
+    shared = on_a_gpu(forking, replace(TIMING, observe_seconds=3, contention_limit=1.0))
     outcome, happened = measured(shared)
     assert outcome.status == "ok", outcome.reason
     assert outcome.facts["telemetry_notes"]
     assert "cpu_busy" in outcome.metrics
     assert not outcome.metrics.keys() & {"sm_utilisation", "gpu_busy", "power", "energy_per_item"}
-    scratch.assert_no_process_left(happened.run)
+    assert carriers(happened.run) == []
 
 
 class ErrorsInTheFirstBlocks(SilentTelemetry):

@@ -129,6 +129,12 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
+def own_cpu() -> int:
+    """The CPU on which this test process measures: of several that run side by side each has another."""
+    cpus = sorted(os.sched_getaffinity(0), reverse=True)
+    return cpus[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(cpus)]
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that has ended."""
@@ -196,7 +202,8 @@ class Site:
         self.temporary.mkdir()
         sqlite_with_tables(folder / "pyrometer.db")
         (folder / "cases.py").write_text(CASES)
-        head = f'{settings}\n[environments.default]\npython = "{python}"\n'
+        preset = f'preset = "apart"\n{settings}\n[presets.apart]\ncpus = "{own_cpu()}"\n'
+        head = f'{preset}\n[environments.default]\npython = "{python}"\n'
         (folder / "pyrometer.toml").write_text(head + SUITES)
         #: Called in the child before a command that is run to its end.
         self.before_exec: Callable[[], object] | None = None

@@ -42,7 +42,7 @@ def test_the_environments_describe_themselves(site: Site) -> None:
 
 def test_the_database_is_upgraded_once(site: Site) -> None:
     (site.folder / "pyrometer.db").unlink()
-    first, second = site.call("db", "upgrade"), typed(site, "db", "upgrade")
+    first, second = typed(site, "db", "upgrade"), typed(site, "db", "upgrade")
     assert (first.code, second.code) == (0, 0)
     assert first.out.startswith("upgraded from nothing to ")
     assert second.out == first.out.replace("upgraded from nothing to", "already at")

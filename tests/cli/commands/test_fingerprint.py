@@ -42,7 +42,7 @@ def test_one_is_taken_once_and_stored(place: Site) -> None:
     (body,) = json.loads(done.out)
     assert (body["case"], body["status"], body["reason"]) == (LINEAR, "ok", "")
     assert body["fingerprint"]["parts"]["operators"]["aten::linear(fp32, fp32, fp32)"] == 1
-    again = place.call("fingerprint", LINEAR, "--json", *CASES)
+    again = typed(place, "fingerprint", LINEAR, "--json", *CASES)
     assert again.err == ""
     assert json.loads(again.out) == [body]
     assert _stored(place) == (1, 1)

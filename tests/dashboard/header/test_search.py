@@ -25,6 +25,8 @@ def test_every_run_version_and_case_is_found_once() -> None:
 
 def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:
     page = past_visitor.open("/")
+    # Its shortcut is known once the button stands.
+    expect(page.get_by_role("button", name="Search").first).to_be_visible()
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
     field.fill("run-7")

@@ -110,7 +110,7 @@ def test_a_worker_that_dies_or_hangs_or_raises(forking: FingerprintSettings) -> 
     assert "SIGILL" in died.reason
     hung = take("hangs/infer/-/eager", replace(alone, deadline_seconds=5.0))
     assert hung.status == "timeout"
-    raised = take("raises_with_path/infer/-/eager", alone)
+    raised = take("raises_with_path/infer/-/eager", forking)
     assert (raised.status, raised.reason) == ("crashed", "RuntimeError: cannot open ...")
     group = take("affine/infer/width=32/instances=2", alone)
     assert group.status == "unsupported"

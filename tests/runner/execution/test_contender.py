@@ -2,8 +2,8 @@
 
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -12,11 +12,12 @@ from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.execution.contender import Contender, ContenderFinished
 from runner.execution.process import Launch
+from runner.execution.session import Conditions
 from runner.nodes import Node
 from runner.session_plan import Timing
 from runner.telemetry.telemetry_interface import GpuCounters, Reading, Telemetry
 from support.fakes.silent_telemetry import SilentTelemetry
-from support.measuring import CASE_FILES, QUICK, Scratch, conditions, key
+from support.measuring import CASE_FILES, QUICK, Scratch, conditions, forked, key
 
 pytestmark = pytest.mark.torch
 
@@ -62,16 +63,19 @@ class ReportsAnXid(ErrorsAfterSixSamples):
         return Reading(1, gpus=(GpuCounters("GPU-1", xids=(self._xid,)),))
 
 
+@pytest.fixture(scope="module")
+def forking(module_scratch: Scratch) -> Iterator[Conditions]:
+    """What the contenders of this file share: their workers are forked."""
+    files = (CASE_FILES / "counts.py", CASE_FILES / "ends_badly.py")
+    with forked(conditions(module_scratch.folder, *files)) as shared:
+        yield shared
+
+
 def outcome_of(
-    folder: Path,
-    case: str,
-    timing: Timing,
-    telemetry: Telemetry | None,
-    *nodes: Node,
-    file: str = "counts.py",
+    shared: Conditions, case: str, timing: Timing, telemetry: Telemetry | None, *nodes: Node
 ) -> Outcome:
     """What becomes of a case of a run over these nodes."""
-    shared = conditions(folder, CASE_FILES / file, timing=timing)
+    assert shared.forks is not None
     (target,) = shared.targets.values()
     launch = Launch(
         python=target.python,
@@ -79,10 +83,11 @@ def outcome_of(
         variables={},
         cpus=(),
         own_cpus=(),
-        log=folder / "log",
+        log=shared.folder / "log",
         deadline_seconds=timing.deadline_seconds,
         token=shared.run,
         nodes=nodes,
+        fork=shared.forks.fork,
     )
     planned = Planned(key(case), target.name, 0)
     contender = Contender(planned, launch, timing, "cpu", None, lambda *_: None, None, telemetry)
@@ -98,20 +103,20 @@ def outcome_of(
     return contender.outcome
 
 
-def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(scratch: Scratch) -> None:
+def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(forking: Conditions) -> None:
     timing = replace(QUICK, observe_seconds=1.3)
-    alone = outcome_of(scratch.folder / "alone", "counts", timing, HundredWatts())
+    alone = outcome_of(forking, "counts", timing, HundredWatts())
     assert (alone.status, alone.metrics["power"]) == ("ok", pytest.approx(100))
     started, ended, iterations = alone.facts["window"]
     joules = 100 * (ended - started) / 1e9
     assert alone.metrics["energy_per_item"] == pytest.approx(joules / iterations, rel=1e-3)
-    unmeasured = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), *NODES)
+    unmeasured = outcome_of(forking, "counts", timing, HundredWatts(), *NODES)
     assert (unmeasured.status, unmeasured.metrics["power"]) == ("ok", pytest.approx(100))
     assert "energy_per_item" not in unmeasured.metrics
 
 
-def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(scratch: Scratch) -> None:
-    outcome = outcome_of(scratch.folder, "turns", QUICK, None)
+def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(forking: Conditions) -> None:
+    outcome = outcome_of(forking, "turns", QUICK, None)
     assert (outcome.status, outcome.facts["shapes"]) == ("ok", 16)
     samples = [ns for block in outcome.blocks for ns in block]
     assert len(samples) >= 16
@@ -120,8 +125,8 @@ def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(scratch: Scrat
     )
 
 
-def test_a_mean_over_a_part_of_the_shapes_is_not_reported(scratch: Scratch) -> None:
-    outcome = outcome_of(scratch.folder, "turns", QUICK, ErrorsAfterSixSamples())
+def test_a_mean_over_a_part_of_the_shapes_is_not_reported(forking: Conditions) -> None:
+    outcome = outcome_of(forking, "turns", QUICK, ErrorsAfterSixSamples())
     assert [len(block) for block in outcome.blocks[:2]] == [3, 3]
     assert outcome.status == "throttled"
     assert ", with all samples of 10 of 16 shapes, at worst: its GPU counted" in outcome.reason
@@ -130,9 +135,9 @@ def test_a_mean_over_a_part_of_the_shapes_is_not_reported(scratch: Scratch) -> N
 
 @pytest.mark.parametrize(("xid", "status"), [(79, "lost"), (31, "crashed")])
 def test_a_crash_under_a_gpu_that_failed_says_nothing_of_the_case(
-    scratch: Scratch, xid: int, status: str
+    forking: Conditions, xid: int, status: str
 ) -> None:
     telemetry = ReportsAnXid(xid)
-    outcome = outcome_of(scratch.folder, "raises_in_step", QUICK, telemetry, file="ends_badly.py")
+    outcome = outcome_of(forking, "raises_in_step", QUICK, telemetry)
     assert outcome.status == status
     assert ("Xid 79" in outcome.reason) is (xid == 79) and "shapes do not fit" in outcome.reason

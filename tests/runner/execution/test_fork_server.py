@@ -51,10 +51,9 @@ def servers() -> list[psutil.Process]:
 
 @pytest.mark.torch
 def test_a_forked_worker_takes_the_same_fingerprint(settings: FingerprintSettings) -> None:
-    for case in (AFFINE, CNN):
-        forked, alone = (take_fingerprint(case, one) for one in (settings, replace(settings, forks=None)))
-        assert (forked.status, forked.reason) == ("ok", "")
-        assert forked.fingerprint == alone.fingerprint
+    forked, alone = (take_fingerprint(AFFINE, one) for one in (settings, replace(settings, forks=None)))
+    assert (forked.status, forked.reason) == ("ok", "")
+    assert forked.fingerprint == alone.fingerprint
     assert len(servers()) == 1
 
 
