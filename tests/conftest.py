@@ -30,7 +30,16 @@ settings.load_profile("house")
 
 
 #: Folders whose files take minutes: begun last, one of them would keep one process busy and the others idle.
-_SLOWEST_FIRST = ("end_to_end", "fleet", "runner", "scheduler", "cli", "scheduled_jobs", "dashboard")
+_SLOWEST_FIRST = (
+    "end_to_end",
+    "fleet",
+    "workflows",
+    "runner",
+    "scheduler",
+    "cli",
+    "scheduled_jobs",
+    "dashboard",
+)
 
 
 #: The slow tier: folders, marks and fixtures of tests that need a browser, a cluster or a measured PyTorch.
