@@ -19,7 +19,7 @@ from pathlib import Path
 
 import layout
 from lines import BY_NAME, LINES
-from processes import Budget, Processes
+from processes import USUAL_SECONDS, Budget, Processes
 from report import Report
 
 #: For the bundle, out of the whole.
@@ -37,8 +37,8 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the lines and their bounds")
     parser.add_argument("--wheels", type=Path, help="folder with the packages that this interpreter lacks")
     parser.add_argument("--python", default="", help="interpreter to measure [default: this one]")
-    more = "for everything; a slow machine takes more, each step in proportion [default: 570]"
-    parser.add_argument("--seconds", type=float, default=570.0, help=more)
+    seconds = f"for everything; with more, each step has more, too [default: {USUAL_SECONDS:g}]"
+    parser.add_argument("--seconds", type=float, default=USUAL_SECONDS, help=seconds)
     parser.add_argument("--only", default="", help="names of lines, with commas [default: all]")
     options = parser.parse_args()
     if options.list:

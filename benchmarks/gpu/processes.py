@@ -14,6 +14,8 @@ from typing import IO, Any
 
 #: Marks every process of one acceptance in its environment, so that what is left over can be found.
 MARK = "ACCEPTANCE_MARK"
+#: Seconds for everything, of which each step names its own.
+USUAL_SECONDS = 570.0
 #: After a signal that asks for the end, until the one that is not asked about.
 _GRACE_SECONDS = 15.0
 
@@ -171,3 +173,7 @@ class Budget:
     def left(self) -> float:
         """Seconds left before the reserve."""
         return self.seconds - self.reserve - (time.monotonic() - self.started)
+
+    def of_step(self, seconds: float) -> float:
+        """Seconds for a step that usually has so many: more where there are more for everything."""
+        return seconds * max(1.0, self.seconds / USUAL_SECONDS)

@@ -28,8 +28,6 @@ _FAULT_CASES = ("--cases", str(FOLDER / "fault_cases.py"))
 _MIB = 1 << 20
 #: They take seconds and belong to the end: the reserve of the budget is for them and for the bundle.
 _AT_THE_END = ("memory_returned", "leftovers")
-#: Seconds for everything by which the steps share them out.
-_USUAL_SECONDS = 570.0
 #: For steps that are about processes and not about numbers: other programs' load repeats no block.
 _ANY_LOAD: Mapping[str, str] = {"PYROMETER_CONTENTION_LIMIT": "1"}
 
@@ -121,11 +119,7 @@ class Acceptance:
             self._end(names, "skip", absent)
             return
         own = self._budget.left + self._budget.reserve * (names[0] in _AT_THE_END)
-        left = (
-            min(seconds * max(1.0, self._budget.seconds / _USUAL_SECONDS), own)
-            if names != ("bundle",)
-            else seconds
-        )
+        left = min(self._budget.of_step(seconds), own) if names != ("bundle",) else seconds
         if left < 5:
             self._end(names, "fail", "no time left")
             return
