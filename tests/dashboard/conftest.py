@@ -228,9 +228,9 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
     return kept
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
-    """Answers are kept by the address of a database, which no two tests share that write to one."""
+    """Answers kept for one database must not reach the next test."""
     yield
     st.cache_data.clear()
     st.cache_resource.clear()
