@@ -8,7 +8,7 @@ from .pairs import WAITS
 from .plan import Plan
 from .verdict import Verdict
 
-AdviceCause = Literal["look ahead", "decided", "plan used up", "no room", "not comparable"]
+AdviceCause = Literal["look ahead", "decided", "plan used up", "not comparable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +16,13 @@ class Advice:
     """`more` further pairs to the next look, 0 to stop, and the `cause` of it, from a `verdict`.
 
     `pairs` is the number that the cause is about: at which the next look is, of the whole plan where that is
-    used up, to the next look where there is no room; else how many the verdict rests on. `affordable` is for
-    how many there is room.
+    used up; else how many the verdict rests on.
     """
 
     more: int
     cause: AdviceCause
     verdict: Verdict
     pairs: int
-    affordable: int | None = None
 
     @property
     def go_on(self) -> bool:
@@ -32,15 +30,12 @@ class Advice:
         return self.more > 0
 
 
-def advise(
-    verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None = None, rate: float = RATE
-) -> Advice:
-    """Go on to the next look, or stop: decided, at the plan's end, or out of budget.
+def advise(verdict: Verdict, plan: Plan, cases: int = 1, rate: float = RATE) -> Advice:
+    """Go on to the next look, or stop: decided, or at the plan's end.
 
-    `verdict` is that of `judge` under the same plan; `affordable` is how many more pairs the budget has room
-    for. What is called `faster` or `slower` goes on until it would stand alone among all `cases` of the suite
-    (see `discovery.control`) at the false discovery `rate`: stopped as soon as it is called, half of what is
-    true was seen to be taken back.
+    `verdict` is that of `judge` under the same plan. What is called `faster` or `slower` goes on until it
+    would stand alone among all `cases` of the suite (see `false_discovery_rate.control`) at the false
+    discovery `rate`: stopped as soon as it is called, half of what is true was seen to be taken back.
 
     Stopping early for any reason adds no false verdicts, and neither does going on: the error is spent
     per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
@@ -56,7 +51,4 @@ def advise(
     ahead = [look for look in plan.looks if look > counting]
     if not ahead:
         return Advice(0, "plan used up", verdict, plan.largest)
-    more = ahead[0] - counting
-    if affordable is not None and more > affordable:
-        return Advice(0, "no room", verdict, more, affordable)
-    return Advice(more, "look ahead", verdict, ahead[0])
+    return Advice(ahead[0] - counting, "look ahead", verdict, ahead[0])

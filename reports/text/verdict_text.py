@@ -64,8 +64,6 @@ def advised(advice: Advice) -> str:
             return f"{word} after {pairs} pairs"
         case "plan used up":
             return f"{word} after all {pairs} pairs"
-        case "no room":
-            return f"the budget has room for {advice.affordable} of the {pairs} pairs to the next look"
         case "not comparable":
             return open_because(advice.verdict)
         case "look ahead":

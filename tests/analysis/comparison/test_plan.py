@@ -101,10 +101,3 @@ def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
     assert advise(called, Plan(), cases=40).more == 2
     assert advise(called, Plan(), cases=10, rate=0.01).more == 2
     assert advised(advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40)) == "faster after all 12 pairs"
-
-
-def test_the_budget_ends_a_case_between_looks() -> None:
-    assert advise(a_verdict("unclear", 6), Plan(), affordable=2).go_on
-    advice = advise(a_verdict("unclear", 6), Plan(), affordable=1)
-    assert advised(advice) == "the budget has room for 1 of the 2 pairs to the next look"
-    assert not advice.go_on
