@@ -31,9 +31,6 @@ from .segments import changes_between, segments
 
 __all__ = ["Change", "Decision", "JudgedSeries", "NightValue", "Rules", "change_points", "judge"]
 
-#: The control's part in a change of the past is taken from so many nights after it.
-_MONTH = 30
-
 
 def judge(
     nights: Sequence[NightValue],
@@ -76,19 +73,13 @@ def judge(
 
 
 def change_points(
-    nights: Sequence[NightValue],
-    better: Better,
-    rules: Rules | None = None,
-    control: Sequence[NightValue | None] | None = None,
+    nights: Sequence[NightValue], better: Better, rules: Rules | None = None
 ) -> tuple[Change, ...]:
     """Every change of the whole history as it looks from today; positions may still move.
 
-    Takes what `judge` takes, and raises what it raises.
+    Takes what `judge` takes. Raises ValueError for a value that is not above 0.
     """
-    rules = rules or Rules()
-    values, known = logs_of(nights), _control(nights, control)
-    history = _history(values, borders_of(nights), better, rules)
-    return tuple(marked(change, known, _MONTH) for change in history) if known else tuple(history)
+    return tuple(_history(logs_of(nights), borders_of(nights), better, rules or Rules()))
 
 
 def _control(nights: Sequence[NightValue], control: Sequence[NightValue | None] | None) -> dict[int, float]:
