@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..comparison.thresholds import Threshold, threshold_of
+from ..comparison.thresholds import threshold_of
 from .nights import Rules
 
 #: Few, for each is a chance to be wrong every night: what a step costs, what compiling costs, what runs out,
@@ -48,9 +48,9 @@ _COARSEST = 0.20
 _LEAST = 0.001
 
 
-def rules_of(metric: str, thresholds: Mapping[str, Threshold] | None = None) -> Rules:
+def rules_of(metric: str) -> Rules:
     """The rules for a metric's series; raises ValueError where no metric is called so."""
-    threshold = threshold_of(metric, thresholds)
+    threshold = threshold_of(metric)
     twice = threshold.relative * (1.0 if threshold.exact else _TWICE)
     floor = max(_LEAST, threshold.relative, _ONCE.get(metric, twice))
     return Rules(floor=floor, coarsest=max(_COARSEST, 2 * floor))
