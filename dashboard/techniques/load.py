@@ -44,7 +44,7 @@ def places(url: str) -> list[MeasurementConditions]:
 @_kept
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = releases.measured_versions(opened(url), METRIC, hardware, preset, techniques=True)
+    found = releases.technique_versions(opened(url), METRIC, hardware, preset)
     return sorted(found, key=frames.version_order, reverse=True)
 
 

@@ -103,13 +103,14 @@ def _release_order(version: str) -> tuple[bool, Version, str]:
         return False, Version("0"), version
 
 
-def measured_versions(
-    database: Database, metric: str, hardware: str, preset: str, *, techniques: bool = False
-) -> frozenset[str]:
-    """The PyTorch versions with a point of `metric` under a hardware and a preset (fingerprints)."""
+def technique_versions(database: Database, metric: str, hardware: str, preset: str) -> frozenset[str]:
+    """The PyTorch versions with a point of `metric` of a technique, under a hardware and a preset.
+
+    Both are fingerprints.
+    """
     point, environment = tables.MeasurementRow, tables.EnvironmentRow
     there = exists().where(
-        point.series_id.in_(ids_of(series_of_metric(metric, hardware, preset, techniques=techniques))),
+        point.series_id.in_(ids_of(series_of_metric(metric, hardware, preset, techniques=True))),
         *_in_a_run_with(environment),
     )
     query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()

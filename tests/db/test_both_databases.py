@@ -218,7 +218,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, "latency", [_latency(database)[0].hardware], _latency(database)[0].preset
     ),
     coverage.technique_runs: lambda database: _technique_runs(database),
-    runs_releases.measured_versions: lambda database: runs_releases.measured_versions(
+    runs_releases.technique_versions: lambda database: runs_releases.technique_versions(
         database, "latency", a_machine().hardware.fingerprint, a_preset().fingerprint
     ),
     runs_releases.version_places: lambda database: runs_releases.version_places(

@@ -69,25 +69,20 @@ def test_techniques_have_places_of_their_own(database: Database) -> None:
     measure(database, 2, EAGER)
     measure(database, 3, EAGER, hardware=GPU)
     assert runs(coverage.places(database, FLOOR, techniques=True)) == [(CPU, "night-1")]
-    assert (
-        releases.measured_versions(database, FLOOR, fingerprint(GPU), PLACE[1], techniques=True)
-        == frozenset()
-    )
+    assert releases.technique_versions(database, FLOOR, fingerprint(GPU), PLACE[1]) == frozenset()
 
 
 def test_a_forgotten_run_leaves_no_place(database: Database) -> None:
     measure(database, 1, EAGER)
     delete_run.forget_run(database, "night-1")
     assert coverage.places(database, FLOOR) == []
-    assert releases.measured_versions(database, FLOOR, *PLACE) == frozenset()
 
 
 def test_versions_are_those_of_the_place_alone(database: Database) -> None:
     measure(database, 1, EAGER)
     measure(database, 2, COMPILED, version=NEWER)
     measure(database, 3, EAGER, version="2.15.0+cpu", hardware=GPU)
-    assert releases.measured_versions(database, FLOOR, *PLACE) == {VERSION, NEWER}
-    assert releases.measured_versions(database, FLOOR, *PLACE, techniques=True) == {NEWER}
+    assert releases.technique_versions(database, FLOOR, *PLACE) == {NEWER}
     versions = [VERSION, "2.15.0+cpu", "1.0"]
     assert releases.version_places(database, FLOOR, versions) == {
         (VERSION, *PLACE),
