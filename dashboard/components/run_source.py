@@ -1,11 +1,11 @@
 """Where runs come from: which ones Pyrometer measured, and what is known of those that it did not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from interchange.formats import Sourced, title
 from records.kinds import RunSource
-from records.runs import Run, RunSummary
+from records.runs import Run
 
 #: Facts in which importers say what they read, the plainest first.
 _SOURCES = ("file", "experiment", "benchmark")
@@ -21,11 +21,6 @@ def teller(run: Sourced) -> str:
 def source(run: Run) -> str:
     """What was imported, as a file's name; empty where the run does not say so."""
     return next((text for name in _SOURCES if isinstance(text := run.facts.get(name), str) and text), "")
-
-
-def to_search(runs: Sequence[RunSummary], own: Sequence[RunSummary]) -> Sequence[RunSummary]:
-    """The runs in which what failed is looked for: `own`, or without any those of `runs` not imported."""
-    return own or [run for run in runs if run.source != RunSource.IMPORTED]
 
 
 def said_elsewhere(run: Run, facts: Mapping[str, Any]) -> dict[str, Any]:

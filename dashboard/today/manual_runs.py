@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from dashboard.components import frames, links, load, markup, parts, run_source, tables, wording
+from dashboard.components import frames, links, load, markup, parts, tables, wording
 from dashboard.components.sparkline import sparkline
 from dashboard.today import first_run, headlines, problems
 from dashboard.today import load as today_load
@@ -46,7 +46,7 @@ def _failures(
     # Pairs that a comparison leaves out say nothing of the cases: its own page shows them.
     comparing = today_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
-    searched = alone if own else run_source.to_search(runs, ())
+    searched = alone if own else [run for run in runs if run.source != RunSource.IMPORTED]
     found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
     if found:
         which = f"last {SEARCHED} {'own ' if mixed else ''}runs"

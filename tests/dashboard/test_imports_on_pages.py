@@ -139,13 +139,11 @@ def test_a_long_list_of_failures_is_cut_and_says_where_the_rest_is(hostile: tupl
     assert "more in" not in tables.failures(items[:20], LATER)
 
 
-def test_nothing_of_an_import_stands_among_what_failed() -> None:
-    own, script, other = (
-        RunSummary(source, "s", LATER, None, "complete", "m", "h", (), "p", 1, {"crashed": 1}, source=source)
-        for source in (RunSource.MEASURED, RunSource.SUBMITTED, RunSource.IMPORTED)
+def test_a_script_says_what_its_numbers_mean() -> None:
+    own, script = (
+        RunSummary(source, "s", LATER, None, "complete", "m", "h", (), "p", 1, {}, source=source)
+        for source in (RunSource.MEASURED, RunSource.SUBMITTED)
     )
-    assert run_source.to_search([other, script, own], [own]) == [own]
-    assert run_source.to_search([other, script], []) == [script]
     assert [run_source.teller(each) for each in (own, script)] == ["", "the script"]
 
 
