@@ -77,16 +77,7 @@ def in_words(steps: float) -> str:
     return wording.significant(whole, 2) if steps >= _ROUGHLY else f"{whole:,.0f}"
 
 
-def advice(cases: Sequence[TechniqueResult]) -> list[str]:
-    """A sentence for each workload on which mode to use when, made of the measured numbers alone."""
-    workloads: dict[str, list[TechniqueResult]] = {}
-    for case in cases:
-        if case.speed_up is not None:
-            workloads.setdefault(categories.workload(case.key), []).append(case)
-    return [f"{workload}: {advice_for(own)}" for workload, own in workloads.items()]
-
-
-def advice_for(cases: Sequence[TechniqueResult]) -> str:
+def advice(cases: Sequence[TechniqueResult]) -> str:
     """Which mode of one workload to use when, of cases that have a speed-up, and which were disturbed."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
     sentences = [_undisturbed_advice(quiet)] if quiet else []
@@ -118,7 +109,7 @@ def _undisturbed_advice(cases: Sequence[TechniqueResult]) -> str:
 
 def _of_one_run(faster: Sequence[TechniqueResult]) -> str:
     """Which of the modes that are faster, all of one run, to use when."""
-    best = max(faster, key=_ratio)
+    best = max(faster, key=lambda case: case.times)
     timed = [(case, paid) for case in faster if (paid := of(case)) is not None]
     if not timed:
         return f"{_named(best)}. How long it compiles is not known."
@@ -174,7 +165,7 @@ def _unproven(cases: Sequence[TechniqueResult]) -> str:
 
 
 def _several(cases: Sequence[TechniqueResult]) -> str:
-    return ", ".join(f"{categories.technique(case.key)} ({_interval(case)})" for case in cases)
+    return ", ".join(map(_named, cases))
 
 
 def _named(case: TechniqueResult) -> str:
@@ -192,11 +183,6 @@ def _interval(case: TechniqueResult) -> str:
 
 def _seconds(case: TechniqueResult) -> str:
     return wording.quantity(case.own[COLD].point, "s")
-
-
-def _ratio(case: TechniqueResult) -> float:
-    gain = case.speed_up
-    return gain.ratio if gain is not None and gain.ratio is not None else 0.0
 
 
 def _low(case: TechniqueResult) -> float:

@@ -91,7 +91,7 @@ def ranking(
     return WorkloadRanking(
         workload,
         baseline,
-        tuple(sorted(timed, key=lambda case: (-ratio(case), case.case))),
+        tuple(sorted(timed, key=lambda case: (-case.times, case.case))),
         _base(readings, f"{workload}/{baseline}", timed),
         tuple(case for case in well if case.speed_up is None),
         tuple(case for case in own if case.failed is not None),
@@ -111,12 +111,6 @@ def _base(
     return TechniqueResult(case, key, found.run, environment, {}, metrics, {}, {})
 
 
-def ratio(case: TechniqueResult) -> float:
-    """Its speed-up; 0 where there is none."""
-    gain = case.speed_up
-    return gain.ratio if gain is not None and gain.ratio is not None else 0.0
-
-
 def memory(case: TechniqueResult) -> float | None:
     """Its peak memory / the baseline's, if that is known."""
     gain = case.ratio("memory")
@@ -132,7 +126,7 @@ def memory_words(share: float) -> str:
 
 def pareto(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     """The cases that no other beats in both speed-up and memory, of those whose memory is known."""
-    known = [(case, ratio(case), share) for case in cases if (share := memory(case)) is not None]
+    known = [(case, case.times, share) for case in cases if (share := memory(case)) is not None]
     return [
         case
         for case, fast, small in known

@@ -52,6 +52,12 @@ class TechniqueResult:
         """Its speed-up, if there is a ratio."""
         return self.ratio("speed-up")
 
+    @property
+    def times(self) -> float:
+        """How many times as fast as its baseline it is; 0 without a ratio."""
+        gain = self.speed_up
+        return gain.ratio if gain is not None and gain.ratio is not None else 0.0
+
     def ratio(self, kind: str) -> Gain | None:
         """Its gain of a kind, if there is a ratio."""
         gain = self.gains.get(kind)

@@ -248,7 +248,7 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
     )
     rows = [*found.cases, *found.others]
     if found.base is not None:
-        rows.insert(sum(ranking.ratio(case) >= 1 for case in found.cases), found.base)
+        rows.insert(sum(case.times >= 1 for case in found.cases), found.base)
     table = _tabular(title, groups, rows, about)
     parts.heading(f"{title} {parameters}".strip(), table if rows else None, "techniques-workload.csv")
     if found.cases:
@@ -260,8 +260,7 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
     parts.table(table)
     compiled = [case for case in found.cases if categories.subject(case.key) == "compile"]
     if found.baseline == EAGER and any(break_even.COLD in case.own for case in compiled):
-        advice = [f"Compile modes: {break_even.advice_for(compiled)}"]
-        parts.html(markup.notes(advice))
+        parts.html(markup.notes([f"Compile modes: {break_even.advice(compiled)}"]))
 
 
 def _memory_and_claims(

@@ -56,11 +56,9 @@ def test_the_mode_that_compiles_longer_is_ahead_from_some_step_on() -> None:
 
 
 def test_the_advice_is_made_of_the_numbers() -> None:
-    (said,) = break_even.advice(
-        [case for case in CASES.values() if categories.subject(case.key) == "compile"]
-    )
+    said = break_even.advice([case for case in CASES.values() if categories.subject(case.key) == "compile"])
     for part in (
-        "resnet50 infer batch=8 image=64: eager for fewer than 200 steps (20.0 s of eager work)",
+        "eager for fewer than 200 steps (20.0 s of eager work)",
         "then compile=default (2.00×, 2.00× to 2.00×)",
         "won back 10.0 s of compiling",
         "With a filled cache 20 are enough",
@@ -75,8 +73,8 @@ def test_no_mode_is_advised_that_pairs_do_not_prove() -> None:
         Measured(DEFAULT, (99.0, 103.0, 98.0), cold=10.0, warm=1.0),
         Measured(f"{RESNET}/compile=aot_eager", (120.0, 121.0, 120.0), cold=1.0, warm=1.0),
     )
-    (said,) = break_even.advice(best_of([reading(outcomes(slow))]))
-    assert said.startswith("resnet50 infer batch=8 image=64: stay with eager.")
+    said = break_even.advice(best_of([reading(outcomes(slow))]))
+    assert said.startswith("stay with eager.")
     assert "compile=aot_eager (0.833×" in said and "is slower" in said
     assert "compile=default (" in said and "brings no gain that can be seen" in said
 
@@ -88,7 +86,7 @@ def test_modes_of_two_runs_have_no_order_however_far_the_machine_drifted(drift: 
         for each in (ON_CPU[0], replace(ON_CPU[2], cold=10.0 * drift))
     ]
     readings = [reading(outcomes(ON_CPU[:2]), "newer", night=1), reading(outcomes(tuned))]
-    (said,) = break_even.advice(best_of(readings))
+    said = break_even.advice(best_of(readings))
     assert "eager for fewer than 200 steps" in said and "ahead of it" not in said
     apart = "compile=max-autotune (2.50×, 2.49× to 2.51×) was measured in another run"
     assert said.endswith(f" {apart}: there is no order between them.")
@@ -96,7 +94,7 @@ def test_modes_of_two_runs_have_no_order_however_far_the_machine_drifted(drift: 
 
 def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
     alike = (ON_CPU[0], ON_CPU[1], Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0))
-    (said,) = break_even.advice(best_of([reading(outcomes(alike))]))
+    said = break_even.advice(best_of([reading(outcomes(alike))]))
     # Nearly as fast as the other within its wide interval.
     assert "ahead of it" not in said
 

@@ -335,13 +335,13 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
     assert "1 disturbed (*)" in sections.summary(brought, readings)
     # Max-autotune is faster still, by pairs that may be anything.
     assert ranking.advice(ranked(RESNET, *readings))[0].startswith("compile=default is the fastest: 2.00×")
-    (said,) = break_even.advice(brought)
+    said = break_even.advice(brought)
     assert "then compile=default" in said and "ahead of it" not in said
     assert "compile=max-autotune (2.50×, 2.49× to 2.51×): others took part of a core" in said
     shown = columns.speed_up("Speed-up", (1.0, 3.0))[0]
     texts = [re.sub("<[^>]*>", " ", shown.cell(case)) for case in ranked(RESNET, *readings).cases]
     assert "▲ 2.50×*" in texts[0] and "3 disturbed" in texts[0] and "▲ 2.00×  " in texts[1]
-    (alone,) = break_even.advice([case for case in brought if case.case == TUNED])
+    alone = break_even.advice([case for case in brought if case.case == TUNED])
     assert "stay with eager" not in alone and "measure again when the machine is quiet" in alone
 
 
