@@ -128,6 +128,12 @@ class ForestPlot:
     broken: bool
 
 
+def directions(metric: str) -> tuple[str, str]:
+    """What lies left and right of no change: `faster` and `slower` for a time."""
+    better, worse = (numbers.called(kind, metric) for kind in ("faster", "slower"))
+    return (better, worse) if METRICS[metric].better == "lower" else (worse, better)
+
+
 def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
     """The plot of these cases, in their order, the geomean last; cases without a number have the reason."""
     drawn = [row.verdict for row in each if row.verdict and row.verdict.change is not None]
@@ -136,13 +142,10 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
     lines = [_line(row, axis) for row in each]
     if overall.change is not None:
         lines.append(_mean_line(overall, axis, threshold))
-    worse, better = ("slower", "faster") if METRICS[metric].unit in ("ms", "s") else ("worse", "better")
-    left, right = (better, worse) if METRICS[metric].better == "lower" else (worse, better)
     present = {row.status for row in each}
-    words = {"slower": worse, "unclear": "unclear", "same": "same", "faster": better}
+    words = {kind: numbers.called(kind, metric) for kind in ("slower", "unclear", "same", "faster")}
     return ForestPlot(
-        left,
-        right,
+        *directions(metric),
         tuple(ForestTick(axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),
         tuple(lines),
         tuple(

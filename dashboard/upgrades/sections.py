@@ -22,7 +22,7 @@ from dashboard.upgrades.tables import MOST_LISTED, MOST_OTHERS, MOST_ROWS
 from dashboard.upgrades.view import UpgradeView
 from records.runs import Run
 from reports import sentences, tables, wording
-from reports.forest import ForestAxis, axis_of
+from reports.forest import ForestAxis, axis_of, directions
 from reports.rows import Row, by_impact, rows, without_ratio
 from reports.table import DataTable
 from reports.text.dispatch_text import summary_words
@@ -312,11 +312,8 @@ def _cut(drawn: int, every: int, which: str) -> str:
 
 def _look(judged: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
     policy = judged.subject.policy
-    known = METRICS[policy.metric]
-    worse, better = ("slower", "faster") if known.unit in ("ms", "s") else ("worse", "better")
-    left, right = (better, worse) if known.better == "lower" else (worse, better)
     threshold = threshold_of(policy.metric, policy.thresholds).log
-    return IntervalStyle(lines, axis, threshold, known.title, left, right)
+    return IntervalStyle(lines, axis, threshold, METRICS[policy.metric].title, *directions(policy.metric))
 
 
 def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
