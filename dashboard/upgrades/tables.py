@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from html import escape as _escape
 
 from markupsafe import Markup
 
@@ -30,11 +29,6 @@ MOST_OTHERS, MOST_LISTED = 25, 40
 _MOST_CHANGES = 4
 
 
-def text(plain: str) -> str:
-    """Text from any source as HTML, without control characters."""
-    return _escape(printable(plain))
-
-
 def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """From where to where, the decision, what weighs most for it, and what else differs."""
     subject, upgrade = judged.subject, judged.upgrade
@@ -47,7 +41,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
         printable(wording.because(upgrade)),
         *map(printable, lines),
     )
-    return f'{_title(subject)}{box}<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
+    return f'{_title(subject)}{box}<p class="py-quiet">{escaped(sentences.counted(rows, upgrade))}</p>'
 
 
 def also_different(subject: Subject) -> str:
@@ -62,7 +56,7 @@ def metric_cards(judged: JudgedUpgrade) -> str:
     """The four metrics, a card each, with all that is known of them."""
     return markup.panels(
         *(
-            markup.card(one.title, text(one.value), "<br>".join([_state(one), *map(text, one.notes)]))
+            markup.card(one.title, escaped(one.value), "<br>".join([_state(one), *map(escaped, one.notes)]))
             for one in entries(judged.upgrade.scorecard, judged.subject.policy)
         )
     )
@@ -160,8 +154,8 @@ def _title(subject: Subject) -> str:
     named = {_plain(subject.old), _plain(subject.new)} == {True}
     where = " · ".join(part for part in ("" if named else torch, f"on {sentences.place(subject)}") if part)
     return (
-        f'<div class="py-title"><h2>{text(subject.old.name)} → {text(subject.new.name)} '
-        f"<small>{text(where)}</small></h2> {chip}</div>"
+        f'<div class="py-title"><h2>{escaped(subject.old.name)} → {escaped(subject.new.name)} '
+        f"<small>{escaped(where)}</small></h2> {chip}</div>"
     )
 
 
@@ -171,7 +165,7 @@ def _plain(one: ComparedEnvironment) -> bool:
 
 def how(subject: Subject) -> str:
     """Everything around the numbers, what the run noted, and the rules it was judged by."""
-    rules = "".join(f"<li>{text(rule)}</li>" for rule in sentences.rules(subject))
+    rules = "".join(f"<li>{escaped(rule)}</li>" for rule in sentences.rules(subject))
     run_facts = {name: printable(value) for name, value in sentences.facts(subject)}
     facts = markup.facts("How it was measured", subject.run, run_facts)
     noted = markup.notes([printable(note) for note in subject.notes])
