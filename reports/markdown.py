@@ -1,6 +1,7 @@
 """The report as Markdown for a pull request."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -13,6 +14,7 @@ from . import sentences, tables, wording
 from .report_context import Subject
 from .rows import Row, rows, without_ratio
 from .scorecard import entries
+from .table import DataTable
 from .text.dispatch_text import summary_words
 from .text.markdown import code as _code
 from .text.markdown import fenced
@@ -101,7 +103,7 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
     head = f"### What runs differently\n\n{_text(summary_words(subject.dispatch))}"
     if not table.rows:
         return head
-    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"
+    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table)}"
 
 
 def _kernels(subject: Subject, each: Sequence[Row]) -> str:
@@ -116,7 +118,7 @@ def _screen(each: Sequence[Row]) -> str:
     head = f"### How it was screened\n\n{_text(text)}"
     if not table.rows:
         return head
-    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table.markdown(), len(table.rows))}"
+    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table)}"
 
 
 def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
@@ -140,13 +142,13 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     whole, pairs = tables.exclusions(upgrade, _case), tables.pairs_left_out(each, _case)
     if whole.rows:
         text = f"{wording.plural(len(whole.rows), 'case')} in no geomean"
-        parts += [_folded(text, whole.markdown(), len(whole.rows))]
+        parts += [_folded(text, whole)]
     else:
         parts += ["Every case is in the geomean."]
     if pairs.rows:
         cases = len({case for case, _ in pairs.rows})
         text = f"Pairs of {wording.plural(cases, 'case')} that do not count"
-        parts += [_folded(text, pairs.markdown(), len(pairs.rows))]
+        parts += [_folded(text, pairs)]
     return "\n\n".join(parts)
 
 
@@ -155,8 +157,7 @@ def differences(subject: Subject) -> str:
     table = tables.differences(subject)
     if not table.rows:
         return _text(sentences.no_difference(subject))
-    many = len(table.rows)
-    return _folded(wording.plural(many, "difference"), table.markdown(), many)
+    return _folded(wording.plural(len(table.rows), "difference"), table)
 
 
 def _how(subject: Subject) -> str:
@@ -171,8 +172,9 @@ def _again(subject: Subject, each: Sequence[Row]) -> str:
     return details("Measure a case again", fenced(commands, "sh"))
 
 
-def _folded(summary: str, body: str, length: int) -> str:
-    return details(summary, body) if length > _LONG else f"{summary}:\n\n{body}"
+def _folded(summary: str, table: DataTable[Any]) -> str:
+    body = table.markdown()
+    return details(summary, body) if len(table.rows) > _LONG else f"{summary}:\n\n{body}"
 
 
 def details(summary: str, body: str) -> str:
