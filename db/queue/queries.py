@@ -19,7 +19,7 @@ from records.tasks import (
 )
 
 from ..connection.engine import Database
-from ..connection.statements import AnySelect, in_batches
+from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import queue_tables
 from ..schema.types import PlainText
 from .prometheus_counts import schedule_names
@@ -240,12 +240,9 @@ def _tasks(database: Database, query: AnySelect) -> list[Task]:
 def wait_reasons(database: Database, tasks: Collection[int]) -> dict[int, str]:
     """By task, what its running attempt waits for; without those that wait for nothing."""
     query = select(_ATTEMPT.task_id, _ATTEMPT.detail).where(_ATTEMPT.ended == "", _ATTEMPT.detail != "")
-    found: dict[int, str] = {}
     with database.reading() as connection:
-        for some in in_batches(sorted(set(tasks))):
-            waiting = query.where(_ATTEMPT.task_id.in_(some)).order_by(_ATTEMPT.task_id, _ATTEMPT.number)
-            found |= {task: detail for task, detail in connection.execute(waiting)}
-    return found
+        rows = rows_among(connection, query.order_by(_ATTEMPT.number), _ATTEMPT.task_id, tasks)
+    return {task: detail for task, detail in rows}
 
 
 def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tuple[float, int]]:
@@ -254,13 +251,11 @@ def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tup
     An attempt that was lost lasted until it was given up, which may be later than its end.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
-    times = (_ATTEMPT.task_id, _ATTEMPT.started_at, _ATTEMPT.ended_at)
+    query = select(_ATTEMPT.task_id, _ATTEMPT.started_at, _ATTEMPT.ended_at)
+    query = query.where(_ATTEMPT.ended_at.is_not(None))
     with database.reading() as connection:
-        for some in in_batches(sorted(set(tasks))):
-            query = select(*times).where(_ATTEMPT.task_id.in_(some), _ATTEMPT.ended_at.is_not(None))
-            for task, started_at, ended_at in connection.execute(query):
-                assert ended_at is not None
-                seconds[task].append((ended_at - started_at).total_seconds())
+        for task, started_at, ended_at in rows_among(connection, query, _ATTEMPT.task_id, tasks):
+            seconds[task].append((ended_at - started_at).total_seconds())
     return {task: (sum(each), len(each)) for task, each in seconds.items()}
 
 

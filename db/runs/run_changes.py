@@ -11,7 +11,7 @@ from records.kinds import EnvironmentKind
 from records.runs import RunChange
 
 from ..connection.engine import Database
-from ..connection.statements import in_batches
+from ..connection.statements import rows_among
 from ..schema import core_tables as tables
 
 #: Facts of a machine that differ every time.
@@ -56,14 +56,9 @@ def changes_around(
     runs = {run for history in histories for run, _ in history}
     used = {environment for history in histories for _, environment in history}
     with database.reading() as connection:
-        facts = {
-            row.id: _of_the_run(row) for some in in_batches(sorted(runs)) for row in _rows(connection, some)
-        }
-        environments = {
-            row.fingerprint: _of_the_environment(row)
-            for some in in_batches(sorted(used))
-            for row in connection.execute(_ENVIRONMENTS.where(tables.EnvironmentRow.fingerprint.in_(some)))
-        }
+        facts = {row.id: _of_the_run(row) for row in _rows(connection, runs)}
+        rows = rows_among(connection, _ENVIRONMENTS, tables.EnvironmentRow.fingerprint, used)
+        environments = {row.fingerprint: _of_the_environment(row) for row in rows}
 
     def between(one: tuple[str, str], other: tuple[str, str]) -> list[RunChange]:
         if not {one[0], other[0]} <= facts.keys() or not {one[1], other[1]} <= environments.keys():
@@ -89,15 +84,12 @@ def _differences(before: RunFacts, after: RunFacts) -> list[RunChange]:
 
 def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, RunFacts]:
     """The facts of each run, its own environment included."""
-    found: dict[str, RunFacts] = {}
-    for some in in_batches(sorted(runs)):
-        rows = _rows(connection, some)
-        environments = _environments(connection, [row.number for row in rows])
-        found |= {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
-    return found
+    rows = _rows(connection, runs)
+    environments = _environments(connection, [row.number for row in rows])
+    return {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
 
 
-def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
+def _rows(connection: Connection, runs: Collection[str]) -> Sequence[Any]:
     """Runs with their machines and presets."""
     run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
@@ -115,9 +107,8 @@ def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
         .join(preset, preset.id == run.preset_id)
-        .where(run.id.in_(runs))
     )
-    return connection.execute(query).all()
+    return rows_among(connection, query, run.id, runs)
 
 
 def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
@@ -141,13 +132,15 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     used = (
         select(link.run_number, link.environment_id)
         .join(table, table.id == link.environment_id)
-        .where(link.run_number.in_(numbers), table.kind != EnvironmentKind.CANARY)
+        .where(table.kind != EnvironmentKind.CANARY)
         .order_by(link.position)
     )
-    last = {number: environment for number, environment in connection.execute(used)}
+    last = {
+        number: environment for number, environment in rows_among(connection, used, link.run_number, numbers)
+    }
     # Read once and not once per run: the list of packages is long.
-    read = _ENVIRONMENTS.where(table.id.in_(set(last.values())))
-    facts = {row.id: _of_the_environment(row) for row in connection.execute(read)}
+    rows = rows_among(connection, _ENVIRONMENTS, table.id, last.values())
+    facts = {row.id: _of_the_environment(row) for row in rows}
     return {number: facts[environment] for number, environment in last.items()}
 
 
