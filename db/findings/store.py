@@ -320,11 +320,7 @@ def finding(database: Database, finding_id: int) -> Finding | None:
 
 def triage_log(database: Database, finding_id: int) -> list[TriageEntry]:
     """The triage actions on a finding, oldest first."""
-    query = (
-        select(_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
-        .where(_TRIAGE.finding_id == finding_id)
-        .order_by(_TRIAGE.id)
-    )
+    query = select(*_ENTRY).where(_TRIAGE.finding_id == finding_id).order_by(_TRIAGE.id)
     with database.reading() as connection:
         return [TriageEntry(*row) for row in connection.execute(query)]
 

@@ -14,9 +14,6 @@ from ..connection.engine import Database
 from ..connection.statements import rows_among
 from ..schema import core_tables as tables
 from ..schema import queue_tables
-from .run_changes import changes_along as changes_along
-from .run_changes import changes_around as changes_around
-from .run_changes import run_changes as run_changes
 from .series_queries import by_name, series_key, series_names
 
 _TASK = queue_tables.TaskRow
