@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from configuration.data_dirs import DataDirs, environments_folder, resolve_place
 from configuration.errors import UnwritablePlace
 from configuration.reading import FILE_NAME
 from configuration.settings import load_settings
+from support.small_disk import small_disk_at
 
 UNPRIVILEGED = 65534
 
@@ -238,19 +238,12 @@ def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system without room for one more file."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=3", "tmpfs", str(disk)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small file system needs root and the right to mount")
-    try:
+    with small_disk_at(tmp_path / "disk", "size=64k,nr_inodes=3") as disk:
         (disk / "work").mkdir()
         (disk / "work" / "filler").touch()
         with pytest.raises(OSError, match="No space left"):
             (disk / "work" / "one more").touch()
         yield disk / "work"
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_full_disk_is_still_the_right_place(full_disk: Path, tmp_path: Path) -> None:

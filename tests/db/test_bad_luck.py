@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from db.errors import DatabaseUnavailable
 from db.runs import queries, store
 from support.builders.run_records import a_run, an_outcome
 from support.servers.postgres import PostgresServer
+from support.small_disk import small_disk_at
 
 HOLD_SQLITE = """
 import sqlite3, sys
@@ -105,20 +105,10 @@ def test_a_file_that_comes_back_is_used_again(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_disk() -> Iterator[Path]:
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 600 KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    with tempfile.TemporaryDirectory() as folder:
-        mount = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", folder], capture_output=True, text=True
-        )
-        if mount.returncode:
-            pytest.skip(f"no file system can be mounted here: {mount.stderr.strip()}")
-        try:
-            yield Path(folder)
-        finally:
-            subprocess.run(["umount", folder], check=True)
+    with small_disk_at(tmp_path / "disk", "size=600k") as folder:
+        yield folder
 
 
 def test_a_full_disk_is_said_in_a_sentence_and_harms_nothing(small_disk: Path) -> None:
