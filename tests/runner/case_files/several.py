@@ -67,20 +67,6 @@ def greedy_at_its_end() -> Workload:
     return Workload(nn.Linear(4, 4), (torch.randn(4, 4),), items=4, report=greedy)
 
 
-class OtherOnRankOne(Blocks):
-    """Rank 1 alone computes another gradient."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        output = super().forward(inputs)
-        both = torch.distributed.is_initialized() and torch.distributed.get_world_size() == 2
-        return output * 3 if both and torch.distributed.get_rank() == 1 else output
-
-
-@case(phases=("train",), batch=[4])
-def differs_on_rank_one(batch: int) -> Workload:
-    return Workload(OtherOnRankOne(), (torch.randn(batch, WIDTH),), items=batch, loss=loss_for(batch))
-
-
 class DiesOnRankOne(Blocks):
     """Rank 1 kills itself in the forward pass of its tenth step, or stops there for ever.
 
