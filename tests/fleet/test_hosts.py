@@ -31,12 +31,6 @@ Fleet = Callable[[], FleetHosts]
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
-        yield opened
-
-
-@pytest.fixture
 def said() -> list[str]:
     """The reported sentences."""
     return []

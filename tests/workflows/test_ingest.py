@@ -6,7 +6,6 @@ import sqlite3
 import statistics
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from runner import journal
 from runner.errors import JournalError
 from support.builders.run_records import a_run
 from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
-from support.sqlite_files import sqlite_with_tables
 from workflows.ingest import (
     Ingested,
     Position,
@@ -33,12 +31,6 @@ from workflows.ingest import (
 )
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
-        yield opened
 
 
 def everything(tmp_path: Path) -> dict[str, list[Any]]:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import zlib
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,12 +22,6 @@ from workflows.database_upkeep import check
 from workflows.ingest import Ingested, ingest, ingest_pending, pending_journals
 from workflows.recorder import Recorder
 from workflows.run_header import Header
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
-        yield opened
 
 
 def a_line(kind: str, body: object, version: int = 1) -> bytes:

@@ -4,7 +4,6 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,17 +32,6 @@ ROWS = Recording(
     "GPU-1", "NVIDIA H200", "gpm", (5, 9), (9, 12), {"sm_utilisation": (97.25, None)}, ("no NVLink",)
 )
 OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((5, 6),), telemetry=(ROWS,))
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return sqlite_with_tables(tmp_path / "pyrometer.db")
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
 
 
 def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER, name: str = "tonight") -> Path:

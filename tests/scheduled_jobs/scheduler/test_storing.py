@@ -1,7 +1,6 @@
 """Runs that end at once: each worker slot stores its own run, and none stores what the others wait for."""
 
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from db.runs import queries
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.scheduler import task_runs
 from support.builders.journals import write_journal
-from support.sqlite_files import sqlite_with_tables
 from support.waiting import until
 from workflows import ingest
 
@@ -26,17 +24,6 @@ ORPHAN = "20260531-000000-00000000"
 def no_child(*_: object, **__: object) -> Never:
     """Storing starts nothing."""
     raise AssertionError("a child was started")
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return sqlite_with_tables(tmp_path / "pyrometer.db")
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What a file from outside cannot do to what was measured here: block it, change it, take its name."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +26,6 @@ from runner.preset import MachinePreset
 from support.builders.exports import file_of
 from support.builders.journals import a_header, a_plan, an_outcome
 from support.builders.run_records import a_run, measurements_for
-from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import check, journal_check, repair
 from workflows.recorder import Recorder
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path
@@ -84,17 +82,6 @@ def exported(path: Path, *runs: ImportedRun) -> Path:
 
 def read(path: Path, database: Database) -> ImportSummary:
     return import_path(path, None, database, lambda stored: None)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return sqlite_with_tables(tmp_path / "database" / "pyrometer.db")
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
 
 
 def squatters() -> dict[str, Run]:
