@@ -90,6 +90,15 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This test's own folder as the current one, with no variable of Pyrometer's set."""
+    for name in [name for name in os.environ if name.startswith("PYROMETER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """The golden files of the test's folder."""
     return Golden(request.path.parent / "golden", update=request.config.getoption("--update-golden"))

@@ -27,13 +27,11 @@ HALF_GOOD = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], "resnet50-eval-l
 
 
 @pytest.fixture(autouse=True)
-def start_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def start_folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own for each test, with an empty database and nothing set."""
-    folder = tmp_path / "here"
+    folder = bare_folder / "here"
     sqlite_with_tables(folder / "pyrometer.db")
     monkeypatch.chdir(folder)
-    for name in ("PYROMETER_CONFIG", "PYROMETER_DATA_DIR", "PYROMETER_DATABASE_URL"):
-        monkeypatch.delenv(name, raising=False)
     return folder
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dashboard.trends import frames, lines, view
 from db.connection.engine import open_database
@@ -14,7 +13,7 @@ from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
 from runner.execution import canary_runner
 from support.builders.run_records import MLP, a_run, an_environment, an_outcome, measurements_for
-from support.pages import HISTORY, RUNS, opener, typed
+from support.pages import HISTORY, RUNS, Open, text, typed
 from support.sqlite_files import open_with_tables
 
 COMPUTE = "canary_compute/infer/-/eager"
@@ -40,18 +39,6 @@ def url(tmp_path: Path) -> str:
     return found
 
 
-def shown(at: AppTest) -> str:
-    """What the page shows as HTML and captions."""
-    assert not at.exception
-    html = [each.proto.body for each in at.main if each.type == "html"]
-    return "\n".join([*html, *(str(caption.value) for caption in at.caption)])
-
-
-def opened(url: str, page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
-    """A page of the dashboard on that database."""
-    return opener(monkeypatch)(url, page, **query)
-
-
 def test_every_canary_is_known_as_the_machines_own() -> None:
     cases = (*canary_runner.CASES, *canary_runner.GPU_CASES, MLP)
     assert [view.is_canary(case) for case in cases] == [True] * 4 + [False]
@@ -64,26 +51,26 @@ def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:
         assert summary.torch_versions == (TORCH.torch_version,)
 
 
-def test_a_run_shows_the_canary_next_to_its_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = shown(opened(url, RUNS, monkeypatch, run="run-1"))
+def test_a_run_shows_the_canary_next_to_its_cases(url: str, open_page: Open) -> None:
+    page = text(open_page(url, RUNS, run="run-1"))
     assert "canary_compute" in page and page.count("Open →") == 5
     # A case is named with its PyTorch where a run measured several; the canary makes one no two.
     assert f"<small>torch {TORCH.torch_version}" not in page
     assert page.count("<small>torch ") == page.count("<small>torch </small>") == 0
 
 
-def test_an_outcome_of_it_tells_of_no_command(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    canary = opened(url, RUNS, monkeypatch, run="run-1", case=COMPUTE, replicate="2")
-    assert "by no command of its own" in shown(canary) and "Measure it again" not in shown(canary)
+def test_an_outcome_of_it_tells_of_no_command(url: str, open_page: Open) -> None:
+    canary = open_page(url, RUNS, run="run-1", case=COMPUTE, replicate="2")
+    assert "by no command of its own" in text(canary) and "Measure it again" not in text(canary)
     assert not [code for code in typed(canary) if COMPUTE in code]
-    case = opened(url, RUNS, monkeypatch, run="run-1", case=MLP, replicate="1")
+    case = open_page(url, RUNS, run="run-1", case=MLP, replicate="1")
     assert [code for code in typed(case) if MLP in code]
 
 
 @pytest.mark.parametrize("along", ["date", "version"])
-def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -> None:
-    page = opened(url, HISTORY, monkeypatch, metric="latency", case=COMPUTE, axis=along)
-    assert "canary_compute" in shown(page)
+def test_it_has_a_trend(url: str, open_page: Open, along: str) -> None:
+    page = open_page(url, HISTORY, metric="latency", case=COMPUTE, axis=along)
+    assert "canary_compute" in text(page)
     assert len(page.get("arrow_vega_lite_chart")) + len(page.get("vega_lite_chart")) == 1
 
 
@@ -101,9 +88,9 @@ def test_the_canary_next_to_a_model_is_no_change_of_pytorch(url: str) -> None:
     assert list(frames.version_names(drawn)["version"]) == [TORCH.torch_version, "no PyTorch"]
 
 
-def test_a_link_adds_the_canary_to_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = opened(url, HISTORY, monkeypatch, metric="latency", case=MLP)
+def test_a_link_adds_the_canary_to_the_cases(url: str, open_page: Open) -> None:
+    page = open_page(url, HISTORY, metric="latency", case=MLP)
     assert page.multiselect(key="choose-cases").value == [MLP]
-    (address,) = re.findall(r'href="([^"]+)"[^>]*>Add the canary', shown(page))
+    (address,) = re.findall(r'href="([^"]+)"[^>]*>Add the canary', text(page))
     cases = parse_qs(urlsplit(unescape(address)).query)["case"]
     assert cases == [MLP, COMPUTE]

@@ -1,7 +1,6 @@
 """Telemetry goes with its outcome through journal and database, and after its days alone."""
 
 import json
-import os
 import sqlite3
 import zlib
 from contextlib import closing
@@ -170,12 +169,9 @@ def test_more_runs_than_one_transaction_takes_all_go(database: Database) -> None
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+def typed(bare_folder: Path) -> CliRunner:
     """The command line in a folder that keeps telemetry for 30 days."""
-    for variable in [each for each in os.environ if each.startswith("PYROMETER_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyrometer.toml").write_text("telemetry_days = 30")
+    (bare_folder / "pyrometer.toml").write_text("telemetry_days = 30")
     return CliRunner()
 
 

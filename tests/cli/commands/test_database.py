@@ -1,7 +1,6 @@
 """`pyrometer db`: what people read of checks, copies and roles, and the exit codes that programs read."""
 
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -17,11 +16,8 @@ from workflows.ingest import ingest_pending
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+def typed(bare_folder: Path) -> CliRunner:
     """The command line in a folder without settings."""
-    for variable in [each for each in os.environ if each.startswith("PYROMETER_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.chdir(tmp_path)
     return CliRunner()
 
 

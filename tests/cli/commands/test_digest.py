@@ -1,7 +1,6 @@
 """`pyrometer digest` and `pyrometer alerts test`: what is printed, written and sent, and the exit codes."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,13 +42,10 @@ class Typed:
 
 
 @pytest.fixture
-def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
-    for variable in [each for each in os.environ if each.startswith("PYROMETER_")]:
-        monkeypatch.delenv(variable)
-    monkeypatch.chdir(tmp_path)
+def typed(bare_folder: Path) -> Iterator[Typed]:
     web = WebSink()
     with served(web):
-        found = Typed(tmp_path, web)
+        found = Typed(bare_folder, web)
         found.settings(web.url)
         yield found
 

@@ -40,13 +40,10 @@ def a_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def folder(a_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(a_database: Path, bare_folder: Path) -> Path:
     """The current folder, with a copy of that database."""
-    for name in [name for name in os.environ if name.startswith("PYROMETER_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(a_database, tmp_path)
-    return tmp_path
+    shutil.copy(a_database, bare_folder)
+    return bare_folder
 
 
 def export(*words: str) -> Result:

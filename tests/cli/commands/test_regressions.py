@@ -35,14 +35,11 @@ from support.sqlite_files import sqlite_with_tables
 
 
 @pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def database(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The database of the current folder, with a few nights."""
-    for name in ("PYROMETER_CONFIG", "PYROMETER_DATABASE_URL", "PYROMETER_DATA_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    (tmp_path / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
-    with open_database(sqlite_with_tables(tmp_path / "pyrometer.db")) as opened:
+    (bare_folder / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
+    with open_database(sqlite_with_tables(bare_folder / "pyrometer.db")) as opened:
         Nights(opened).add(range(4))
         yield opened
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -37,13 +36,10 @@ machines = ["h200"]
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("PYROMETER_")]:
-        monkeypatch.delenv(variable)
-    (tmp_path / "pyrometer.toml").write_text(TOML)
-    sqlite_with_tables(tmp_path / "pyrometer.db")
-    return tmp_path
+def place(bare_folder: Path) -> Path:
+    (bare_folder / "pyrometer.toml").write_text(TOML)
+    sqlite_with_tables(bare_folder / "pyrometer.db")
+    return bare_folder
 
 
 def schedule(*arguments: str) -> Result:

@@ -5,22 +5,17 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
-from streamlit.testing.v1 import AppTest
-
-import dashboard
 from analysis.claims_check import findings
 from analysis.speedups import Gain, GainRefusal, NoGain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
+from db.connection.engine import Database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
-from support.pages import TableCells
-from support.sqlite_files import open_with_tables
+from support.pages import RUNS, Open, TableCells, text
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED, WRONG = f"{INFER}/eager", f"{INFER}/compile=default", f"{INFER}/precision=bf16"
@@ -173,25 +168,16 @@ def test_nothing_from_the_database_becomes_markup() -> None:
     assert "&lt;img" in html
 
 
-def opened(folder: Path, outcomes: Sequence[Outcome], patch: pytest.MonkeyPatch) -> str:
+def opened(database: Database, outcomes: Sequence[Outcome], open_page: Open, url: str) -> str:
     """The texts of the run page of a database that holds these outcomes."""
-    url = f"sqlite:///{folder}/pyrometer.db"
-    with open_with_tables(url) as database:
-        save_run(database, a_run(planned=len(outcomes)))
-        save_outcomes(database, "run-1", outcomes)
-        save_measurements(database, "run-1", measurements_for(good(outcomes)))
-    patch.setenv("PYROMETER_DATABASE_URL", url)
-    at = AppTest.from_file(Path(dashboard.__path__[0]) / "app.py", default_timeout=60)
-    at.run()
-    at.query_params["run"] = "run-1"
-    at.switch_page("app_pages/runs.py").run()
-    assert not at.exception
-    html = [each.proto.body for each in at.main if each.type == "html"]
-    return "\n".join([*html, *(str(each.value) for each in (*at.header, *at.caption))])
+    save_run(database, a_run(planned=len(outcomes)))
+    save_outcomes(database, "run-1", outcomes)
+    save_measurements(database, "run-1", measurements_for(good(outcomes)))
+    return text(open_page(url, RUNS, run="run-1"))
 
 
-def test_the_run_page_names_the_estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = opened(tmp_path, OUTCOMES, monkeypatch)
+def test_the_run_page_names_the_estimator(url: str, database: Database, open_page: Open) -> None:
+    shown = opened(database, OUTCOMES, open_page, url)
     for part in (
         "What each technique brings",
         "from the min-based latency",
@@ -202,7 +188,7 @@ def test_the_run_page_names_the_estimator(tmp_path: Path, monkeypatch: pytest.Mo
         assert part in shown
 
 
-def test_a_run_without_a_pair_has_no_such_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = opened(tmp_path, processes(COMPILED, 10.0, 11.0), monkeypatch)
+def test_a_run_without_a_pair_has_no_such_section(url: str, database: Database, open_page: Open) -> None:
+    shown = opened(database, processes(COMPILED, 10.0, 11.0), open_page, url)
     assert "Measurements" in shown
     assert "technique brings" not in shown
