@@ -27,7 +27,6 @@ from dashboard.exports import page, page_recorder
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.database import opened
 from db.connection.engine import Database
-from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
@@ -44,9 +43,9 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
 from support.builders.schedule_nights import Mornings
+from support.builders.stored_run import store_run
 from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.pages import Open, opener
 from support.servers.browser import Browsers, Visitor
@@ -139,9 +138,7 @@ def fill(url: str) -> None:
                 outcomes = [
                     with_telemetry(each, an_h200(), a_host()) if observed(each) else each for each in outcomes
                 ]
-            save_run(database, run)
-            save_outcomes(database, run.id, outcomes)
-            save_measurements(database, run.id, measurements_for(outcomes))
+            store_run(database, run, outcomes)
 
 
 @pytest.fixture(scope="session", autouse=True)

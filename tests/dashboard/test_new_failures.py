@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from db.queue import commands as queue
-from db.runs import store
-from support.builders.run_records import BERT, MLP, a_run, an_environment, an_outcome, measurements_for
+from support.builders.run_records import BERT, MLP, a_run, an_environment, an_outcome
 from support.builders.schedule_nights import Mornings
+from support.builders.stored_run import store_run
 from support.pages import TODAY, Open, html
 
 
@@ -44,9 +44,9 @@ def a_night(
     ]
     run = f"night-{age}"
     planned = len(outcomes)
-    store.save_run(mornings.database, a_run(run, environments=[environment], started_at=due, planned=planned))
-    store.save_outcomes(mornings.database, run, outcomes)
-    store.save_measurements(mornings.database, run, measurements_for(outcomes))
+    store_run(
+        mornings.database, a_run(run, environments=[environment], started_at=due, planned=planned), outcomes
+    )
     assert queue.set_run(mornings.database, token, run)
     assert queue.finish(mornings.database, token, "done", {}, "", due + timedelta(minutes=40))
 

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboard.components import links
-from db.runs.store import save_measurements, save_outcomes, save_run
-from support.builders.run_records import MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
+from support.builders.run_records import MLP, a_machine, a_run, an_environment, an_outcome
+from support.builders.stored_run import store_run
 from support.builders.telemetry import a_recording, wave, with_telemetry
 from support.servers.browser import Visitor, fits
 from support.sqlite_files import open_with_tables
@@ -35,9 +35,7 @@ def home(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     run = a_run(RUN, environments=[environment], machine=machine, suite=ENDLESS, notes=(ENDLESS,))
     with open_with_tables(url) as database:
-        save_run(database, run)
-        save_outcomes(database, RUN, outcomes)
-        save_measurements(database, RUN, measurements_for(outcomes))
+        store_run(database, run, outcomes)
     return serve(url).url
 
 

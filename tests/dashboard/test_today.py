@@ -26,9 +26,9 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
 from support.builders.schedule_nights import HOSTILE, TOML, Mornings, a_finding, confirm, facts
+from support.builders.stored_run import store_run
 from support.pages import TODAY, Open, html, text
 from workflows.fleet_status import Patience, announced_patience
 
@@ -275,9 +275,7 @@ def test_by_hand_a_comparison_and_what_it_did_not_need_are_no_failures(
     def run(id: str, night: int, *environments: Any, **ended: Any) -> None:
         outcomes = [an_outcome(MLP, environment=each, latency=2.0 + night) for each in environments]
         outcomes.append(an_outcome(RESNET, environment=environments[-1], **ended))
-        store.save_run(database, a_run(id, environments=environments, started_at=a_night(night)))
-        store.save_outcomes(database, id, outcomes)
-        store.save_measurements(database, id, measurements_for(outcomes))
+        store_run(database, a_run(id, environments=environments, started_at=a_night(night)), outcomes)
 
     run("upgrade", 0, old, new, status="crashed", reason="in the comparison")
     run("spare", 1, new, **spare)

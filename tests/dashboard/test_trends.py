@@ -33,6 +33,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.builders.stored_run import store_run
 from support.pages import HISTORY, Open, html, text, typed
 from support.sqlite_files import open_with_tables
 
@@ -284,9 +285,7 @@ def test_a_case_that_missed_the_night_of_a_change_lists_it_next_to_others_too(
             ]
             run = a_run(f"run-{night}", started_at=a_night(night), planned=len(outcomes))
             conditions = {"conditions": {"driver": "590" if night else "580"}}
-            store.save_run(database, replace(run, facts=run.facts | conditions))
-            store.save_outcomes(database, run.id, outcomes)
-            store.save_measurements(database, run.id, measurements_for(outcomes))
+            store_run(database, replace(run, facts=run.facts | conditions), outcomes)
     for cases in ([MLP], [MLP, RESNET]):
         at = open_page(found, HISTORY, metric="latency", case=cases, at="run-2")
         differs = html(at).partition('aria-label="What changed"')[2].partition("</table>")[0]

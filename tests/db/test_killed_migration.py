@@ -11,9 +11,10 @@ from sqlalchemy import inspect
 
 from db.connection.connection import make_engine, parse_url
 from db.connection.engine import SchemaUpgrade, open_database, upgrade
-from db.runs import queries, store
+from db.runs import queries
 from db.schema import version as schema
-from support.builders.run_records import a_run, an_outcome, measurements_for
+from support.builders.run_records import a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.site import ROOT
 
 #: A revision that changes a table, deletes rows, and never comes to its end.
@@ -50,9 +51,7 @@ def test_a_killed_migration_changes_nothing(
 ) -> None:
     outcomes = [an_outcome(replicate=number) for number in range(2)]
     with open_database(url) as database:
-        store.save_run(database, a_run("run-0"))
-        store.save_outcomes(database, "run-0", outcomes)
-        store.save_measurements(database, "run-0", measurements_for(outcomes))
+        store_run(database, a_run("run-0"), outcomes)
         before = queries.measurements_of_run(database, "run-0")
     migrations = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("__pycache__"))

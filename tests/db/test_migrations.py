@@ -52,8 +52,8 @@ from support.builders.run_records import (
     an_environment,
     an_outcome,
     fingerprint_conditions,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 
@@ -155,9 +155,7 @@ def _examples() -> Iterator[tuple[Run, list[Outcome]]]:
 
 def _fill(database: Database) -> None:
     for run, outcomes in _examples():
-        store.save_run(database, run)
-        store.save_outcomes(database, run.id, outcomes)
-        store.save_measurements(database, run.id, measurements_for(outcomes))
+        store_run(database, run, outcomes)
 
 
 def _fill_with_telemetry(database: Database) -> None:

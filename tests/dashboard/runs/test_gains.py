@@ -11,10 +11,10 @@ from analysis.speedups import Gain, GainRefusal, NoGain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
 from db.connection.engine import Database
-from db.runs.store import save_measurements, save_outcomes, save_run
 from records.outcomes import Outcome
 from runner.suites.references import baselines, claims_for
 from support.builders.run_records import FIRST_NIGHT, a_run, an_environment, an_outcome, measurements_for
+from support.builders.stored_run import store_run
 from support.pages import RUNS, Open, TableCells, text
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
@@ -170,9 +170,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
 
 def opened(database: Database, outcomes: Sequence[Outcome], open_page: Open, url: str) -> str:
     """The texts of the run page of a database that holds these outcomes."""
-    save_run(database, a_run(planned=len(outcomes)))
-    save_outcomes(database, "run-1", outcomes)
-    save_measurements(database, "run-1", measurements_for(good(outcomes)))
+    store_run(database, a_run(planned=len(outcomes)), outcomes)
     return text(open_page(url, RUNS, run="run-1"))
 
 

@@ -15,7 +15,8 @@ from db.connection.engine import Database, open_database
 from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
-from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
+from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
+from support.builders.stored_run import store_run
 from support.site import ROOT
 from support.sqlite_files import open_with_tables
 
@@ -197,9 +198,7 @@ def a_measured_night(database: Database, part: str, at: datetime, latency_ms: fl
         for replicate in range(3)
     ]
     run = a_run(f"{part}-{at:%d}", started_at=at)
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for(outcomes))
+    store_run(database, run, outcomes)
     token = f"{part}{at}"
     queue.plan_run(database, "nightly", at, "timetable", [NewTask(part, "measure", {})], at)
     queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=token, now=at)
@@ -232,9 +231,7 @@ def test_of_an_upgrade_the_latency_is_that_of_the_new_environment(database: Data
         an_outcome(RESNET, environment=new, status="crashed", metrics={}),
     ]
     run = a_run("upgrade", started_at=NOW - timedelta(days=1), environments=[old, new])
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for([o for o in outcomes if o.status == "ok"]))
+    store_run(database, run, outcomes)
     queue.plan_run(database, "move", NOW, "timetable", [NewTask("bench", "upgrade", {})], NOW)
     queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["upgrade"], token="t", now=NOW)
     queue.set_run(database, "t", run.id)

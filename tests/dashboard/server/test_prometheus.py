@@ -16,9 +16,9 @@ import yaml
 
 from db.connection.engine import Database
 from db.queue import commands as queue
-from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
-from support.builders.run_records import MLP, RESNET, a_run, an_outcome, measurements_for
+from support.builders.run_records import MLP, RESNET, a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.servers.ports import free_port
 from support.site import ROOT, unavailable
 from support.sqlite_files import open_with_tables
@@ -65,9 +65,7 @@ def a_night(database: Database, at: datetime) -> None:
     """A night that was done, of two cases, one of which crashed; and a night that failed after it."""
     outcomes = [an_outcome(MLP, latency=2.5), an_outcome(RESNET, status="crashed", metrics={})]
     run = a_run("night", started_at=at)
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for(outcomes[:1]))
+    store_run(database, run, outcomes)
     for due, state in ((at, "done"), (at + HOUR, "failed")):
         queue.plan_run(database, "nightly", due, "timetable", [NewTask(PART, "measure", {})], due)
         queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=str(due), now=due)

@@ -4,7 +4,7 @@ import altair as alt
 
 from dashboard.today import charts, first_run
 from db.connection.engine import Database
-from db.runs import queries, store
+from db.runs import queries
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -12,8 +12,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 from support.pages import TODAY, Open, html, typed
 
 
@@ -32,9 +32,7 @@ def fill(database: Database) -> None:
         ),
         an_outcome(MLP, status="crashed", reason="out of luck"),
     ]
-    store.save_run(database, a_run("first", environments=[an_environment("2.13.0+cpu")], planned=7))
-    store.save_outcomes(database, "first", outcomes)
-    store.save_measurements(database, "first", measurements_for(outcomes[:-1]))
+    store_run(database, a_run("first", environments=[an_environment("2.13.0+cpu")], planned=7), outcomes)
 
 
 def test_the_first_run_shows_speed_ups_limits_and_three_commands(

@@ -23,7 +23,8 @@ from db.connection.connection import shown
 from db.connection.engine import Database, open_database
 from db.errors import BackupFailed, DatabaseUnavailable
 from db.runs import queries, store
-from support.builders.run_records import a_run, an_outcome, measurements_for
+from support.builders.run_records import a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.servers.postgres import PostgresServer
 from support.site import ROOT
 from support.waiting import until
@@ -40,9 +41,7 @@ def programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def fill(database: Database, runs: int = 3) -> None:
     for number in range(runs):
         outcomes = [an_outcome(replicate=replicate, latency=2 + replicate / 7) for replicate in range(3)]
-        store.save_run(database, a_run(f"run-{number}"))
-        store.save_outcomes(database, f"run-{number}", outcomes)
-        store.save_measurements(database, f"run-{number}", measurements_for(outcomes))
+        store_run(database, a_run(f"run-{number}"), outcomes)
 
 
 def restored(url: str, copy: Path, folder: Path, postgres: Callable[[], PostgresServer]) -> str:

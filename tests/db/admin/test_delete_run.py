@@ -9,7 +9,7 @@ from db.admin.check import WHOLE
 from db.admin.delete_run import DeletedRun, forget_run
 from db.connection.engine import Database
 from db.errors import StillReferred
-from db.runs import queries, series_queries, store
+from db.runs import queries, series_queries
 from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import FindingRow, TriageRow
@@ -22,8 +22,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 CASES = {0: (MLP, BERT), 1: (MLP,), 2: (MLP,)}
 VERSIONS = {0: "2.12.1+cpu", 1: "2.12.1+cpu", 2: "2.13.0+cpu"}
@@ -39,9 +39,7 @@ def measured(database: Database, *nights: int) -> None:
         run = a_run(
             f"night-{night}", environments=[environment], started_at=a_night(night), planned=len(outcomes)
         )
-        store.save_run(database, run)
-        store.save_outcomes(database, run.id, outcomes)
-        store.save_measurements(database, run.id, measurements_for(outcomes))
+        store_run(database, run, outcomes)
 
 
 def everything(database: Database) -> list[Any]:

@@ -34,6 +34,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.builders.stored_run import store_run
 from support.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -85,9 +86,7 @@ def ingest(url: str) -> None:
             run = f"run-{night}"
             outcomes = [an_outcome(replicate=number, telemetry=[a_recording()]) for number in range(2)]
             store.save_run(database, a_run(run, started_at=a_night(night), state="running"))
-            store.save_run(database, a_run(run, started_at=a_night(night)))
-            store.save_outcomes(database, run, outcomes)
-            store.save_measurements(database, run, measurements_for(outcomes))
+            store_run(database, a_run(run, started_at=a_night(night)), outcomes)
             store.save_measurements(database, run, measurements_for(outcomes))
 
 

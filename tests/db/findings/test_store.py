@@ -9,7 +9,7 @@ import pytest
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.runs import series_queries, store
+from db.runs import series_queries
 from records.evidence import ComparedRuns, Confirmation, evidence_of
 from records.findings import Finding, NewFinding, TriageEntry
 from records.series import SeriesKey
@@ -20,8 +20,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0.dev20260901+cpu")
 NIGHTS = 4
@@ -34,9 +34,7 @@ def nights(database: Database) -> Iterator[Database]:
         environment = OLD if night < 2 else NEW
         outcomes = [an_outcome(case, environment=environment) for case in (MLP, RESNET)]
         run = a_run(f"night-{night}", environments=[environment], started_at=a_night(night))
-        store.save_run(database, run)
-        store.save_outcomes(database, run.id, outcomes)
-        store.save_measurements(database, run.id, measurements_for(outcomes))
+        store_run(database, run, outcomes)
     yield database
 
 

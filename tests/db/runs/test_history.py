@@ -27,8 +27,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 NIGHTLY = Track("nightly", "nightly", "h200")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)
@@ -43,9 +43,7 @@ def measured(database: Database, run: Run, *, latency: float = 2.0, cases: Seque
         for case in ((SONG,) if environment == CANARY else cases)
         for replicate in range(2)
     ]
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for(outcomes))
+    store_run(database, run, outcomes)
 
 
 def scheduled(

@@ -18,8 +18,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 NIGHTLY, PINNED = an_environment("2.14.0+cpu"), an_environment("2.13.0+cpu")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)
@@ -41,9 +41,7 @@ def measured(
         for environment in environments
     ]
     made = a_run(run, environments=environments, started_at=a_night(night), machine=a_machine(machine))
-    store.save_run(database, made)
-    store.save_outcomes(database, run, outcomes)
-    store.save_measurements(database, run, measurements_for(outcomes))
+    store_run(database, made, outcomes)
 
 
 def triggered(database: Database, due_at: datetime, *tasks: NewTask, kind: str = "timetable") -> None:

@@ -32,6 +32,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.builders.stored_run import store_run
 
 
 def _night(
@@ -49,9 +50,7 @@ def _night(
         for case in cases
         for replicate in range(3)
     ]
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for(outcomes))
+    store_run(database, run, outcomes)
 
 
 def _comparison(database: Database, number: int, environments: Sequence[Environment]) -> None:

@@ -31,6 +31,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.builders.stored_run import store_run
 
 
 def _everything(database: Database) -> dict[str, list[tuple[object, ...]]]:
@@ -69,9 +70,7 @@ def _full_run(database: Database) -> None:
         for environment in (old, new)
         for replicate in range(2)
     ]
-    store.save_run(database, a_run(environments=[old, new]))
-    store.save_outcomes(database, "run-1", outcomes)
-    store.save_measurements(database, "run-1", measurements_for(outcomes))
+    store_run(database, a_run(environments=[old, new]), outcomes)
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
 
 

@@ -10,7 +10,7 @@ from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs import series_queries, store
+from db.runs import series_queries
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
@@ -23,8 +23,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 
 CASES = (MLP, RESNET, BERT)
 #: What each case takes, in milliseconds.
@@ -94,9 +94,7 @@ class Mornings:
             machine=a_machine(machine, hardware),
             planned=len(outcomes),
         )
-        store.save_run(self.database, made)
-        store.save_outcomes(self.database, run, outcomes)
-        store.save_measurements(self.database, run, measurements_for(outcomes))
+        store_run(self.database, made, outcomes)
         assert queue.set_run(self.database, token, run)
         ended = due + timedelta(minutes=40)
         assert queue.finish(self.database, token, state, {}, error, ended)

@@ -7,7 +7,6 @@ from hashlib import sha256
 
 from analysis.speedups import Gain, GainRefusal, NoGain
 from dashboard.techniques.results import TechniqueRun, read
-from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
@@ -21,6 +20,7 @@ from support.builders.run_records import (
     an_outcome,
     measurements_for,
 )
+from support.builders.stored_run import store_run
 from support.sqlite_files import open_with_tables
 
 RESNET, BERT = "resnet50/infer/batch=8,image=64", "bert_base/infer/batch=4,tokens=128"
@@ -182,9 +182,7 @@ def run(
 def save(url: str, made: Run, measured: Sequence[Outcome]) -> str:
     """Store a run with its outcomes and what they come to; the URL again."""
     with open_with_tables(url) as database:
-        save_run(database, made)
-        save_outcomes(database, made.id, measured)
-        save_measurements(database, made.id, measurements_for([o for o in measured if o.status == "ok"]))
+        store_run(database, made, measured)
     return url
 
 

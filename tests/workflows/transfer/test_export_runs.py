@@ -24,8 +24,8 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
-    measurements_for,
 )
+from support.builders.stored_run import store_run
 from support.servers.databases import on_both
 from support.sqlite_files import sqlite_with_tables
 from workflows.errors import NoSuchRun
@@ -57,15 +57,11 @@ def fill(database: Database) -> None:
     ]
     facts = {"nested": {"deep": [1, 1.0, None, True, "é\ud83d"]}, "big": 2**80}
     outcomes.append(an_outcome(BERT, environment=NEW, status="oom", facts=facts, log_tail="Killed\n\x1b[31m"))
-    store.save_run(database, run)
-    store.save_outcomes(database, run.id, outcomes)
-    store.save_measurements(database, run.id, measurements_for(outcomes))
+    store_run(database, run, outcomes)
     other = a_run("20260902-020000-torchbench-0badcafe", started_at=a_night(1), state="interrupted")
     point = an_outcome("alexnet/train/-/eager", metrics={SPEEDUP.name: 1.1}, blocks=(), facts={})
     metric_definitions.save_metrics(database, [SPEEDUP])
-    store.save_run(database, other)
-    store.save_outcomes(database, other.id, [point])
-    store.save_measurements(database, other.id, measurements_for([point]))
+    store_run(database, other, [point])
 
 
 @pytest.fixture
