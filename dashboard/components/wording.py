@@ -157,6 +157,14 @@ def percent(fraction: float | None) -> str:
     return f"{significant(100 * fraction, 2 if abs(fraction) < 0.1 else 3)} %"
 
 
+def signed_percent(fraction: float | None) -> str:
+    """A relative change with its sign, to two digits: `+1.2 %`; a dash for None."""
+    if fraction is None:
+        return NONE
+    sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
+    return f"{sign}{significant(abs(100 * fraction), 2)} %"
+
+
 def metric(name: str, defined: Definitions | None = None) -> Metric:
     """The metric called `name`, ours or one of `defined`; an unknown one goes by its own name."""
     if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
@@ -186,8 +194,7 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
     if old == 0 or not math.isfinite(new / old):
         return LatestChange(NONE, "no ratio to zero", "quiet")
     fraction = new / old - 1
-    sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
-    text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
+    text, more = signed_percent(fraction), ""
     if old < 0 or new < 0:
         text, more = NONE, "; no ratio below zero"
     if min(latest.n, previous.n) < 2:

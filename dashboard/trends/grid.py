@@ -97,16 +97,9 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
             "change",
             f"vs median of {_COMPARED} nights",
             lambda one: one.change,
-            lambda one: _percent(one.change),
+            lambda one: wording.signed_percent(one.change),
             number=True,
         ),
         Column("points", "Nights", lambda one: len(one.points), number=True),
     ]
     return DataTable("All cases", columns, rows, _MOST, "more cases: the CSV file has them.")
-
-
-def _percent(change: float | None) -> str:
-    if change is None:
-        return wording.NONE
-    sign = "+" if change > 0 else "−" if change < 0 else "±"
-    return f"{sign}{wording.significant(abs(100 * change), 2)} %"

@@ -204,11 +204,7 @@ def _machine(point: SeriesPoint, track: str, tracks: Mapping[str, str]) -> str:
 
 
 def _share(value: float, level: float | None) -> str:
-    if level is None:
-        return wording.NONE
-    share = value / level - 1
-    sign = "+" if share > 0 else "−" if share < 0 else "±"
-    return f"{sign}{wording.significant(abs(100 * share), 2)} %"
+    return wording.signed_percent(None if level is None else value / level - 1)
 
 
 def _whole(text: str) -> str:
