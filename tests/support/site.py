@@ -326,9 +326,9 @@ def wait_until_gone(run: str) -> None:
     until(lambda: not carriers(run), f"no process of run {run} is left")
 
 
-def one_site(folder: Path, settings: str = "") -> Iterator[Site]:
+def one_site(folder: Path) -> Iterator[Site]:
     """For fixtures: a site, and afterwards none of its processes."""
-    place = Site(folder, measured_python(), settings=settings)
+    place = Site(folder, measured_python())
     try:
         yield place
     finally:

@@ -88,7 +88,6 @@ def ask(
     *,
     peer: str | None = "127.0.0.1",
     kind: str = "http",
-    status: int = 200,
 ) -> Seen:
     """Put one request, or the opening of a WebSocket, through the doors of a server under `rules`."""
     passed: list[dict[str, Any]] = []
@@ -96,7 +95,7 @@ def ask(
 
     async def application(scope: Any, _receive: Any, send: Any) -> None:
         passed.append(dict(scope))
-        await send({"type": "http.response.start", "status": status, "headers": [(b"set-cookie", b"a=b")]})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"set-cookie", b"a=b")]})
         await send({"type": "http.response.body", "body": b"behind the door"})
 
     async def send(message: Any) -> None:

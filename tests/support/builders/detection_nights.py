@@ -145,10 +145,10 @@ def finish(database: Database, task: Task, done: JobResult, now: datetime, run: 
     assert queue.finish(database, task.token, done.state, done.result, done.error, now)
 
 
-def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime, label: str = "") -> Task:
+def a_task(database: Database, job: str, spec: Mapping[str, Any], now: datetime) -> Task:
     """A task of a job that has been taken up."""
-    assert queue.plan_run(database, job, now, "by hand", [NewTask("", job, spec, label)], now)
-    return claimed(database, now, label)
+    assert queue.plan_run(database, job, now, "by hand", [NewTask("", job, spec)], now)
+    return claimed(database, now)
 
 
 def waiting(database: Database, job: str) -> list[Task]:

@@ -61,7 +61,6 @@ def a_preset(name: str = "quiet") -> RunPreset:
 def a_run(
     id: str = "run-1",
     *,
-    torch_version: str = "2.13.0+cpu",
     environments: Sequence[Environment] = (),
     started_at: datetime = FIRST_NIGHT,
     state: str = RunState.COMPLETE,
@@ -80,7 +79,7 @@ def a_run(
         ended_at=None if state == "running" else started_at + timedelta(minutes=10),
         state=state,
         machine=machine or a_machine(),
-        environments=tuple(environments) or (an_environment(torch_version),),
+        environments=tuple(environments) or (an_environment(),),
         preset=preset or a_preset(),
         harness="harness-1f3a",
         planned=planned,
