@@ -128,15 +128,14 @@ class NodeStatus:
 class FleetStatus:
     """Schedulers, the nodes that they reported, and tasks, at a moment.
 
-    `seen` are all known schedulers, `living` those that are online, `gone` the machines whose head reports
-    that they left. `nodes` are by name, `running` by machine. `waiting` are tasks with the reason why they
-    wait, unschedulable ones first. `notes` are sentences about the fleet.
+    `seen` are all known schedulers, `living` those that are online. `nodes` are by name, `running` by
+    machine. `waiting` are tasks with the reason why they wait, unschedulable ones first. `notes` are
+    sentences about the fleet.
     """
 
     now: datetime
     seen: tuple[SchedulerSeen, ...]
     living: tuple[SchedulerSeen, ...]
-    gone: frozenset[str]
     nodes: Mapping[str, NodeStatus]
     running: Mapping[str, tuple[Task, ...]]
     waiting: tuple[tuple[Task, WaitReason], ...]
@@ -183,7 +182,6 @@ def fleet_status(
         now=now,
         seen=seen,
         living=tuple(living),
-        gone=gone,
         nodes=_nodes(seen, {one.owner for one in living}, gone, running, drained),
         running=running,
         waiting=_waiting(tasks, living, running, now),

@@ -103,7 +103,7 @@ def test_status_and_doctor_of_a_fleet(golden: Golden) -> None:
         (a_task(10, attempts=2, not_before=MORNING), WaitReason("not yet")),
         (a_task(11, label=""), WaitReason("next", ("gpu-1", "gpu-2"))),
     ]
-    found = FleetStatus(MORNING, (), (), frozenset(), {node.name: node for node in nodes}, {}, tuple(waits))
+    found = FleetStatus(MORNING, (), (), {node.name: node for node in nodes}, {}, tuple(waits))
     tables = {
         "Machines": nodes_table(found),
         "Waiting": waiting_table(found),
