@@ -1,4 +1,4 @@
-"""A matrix of short cells, such as techniques by workloads, shaded where a change is proved."""
+"""A matrix of short cells, techniques by workloads, shaded where a change is proved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,13 +42,12 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Lines of cells below the heads of columns; None where there is no such case.
+    """Lines of cells, one for each technique, below the heads of columns; None where there is no such case.
 
-    `label` names the matrix for screen readers, `corner` says what the heads of lines are.
+    `label` names the matrix for screen readers.
     """
 
     label: str
-    corner: str
     columns: Sequence[HeatHead]
     lines: Sequence[tuple[HeatHead, Sequence[HeatCell | None]]]
 
@@ -60,7 +59,7 @@ class HeatMap:
         )
         return (
             f'<div class="py-scroll" tabindex="0" role="region" aria-label="{escape(self.label)}">'
-            f'<table class="py-matrix"><thead><tr><th scope="col">{escape(self.corner)}</th>{heads}</tr>'
+            f'<table class="py-matrix"><thead><tr><th scope="col">Technique</th>{heads}</tr>'
             f"</thead><tbody>{body}</tbody></table></div>"
         )
 

@@ -187,7 +187,7 @@ def _matrix(
         (HeatHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
-    parts.html(HeatMap(title, "Technique", heads, lines).html())
+    parts.html(HeatMap(title, heads, lines).html())
     parts.caption("▲ faster, ▼ slower: 95 % interval beyond 1×. ~ unclear. Pick a workload.")
 
 

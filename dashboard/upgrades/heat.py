@@ -47,7 +47,6 @@ def matrix(
     ]
     return HeatMap(
         f"Change of {METRICS[metric].title.lower()} by technique and workload",
-        "Technique",
         [_head(workload) for workload, _ in found.lines],
         lines,
     )

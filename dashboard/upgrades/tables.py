@@ -87,7 +87,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
         *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
     ]
     if len(verdicts) > 1:
-        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, shown, "above")))
+        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, shown)))
     return DataTable("All hardware", columns, verdicts)
 
 
@@ -121,13 +121,10 @@ def _metric_columns(place: int, title: str) -> list[Column[HardwareVerdict]]:
     ]
 
 
-def _open(run: str, shown: str, where: str) -> Markup:
+def _open(run: str, shown: str) -> Markup:
     """A link to the page of a run, unless it is on this page."""
-    return (
-        Markup(f"shown {where}")
-        if run == shown
-        else Markup(markup.link(UpgradeView(run).address, "Open\u00a0→"))
-    )
+    link = markup.link(UpgradeView(run).address, "Open\u00a0→")
+    return Markup("shown above" if run == shown else link)
 
 
 def _decision(one: HardwareVerdict) -> str:
@@ -198,7 +195,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> Data
         Column("started_at", "When", lambda one: one.run.started_at, lambda one: utc(one.run.started_at)),
         Column("state", value=lambda one: one.run.state),
         Column("because", value=lambda one: one.because),
-        Column("", "", format=lambda one: _open(one.run.id, shown, "above")),
+        Column("", "", format=lambda one: _open(one.run.id, shown)),
     ]
     what = "sessions" if title.startswith("Sessions") else "upgrades"
     return DataTable(title, columns, items, most, f"more {what}: the CSV file has them.")
