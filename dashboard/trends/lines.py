@@ -3,8 +3,9 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import compress
 from statistics import median
 from string import ascii_uppercase
 
@@ -44,17 +45,15 @@ class TrendLine:
 
     def since(self, moment: datetime) -> "TrendLine":
         """The same without points from before a moment."""
-        kept = [each for each in zip(self.points, self.tracks, strict=True) if each[0].started_at >= moment]
-        return TrendLine(
-            self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
-        )
+        return self._having([point.started_at >= moment for point in self.points])
 
     def within(self, tracks: Collection[str]) -> "TrendLine":
         """The same with the points of some tracks only."""
-        kept = [each for each in zip(self.points, self.tracks, strict=True) if each[1] in tracks]
-        return TrendLine(
-            self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
-        )
+        return self._having([track in tracks for track in self.tracks])
+
+    def _having(self, kept: Sequence[bool]) -> "TrendLine":
+        points, tracks = compress(self.points, kept), compress(self.tracks, kept)
+        return replace(self, points=tuple(points), tracks=tuple(tracks))
 
 
 def since(drawn: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]:

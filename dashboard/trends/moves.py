@@ -12,6 +12,7 @@ from analysis.detection.default_watched_metrics import WATCHED, history_rules, j
 from analysis.detection.nights import Change, Rules, crossings
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
+from db.runs.series_queries import identity
 from records.findings import Finding, FindingState
 from records.runs import RunChange
 from records.series import MeasuredFor, SeriesPoint
@@ -107,20 +108,13 @@ def _shown_findings(
         for one in findings
         if one.state in _STANDING
         for line in drawn
-        if _series(one) in (_own_series(line), _judged_series(line))
+        if identity(one.key) in (identity(line.key), _judged_series(line))
     ]
 
 
-def _series(one: Finding) -> tuple[str, str, str, str]:
-    return one.key.case, one.key.metric, one.key.hardware, one.key.preset
-
-
-def _own_series(line: TrendLine) -> tuple[str, str, str, str]:
-    return line.key.case, line.key.metric, line.key.hardware, line.key.preset
-
-
 def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
-    return line.key.case, judged_by(line.key.metric), line.key.hardware, line.key.preset
+    case, metric, hardware, preset = identity(line.key)
+    return case, judged_by(metric), hardware, preset
 
 
 def seen(
@@ -134,14 +128,13 @@ def seen(
 
     A move that a finding of the line's metric covers is not listed again.
     """
-    watched = {(*_series(one), one.track) for one in findings}
+    watched = {(*identity(one.key), one.track) for one in findings}
     moves: list[Move] = []
     for line in drawn:
         key = line.key
-        own = _own_series(line)
-        judged = [one for one in findings if _series(one) == _judged_series(line)]
+        judged = [one for one in findings if identity(one.key) == _judged_series(line)]
         for track in dict.fromkeys(line.tracks):
-            if (*own, track) in watched or (
+            if (*identity(key), track) in watched or (
                 key.metric in WATCHED and _scheduled(line, track, tracks_of_place)
             ):
                 continue
