@@ -4,7 +4,8 @@ import hashlib
 import json
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -302,9 +303,13 @@ class RunAccumulator:
         else:
             self.more += 1
 
-    def refuse(self, error: BadFile) -> None:
-        """Set aside what an error is about."""
-        self.aside(error.place, error.sentence)
+    @contextmanager
+    def setting_aside(self) -> Iterator[None]:
+        """Set aside what a BadFile that is raised within is about."""
+        try:
+            yield
+        except BadFile as error:
+            self.aside(error.place, error.sentence)
 
     def add(
         self,

@@ -56,16 +56,10 @@ def read(path: Path) -> Imported:
     repository = _repository(document)
     accumulator = RunAccumulator(NAME)
     for suite, entries in document.need("entries").object().items():
-        try:
-            runs = entries.list()
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        for entry in runs:
-            try:
-                _add(accumulator, entry, suite, repository)
-            except BadFile as error:
-                accumulator.refuse(error)
+        with accumulator.setting_aside():
+            for entry in entries.list():
+                with accumulator.setting_aside():
+                    _add(accumulator, entry, suite, repository)
     return accumulator.imported(place.at("entries"))
 
 
@@ -82,15 +76,12 @@ def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str)
     points: list[Point] = []
     about: dict[str, dict[str, str]] = {}
     for bench in entry.need("benches").list():
-        try:
+        with accumulator.setting_aside():
             point = _point(bench, suite, repository, tool)
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        points.append(point)
-        extra = {name: text_or_empty(bench, name) for name in ("range", "extra")}
-        if any(extra.values()):
-            about[point.case] = {name: text for name, text in extra.items() if text}
+            points.append(point)
+            extra = {name: text_or_empty(bench, name) for name in ("range", "extra")}
+            if any(extra.values()):
+                about[point.case] = {name: text for name, text in extra.items() if text}
     origin = ForeignOrigin(
         format=NAME,
         suite=suite or NAME,

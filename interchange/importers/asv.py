@@ -76,10 +76,8 @@ def read(path: Path) -> Imported:
     benchmarks = dict(_benchmarks(accumulator, _document(catalogue, catalogue.name)))
     for file in _result_files(path, catalogue.parent):
         name = f"{file.parent.name}/{file.name}"
-        try:
+        with accumulator.setting_aside():
             _add(accumulator, _document(file, name), benchmarks)
-        except BadFile as error:
-            accumulator.refuse(error)
     return accumulator.imported(SourcePlace(path.name))
 
 
@@ -120,7 +118,7 @@ def _benchmarks(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[
     for name, about in document.object().items():
         if name == "version":
             continue
-        try:
+        with accumulator.setting_aside():
             parameters = about.get("param_names")
             yield (
                 name,
@@ -131,8 +129,6 @@ def _benchmarks(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[
                     version=text_or_empty(about, "version"),
                 ),
             )
-        except BadFile as error:
-            accumulator.refuse(error)
 
 
 def _add(accumulator: RunAccumulator, document: Value, benchmarks: Mapping[str, _Benchmark]) -> None:
@@ -144,15 +140,12 @@ def _add(accumulator: RunAccumulator, document: Value, benchmarks: Mapping[str, 
         if benchmark is None:
             accumulator.aside(result.at.place, f"{_CATALOGUE} does not know it, and so its unit is unknown")
             continue
-        try:
-            cases = list(_cases(name, benchmark, result, shared))
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        failures += [value for _, value in cases if isinstance(value, Failure)]
-        for case, value in cases:
-            if isinstance(value, Value):
-                points += _points(accumulator, case, benchmark, value)
+        with accumulator.setting_aside():
+            for case, value in list(_cases(name, benchmark, result, shared)):
+                if isinstance(value, Failure):
+                    failures.append(value)
+                else:
+                    points += _points(accumulator, case, benchmark, value)
     accumulator.add(_origin(document), document.place, points, failures)
 
 
@@ -165,7 +158,7 @@ def _results(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[str
     versions = document.get("benchmark_version")
     columns = [each.text() for each in document.need("result_columns").list()] if read is _of_format_2 else []
     for name, at in document.need("results").object().items():
-        try:
+        with accumulator.setting_aside():
             members = read(at, columns)
             own = members.get("version") or (versions.get(name) if versions else None)
             yield (
@@ -177,8 +170,6 @@ def _results(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[str
                     version=own.value if own and isinstance(own.value, str) else "",
                 ),
             )
-        except BadFile as error:
-            accumulator.refuse(error)
 
 
 def _of_format_1(at: Value, columns: Sequence[str]) -> dict[str, Value]:
@@ -245,7 +236,7 @@ def _values(at: Value | None, count: int) -> Sequence[Value]:
 
 def _points(accumulator: RunAccumulator, case: str, benchmark: _Benchmark, value: Value) -> Iterator[Point]:
     kind, unit = benchmark.kind, benchmark.unit
-    try:
+    with accumulator.setting_aside():
         yield Point(
             case=case,
             metric=f"asv.{unit_slug(kind)}.{unit_slug(unit)}",
@@ -255,8 +246,6 @@ def _points(accumulator: RunAccumulator, case: str, benchmark: _Benchmark, value
             place=value.place,
             title=f"asv {kind}, {unit or 'without a unit'}",
         )
-    except BadFile as error:
-        accumulator.refuse(error)
 
 
 def _environment(document: Value) -> dict[str, str]:

@@ -102,12 +102,10 @@ def _read_folder(accumulator: RunAccumulator, folder: Path, names: set[str], roo
         return _File(folder / name, str((folder / name).relative_to(root)))
 
     def is_read(name: str) -> bool:
-        try:
+        with accumulator.setting_aside():
             _read_file(accumulator, file(name))
-        except BadFile as error:
-            accumulator.refuse(error)
-            return False
-        return True
+            return True
+        return False
 
     # These two hold the same run.
     if _BENCHMARK in names and is_read(_BENCHMARK):
@@ -128,29 +126,24 @@ def _compare(accumulator: RunAccumulator, tables: Iterable[_File]) -> None:
     runs = [{(each.metric, each.point) for each in run.measurements} for run in accumulator.runs.values()]
     for table in tables:
         place = SourcePlace(table.name)
-        try:
+        with accumulator.setting_aside():
             if table.path.name == _SHORT:
                 if _names(table) - _names(table.sibling(_SUMMARIES[0])):
-                    accumulator.aside(place, _NO_SETTINGS)
-                else:
-                    accumulator.repeats.append(
-                        ImportProblem(place, f"{_SUMMARIES[0]} beside it has the same rows")
-                    )
+                    raise BadFile(place, _NO_SETTINGS)
+                accumulator.repeats.append(
+                    ImportProblem(place, f"{_SUMMARIES[0]} beside it has the same rows")
+                )
                 continue
             scratch = RunAccumulator(NAME)
             rows = [
                 {(each.metric, *each.values) for each in of_row(scratch, "-", row)}
                 for row in csv_rows(table.text(), table.name, accumulator.aside)
             ]
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        missing = sum(not any(row and row <= run for run in runs) for row in rows)
-        if missing:
-            accumulator.aside(
-                place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself"
-            )
-        else:
+            missing = sum(not any(row and row <= run for run in runs) for row in rows)
+            if missing:
+                raise BadFile(
+                    place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself"
+                )
             accumulator.repeats.append(ImportProblem(place, "repeats what the runs' folders hold"))
 
 
@@ -275,21 +268,13 @@ def of_report(accumulator: RunAccumulator, case: str, report: Value) -> Iterator
     for target, blocks in report.object().items():
         if blocks.value is None:
             continue
-        try:
-            members = blocks.object()
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        for name, block in members.items():
-            if block.value is None:
-                continue
-            try:
-                values = list(_values(target, name, block))
-            except BadFile as error:
-                accumulator.refuse(error)
-                continue
-            for value in values:
-                yield from _points(accumulator, case, value)
+        with accumulator.setting_aside():
+            for name, block in blocks.object().items():
+                if block.value is None:
+                    continue
+                with accumulator.setting_aside():
+                    for value in list(_values(target, name, block)):
+                        yield from _points(accumulator, case, value)
 
 
 def iterations(report: Value) -> dict[str, int]:
@@ -309,19 +294,15 @@ def of_row(accumulator: RunAccumulator, case: str, row: Mapping[str, Value]) -> 
         match = _COLUMN.fullmatch(column)
         if match is None:
             continue
-        try:
+        with accumulator.setting_aside():
             at = Value(number_in(cell), cell.place)
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
-        if unit not in ("s", "MB") and quantity != "throughput":
-            # Such as the speed-up in % that tables for charts have in addition to what was measured.
-            accumulator.aside(
-                cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
-            )
-            continue
-        yield from _points(accumulator, case, _of_column(at, target, quantity, unit))
+            target, quantity, unit = match[1], match[2], _SPELLED.get(match[3], match[3])
+            if unit not in ("s", "MB") and quantity != "throughput":
+                # Such as the speed-up in % that tables for charts have in addition to what was measured.
+                raise BadFile(
+                    cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
+                )
+            yield from _points(accumulator, case, _of_column(at, target, quantity, unit))
 
 
 def _of_column(at: Value, target: str, quantity: str, unit: str) -> _Value:
@@ -370,18 +351,14 @@ def _metric(target: str, name: str) -> str:
 
 
 def _points(accumulator: RunAccumulator, case: str, value: _Value) -> Iterator[Point]:
-    try:
-        # What is finite in seconds need not be so in milliseconds.
-        number = Value(value.at.number() * value.factor, value.at.place).number()
-    except BadFile as error:
-        accumulator.refuse(error)
-        return
-    yield Point(
-        case=case,
-        metric=value.metric,
-        unit=value.unit,
-        better=value.better,
-        values=(number,),
-        place=value.at.place,
-        title=value.title,
-    )
+    with accumulator.setting_aside():
+        yield Point(
+            case=case,
+            metric=value.metric,
+            unit=value.unit,
+            better=value.better,
+            # What is finite in seconds need not be so in milliseconds.
+            values=(Value(value.at.number() * value.factor, value.at.place).number(),),
+            place=value.at.place,
+            title=value.title,
+        )

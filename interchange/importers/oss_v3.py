@@ -142,10 +142,8 @@ def read(path: Path) -> Imported:
     file = FileTime(*made_at(path), hashlib.sha256(text.encode()).hexdigest())
     groups: dict[str, _Group] = {}
     for at in _records(text, path.name, accumulator):
-        try:
+        with accumulator.setting_aside():
             _take(OssRecord.of(at), file, groups)
-        except BadFile as error:
-            accumulator.refuse(error)
     for group in groups.values():
         _add(group, accumulator)
     return accumulator.imported(SourcePlace(path.name))
@@ -163,10 +161,8 @@ def _records(text: str, name: str, accumulator: RunAccumulator) -> Iterator[Valu
         for number, line in chain(first, lines):
             if number > MOST_CELLS:
                 raise BadFile(SourcePlace(name, number), f"has more than {MOST_CELLS:,} lines")
-            try:
+            with accumulator.setting_aside():
                 yield from _elements(json_of(line, SourcePlace(name, number)))
-            except BadFile as error:
-                accumulator.refuse(error)
         return
     yield from _elements(json_of(text, SourcePlace(name)))
 

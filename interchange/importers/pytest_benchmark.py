@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.metrics import Better
 
-from ..errors import BadFile, SourcePlace
+from ..errors import SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported
 from ..source_file import Value, head, json_of, made_at, moment_in, text_of, text_or_empty
@@ -49,12 +49,10 @@ def read(path: Path) -> Imported:
     accumulator = RunAccumulator(NAME)
     by_torch: dict[str, list[int]] = {}
     for number, benchmark in enumerate(benchmarks):
-        try:
+        with accumulator.setting_aside():
             extra = benchmark.get("extra_info")
             own = _torch_version(extra) if extra else ""
             by_torch.setdefault(own or shared, []).append(number)
-        except BadFile as error:
-            accumulator.refuse(error)
     for torch_version, own in by_torch.items():
         _add(accumulator, path, document, torch_version, (benchmarks[number] for number in own))
     return accumulator.imported(document.place.at("benchmarks"))
@@ -71,13 +69,11 @@ def _add(
     about: dict[str, Any] = {}
     project = text_or_empty(document.get("commit_info"), "project")
     for benchmark in benchmarks:
-        try:
+        with accumulator.setting_aside():
             name = benchmark.get("fullname") or benchmark.need("name")
             case = _case(name, benchmark, project)
             points += _points(accumulator, case, benchmark.need("stats"))
             about[case] = _about(benchmark)
-        except BadFile as error:
-            accumulator.refuse(error)
     origin = _origin(path, document, torch_version, {"benchmarks": about})
     accumulator.add(origin, document.place.at("benchmarks"), points)
 
@@ -126,21 +122,17 @@ def _points(accumulator: RunAccumulator, case: str, stats: Value) -> Iterator[Po
         if field not in _STATISTICS or member.value is None:
             continue
         metric, unit, factor, better, title = _STATISTICS[field]
-        try:
-            # What is finite in seconds need not be so in milliseconds.
-            value = Value(member.number() * factor, member.place).number()
-        except BadFile as error:
-            accumulator.refuse(error)
-            continue
-        yield Point(
-            case=case,
-            metric=metric,
-            unit=unit,
-            better=better,
-            values=(value,),
-            place=member.place,
-            title=title,
-        )
+        with accumulator.setting_aside():
+            yield Point(
+                case=case,
+                metric=metric,
+                unit=unit,
+                better=better,
+                # What is finite in seconds need not be so in milliseconds.
+                values=(Value(member.number() * factor, member.place).number(),),
+                place=member.place,
+                title=title,
+            )
 
 
 def _about(benchmark: Value) -> dict[str, Any]:

@@ -64,11 +64,9 @@ def read(path: Path) -> Imported:
     points: list[Point] = []
     failures: list[Failure] = []
     for row in csv_rows(text, path.name, accumulator.aside):
-        try:
+        with accumulator.setting_aside():
             points += _points(accumulator, row, name)
             failures += _failures(row, name)
-        except BadFile as error:
-            accumulator.refuse(error)
     started, note, dated = made_at(path)
     # A table with a time in its name is the same when it has grown.
     content = "" if dated else hashlib.sha256(text.encode()).hexdigest()
@@ -98,20 +96,16 @@ def _points(accumulator: RunAccumulator, row: Mapping[str, Value], name: _Name) 
             column = f"{phase}_{ending}"
             if column not in row or "error" in row:
                 continue
-            try:
-                value = number_in(row[column])
-            except BadFile as error:
-                accumulator.refuse(error)
-                continue
-            yield Point(
-                case=case,
-                metric=f"timm.{column}",
-                unit=unit,
-                better=better,
-                values=(value,),
-                place=row[column].place,
-                title=f"{title}, {phase}",
-            )
+            with accumulator.setting_aside():
+                yield Point(
+                    case=case,
+                    metric=f"timm.{column}",
+                    unit=unit,
+                    better=better,
+                    values=(number_in(row[column]),),
+                    place=row[column].place,
+                    title=f"{title}, {phase}",
+                )
 
 
 def _failures(row: Mapping[str, Value], name: _Name) -> Iterator[Failure]:

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.metrics import Better
 from records.outcomes import OutcomeStatus
 
-from ..errors import BadFile, SourcePlace
+from ..errors import SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
 from ..runs import Imported
 from ..source_file import Value, head, json_of, made_at, text_of
@@ -74,10 +74,8 @@ def read(path: Path) -> Imported:
     about = environ.object() if environ else {}
     accumulator, found = RunAccumulator(NAME), _Found()
     for key, value in document.need("metrics").object().items():
-        try:
+        with accumulator.setting_aside():
             _take(_taken_apart(key, name), value, found)
-        except BadFile as error:
-            accumulator.refuse(error)
     origin = _origin(path, text, name, about)
     place = document.place.at("metrics")
     accumulator.add(origin, place, found.points, _failures(found, accumulator))
