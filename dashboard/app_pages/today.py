@@ -15,7 +15,7 @@ LISTED = 10
 
 url = ServerSettings.from_environment().database_url
 now = datetime.now(UTC)
-runs = load.recent_runs(url, LISTED)
+runs = load.recent_runs(url, limit=LISTED)
 scheduled = bool(morning(url).parts)
 if not runs and not scheduled:
     parts.title("Today")

@@ -14,7 +14,7 @@ from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import unlike
 from dashboard.auth import reader
 from dashboard.components import filters, run_source
-from dashboard.server.database import opened
+from dashboard.server.database import by_url, opened
 from db.connection.engine import check_fits
 from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
@@ -22,9 +22,9 @@ from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
 from records.kinds import RunCategory, RunSource
-from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome, OutcomeStatus
+from records.outcomes import OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
-from records.series import Headline, SeriesKey
+from records.series import SeriesKey
 from records.telemetry import Recording, TelemetryWindow
 
 #: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
@@ -49,17 +49,18 @@ _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
 #: Own runs, and runs of any kind, that say where the trends page opens.
 _OPENING_RUNS = 3
 
-
-@_kept
-def fits(url: str) -> None:
-    """Nothing, unless a newer Pyrometer has upgraded the database since it was opened."""
-    check_fits(opened(url))
-
-
-@_kept
-def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = None) -> list[RunSummary]:
-    """The newest runs; without `only`, of all there are."""
-    return queries.recent_runs(opened(url), limit=limit, offset=offset, only=only)
+fits = _kept(by_url(check_fits))
+recent_runs = _kept(by_url(queries.recent_runs))
+count_runs = _kept(by_url(queries.count_runs))
+suites_and_machines = _kept(by_url(queries.suites_and_machines))
+latest_run_id = _kept(by_url(queries.latest_run_id))
+outcomes = _kept(by_url(queries.outcomes_of_run))
+measurements = _kept(by_url(queries.measurements_of_run))
+operator_tables = _kept(by_url(traces.operator_tables))
+headlines = _kept(by_url(series_queries.headlines))
+metric_definitions = _kept(by_url(metrics.metric_definitions))
+schedules_with_findings = _kept(by_url(findings_store.schedules_with_findings))
+triage_refusal = _kept(by_url(findings_store.triage_refusal))
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
@@ -113,7 +114,7 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     Those with the most nights, then those of the newest runs, our own first: a single run on another machine
     has no history to show.
     """
-    runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
+    runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, limit=_OPENING_RUNS)]
     records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
     newest = [(each.machine.hardware.fingerprint, each.preset.fingerprint) for each in records if each]
     return list(dict.fromkeys([*coverage.most_nights(opened(url)), *newest]))
@@ -139,27 +140,9 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
 
 
 @_kept
-def count_runs(url: str, only: RunsOnly | None = None) -> int:
-    """How many runs there are."""
-    return queries.count_runs(opened(url), only)
-
-
-@_kept
 def runs_by_category(url: str) -> dict[RunCategory, int]:
     """How many runs there are of each category."""
     return {each: queries.count_runs(opened(url), RunsOnly(category=each)) for each in RunCategory}
-
-
-@_kept
-def suites_and_machines(url: str) -> tuple[list[str], list[str]]:
-    """The suites and the machines that there are runs of."""
-    return queries.suites_and_machines(opened(url))
-
-
-@_kept
-def latest_run_id(url: str) -> str | None:
-    """What `latest` means."""
-    return queries.latest_run_id(opened(url))
 
 
 @_kept
@@ -168,18 +151,6 @@ def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
     record = queries.run_record(opened(url), run_id)
     summary = queries.run_summary(opened(url), run_id)
     return None if record is None or summary is None else (record, summary)
-
-
-@_kept
-def outcomes(url: str, run_id: str) -> list[Outcome]:
-    """Every outcome of a run, without its samples."""
-    return queries.outcomes_of_run(opened(url), run_id)
-
-
-@_kept
-def outcomes_of_case(url: str, run_id: str, case: str) -> list[Outcome]:
-    """Every outcome of a case in a run, without its samples."""
-    return queries.outcomes_of_run(opened(url), run_id, cases=[case])
 
 
 def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Outcome]]:
@@ -202,12 +173,6 @@ def samples(
 
 
 @_kept
-def measurements(url: str, run_id: str) -> list[Measurement]:
-    """Every measurement of a run."""
-    return queries.measurements_of_run(opened(url), run_id)
-
-
-@_kept
 def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
     """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
     own = next(iter(traces.operator_tables(opened(url), run=run_id, case=case)), None)
@@ -215,12 +180,6 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
         return None, []
     tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
     return own, [table for table in tables if table != own and not unlike(own, table)]
-
-
-@_kept
-def operator_tables(url: str) -> list[OperatorTable]:
-    """The newest operator tables of all runs, newest run first."""
-    return traces.operator_tables(opened(url))
 
 
 @_kept
@@ -244,12 +203,6 @@ def recording(url: str, window: TelemetryWindow) -> Recording | None:
 
 
 @_kept
-def headlines(url: str, metric: str) -> list[Headline]:
-    """The newest point of every series of `metric` and the one before it."""
-    return series_queries.headlines(opened(url), metric)
-
-
-@_kept
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
     return tuple(series_queries.series_keys(opened(url)))
@@ -261,12 +214,6 @@ def newest_points(series: int, *, recent: bool = False) -> int:
     # As many as without that wish, where those are fewer.
     most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
     return max(1, most)
-
-
-@_kept
-def metric_definitions(url: str) -> dict[str, MetricDefinition]:
-    """What metrics are that came from outside."""
-    return metrics.metric_definitions(opened(url))
 
 
 @_kept
@@ -283,22 +230,10 @@ def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, i
 
 
 @_kept
-def schedules_with_findings(url: str) -> list[str]:
-    """The schedules that found anything."""
-    return findings_store.schedules_with_findings(opened(url))
-
-
-@_kept
 def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
     """One finding with what people did with it; None if there is none of that number."""
     one = findings_store.finding(opened(url), number)
     return None if one is None else (one, findings_store.triage_log(opened(url), number))
-
-
-@_kept
-def triage_refused(url: str) -> str:
-    """Why this database is read-only for the pages; empty where it is not."""
-    return findings_store.triage_refusal(opened(url))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:

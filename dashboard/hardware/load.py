@@ -14,7 +14,7 @@ from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue, apart
 from dashboard.hardware.view import NEWEST, ComparedHardware, Spread
-from dashboard.server.database import opened
+from dashboard.server.database import by_url, opened
 from db.runs import coverage
 from db.runs import releases as runs_releases
 from records.kinds import RunSource
@@ -115,6 +115,11 @@ _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: For answers of a thousand records, which are never changed and take longer to copy than to use.
 _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner=False)
 
+imported_places = _kept(by_url(coverage.places))
+_releases = _shared(by_url(runs_releases.release_points))
+_points = _shared(by_url(runs_releases.points_of_version))
+_harnesses = _kept(by_url(runs_releases.version_harnesses))
+
 
 @_kept
 def places(url: str) -> list[MeasurementConditions]:
@@ -132,12 +137,6 @@ def imported_metrics(url: str) -> dict[str, Metric]:
     known = (wording.metric(name, defined) for name in sorted(hardware, key=wording.metric_place))
     directed = [one for one in known if one.better != "neither"]
     return {one.name: one for one in sorted(directed, key=lambda one: -len(hardware[one.name]))}
-
-
-@_kept
-def imported_places(url: str, metric: str) -> list[MeasurementConditions]:
-    """Where files of other tools say that a metric was measured, the newest first."""
-    return coverage.places(opened(url), metric)
 
 
 @_kept
@@ -163,24 +162,9 @@ def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardwar
     for build in dict.fromkeys(side.build for side in sides):
         own = [side for side in sides if side.build == build]
         if build:
-            summaries, points = _releases(url, metric, build), _points(url, metric, build)
-            columns = of_version(summaries, points, _harnesses(url, metric, build), own)
+            summaries, points = _releases(url, [build], metric), _points(url, metric, build)
+            columns = of_version(summaries, points, _harnesses(url, build, metric), own)
         else:
             columns = of_version((), (), {}, own)
         found |= {column.hardware: column for column in columns}
     return [found[side.hardware] for side in sides]
-
-
-@_shared
-def _releases(url: str, metric: str, version: str) -> list[ReleasePoint]:
-    return runs_releases.release_points(opened(url), [version], metric)
-
-
-@_shared
-def _points(url: str, metric: str, version: str) -> list[tuple[SeriesKey, SeriesPoint]]:
-    return runs_releases.points_of_version(opened(url), metric, version)
-
-
-@_kept
-def _harnesses(url: str, metric: str, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    return runs_releases.version_harnesses(opened(url), version, metric)

@@ -82,4 +82,4 @@ def _dialog(url: str) -> None:
 @st.cache_resource(ttl=load.FRESH_SECONDS, show_spinner=False, max_entries=4)
 def _entries(url: str) -> list[SearchEntry]:
     newest = findings.findings(opened(url), newest=_FINDINGS)
-    return entries(load.series_keys(url), load.recent_runs(url, _RUNS), newest)
+    return entries(load.series_keys(url), load.recent_runs(url, limit=_RUNS), newest)

@@ -9,14 +9,14 @@ import streamlit as st
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.components.query_params import Query, View, last, sentence
 from dashboard.runs import capabilities
-from dashboard.server.database import opened
+from dashboard.server.database import by_url, opened
 from db.queue import queries as queue_queries
 from db.runs import environments_in_use, queries
 from interchange.formats import came_from
 from records.environments import EnvironmentUsed
 from records.kinds import RunState
 from records.runs import RunSummary
-from records.tasks import LastScheduledRun, Task
+from records.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ _shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 #: What was found when a run began does not change.
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
+
+last_scheduled_runs = _kept(by_url(queue_queries.last_scheduled_runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +105,6 @@ def said(url: str) -> dict[int, str]:
     """By task that runs, what it waits for before it measures."""
     database = opened(url)
     return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running(database)])
-
-
-@_kept
-def last_scheduled_runs(url: str) -> list[LastScheduledRun]:
-    """The newest run of every schedule."""
-    return queue_queries.last_scheduled_runs(opened(url))
 
 
 @_kept

@@ -224,5 +224,5 @@ def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[st
 
 
 def _outcomes(url: str, case: str, run: str, environment: str) -> list[Outcome]:
-    found = load.outcomes_of_case(url, run, case)
+    found = load.outcomes(url, run, cases=[case])
     return [each for each in found if each.environment == environment]

@@ -46,7 +46,7 @@ def refusal(url: str) -> str:
     """Why the reader cannot triage, in a sentence; empty where that is possible."""
     if refused := reader.triage_refused():
         return refused
-    refused = load.triage_refused(url)
+    refused = load.triage_refusal(url)
     return f"Triage is not possible from this page. {refused}" if refused else ""
 
 

@@ -35,7 +35,7 @@ def show() -> None:
     url = ServerSettings.from_environment().database_url
     query = parts.query()
     parts.title("Two runs")
-    newest = load.recent_runs(url, _OFFERED)
+    newest = load.recent_runs(url, limit=_OFFERED)
     chosen, complaints = run_pair(query, newest, lambda run_id: load.run(url, run_id) is not None)
     if chosen is None:
         parts.complain(complaints)

@@ -33,7 +33,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     known_id = load.latest_run_id(url) if run_id == "latest" else run_id
     found = load.run(url, known_id) if known_id else None
     if found is None:
-        known = [run.id for run in load.recent_runs(url, run_list.PAGE)]
+        known = [run.id for run in load.recent_runs(url, limit=run_list.PAGE)]
         parts.complain([wording.no_such_run(run_id, known)])
         run_list.section(url, {}, now)
         return

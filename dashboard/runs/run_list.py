@@ -77,7 +77,7 @@ def section(url: str, query: Query, now: datetime) -> None:
         st.text("No run of that kind.")
         st.html(markup.link(links.RUNS, "All runs →"))
         return
-    runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
+    runs = load.recent_runs(url, limit=PAGE, offset=PAGE * (page - 1), only=chosen.only)
     whole = partial(load.every_run, url, chosen.only)
     parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")
     parts.html(tables.runs(runs, now, load.sources(url, runs), compared=len(runs) > 1))

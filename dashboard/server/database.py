@@ -1,16 +1,31 @@
 """The one open database of this process; without Streamlit, for readiness is asked outside of its pages."""
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from dashboard.server.settings import ServerSettings
 from db.connection.engine import Database, check_fits, open_database
 from db.runs import queries
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @cache
 def opened(url: str) -> Database:
     """The database at `url`, opened at the first call; an attempt that failed is made again."""
     return open_database(url)
+
+
+def by_url(query: Callable[Concatenate[Database, P], R]) -> Callable[Concatenate[str, P], R]:
+    """The query with the database's URL in the database's place: caches keep answers by URL."""
+
+    @wraps(query)
+    def answer(url: str, *asked: P.args, **options: P.kwargs) -> R:
+        return query(opened(url), *asked, **options)
+
+    return answer
 
 
 def served_database() -> Database:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from analysis.staleness import Outage
 from dashboard.components.load import FRESH_SECONDS
-from dashboard.server.database import opened
+from dashboard.server.database import by_url, opened
 from dashboard.today.headlines import METRICS
 from dashboard.today.schedule_heartbeat import Served, served
 from dashboard.today.track_status import TrackStatus, standings, with_results
@@ -19,7 +19,6 @@ from db.runs import queries, series_queries
 from db.runs.series_queries import Lines
 from records.findings import Finding, FindingGroup, FindingState
 from records.outcomes import OutcomeCount
-from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
 from workflows.fleet_status import Patience, announced_patience, outages, recent_nights
@@ -34,6 +33,14 @@ _LONG_SECONDS = 600
 # Shared and not copied: an answer is never changed, and copying one takes as long as a query.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
+
+_summaries = _kept(by_url(queries.run_summaries))
+_spent = _kept(by_url(queue_queries.attempt_seconds))
+findings_of = _kept(by_url(findings.findings_of_series))
+compared = _kept(by_url(queries.comparison_runs))
+# Of runs that are over.
+_endings = _kept_long(by_url(queries.endings))
+lines = _kept_long(by_url(series_queries.lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +98,6 @@ def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
 
 
 @_kept
-def _summaries(url: str, runs: tuple[str, ...]) -> dict[str, RunSummary]:
-    return queries.run_summaries(opened(url), runs)
-
-
-@_kept
-def _spent(url: str, tasks: tuple[int, ...]) -> dict[int, tuple[float, int]]:
-    return queue_queries.attempt_seconds(opened(url), tasks)
-
-
-@_kept_long
-def _endings(url: str, runs: tuple[str, ...]) -> list[OutcomeCount]:
-    return queries.endings(opened(url), runs)
-
-
-@_kept
 def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
     """What was decided within so many days, what waits to be, and how many regressions are open in all."""
     database, now = opened(url), datetime.now(UTC)
@@ -134,18 +126,6 @@ def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
 
 
 @_kept
-def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
-    """The findings in some series, oldest first."""
-    return findings.findings_of_series(opened(url), keys)
-
-
-@_kept_long
-def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
-    """The course of some series over some runs, which are over."""
-    return series_queries.lines(opened(url), keys, runs)
-
-
-@_kept
 def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
     """The newest points of some series, oldest first; of a run with several environments the last one's."""
     alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)
@@ -156,9 +136,3 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
         for point in series_queries.series(opened(url), list(of_case.values()), newest=newest):
             found[of_case[point.case]][point.run] = point
     return {key: tuple(points.values())[-newest:] for key, points in found.items()}
-
-
-@_kept
-def compared(url: str, runs: tuple[str, ...]) -> frozenset[str]:
-    """Those of some runs that set several PyTorches against each other."""
-    return queries.comparison_runs(opened(url), runs)

@@ -17,7 +17,7 @@ def test_replicates_that_took_turns_share_a_row(database: Database, url: str) ->
         for case, status in ((MLP, "crashed"), (BERT, "wrong"))
     ]
     save_outcomes(database, "turns", outcomes)
-    table = tables.failures(load.failures(url, load.recent_runs(url, 5)), a_night(1))
+    table = tables.failures(load.failures(url, load.recent_runs(url, limit=5)), a_night(1))
     body = table.partition("<tbody>")[2]
     assert body.count("<tr>") == 2
     assert re.findall(r'data-title="Replicates">(\d)<', body) == ["3", "3"]
