@@ -24,7 +24,7 @@ def web_address(value: str) -> str:
     # Asked for its port, it raises ValueError where that is no number.
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
         raise ValueError("not the address of a web server")
-    if parts.query or parts.fragment or (parts.scheme == "http" and not _is_loopback(parts.hostname)):
+    if parts.query or parts.fragment or (parts.scheme == "http" and not is_loopback(parts.hostname)):
         raise ValueError("not an address that a login can go over")
     return value.rstrip("/")
 
@@ -35,7 +35,8 @@ def _origin(value: str) -> str:
     return value
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on `host`."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -16,6 +16,7 @@ import typer
 
 from common.interrupts import interruptible
 from common.processes import die_with
+from configuration.dashboard import is_loopback
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from dashboard.server.settings import MADE_UP, PRICES, Prices
@@ -39,12 +40,11 @@ def dashboard(
     """Serve the dashboard of this machine's results; Ctrl-C stops it."""
     # Streamlit takes seconds to import; no other command should wait for it.
     from dashboard.auth.policy import access_rules
-    from dashboard.server import server
 
     with in_one_sentence():
         app_context = context(reading=True)
         rules = access_rules(app_context.settings.dashboard)
-        if rules.login == "none" and not server.is_loopback(host):
+        if rules.login == "none" and not is_loopback(host):
             say(
                 f"note: authentication is off: anyone who can reach {host} can read and triage; "
                 "see docs/dashboard.md"

@@ -1,7 +1,6 @@
 """Serving the dashboard: one process, one port, one line when it is ready."""
 
 import errno
-import ipaddress
 import socket
 import sys
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from importlib.util import find_spec
 
 import uvicorn
 
+from configuration.dashboard import is_loopback
 from dashboard.api.posts import Trigger
 from dashboard.auth import reader
 from dashboard.auth.policy import AccessRules
@@ -95,14 +95,6 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _why(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a server that listens on `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _url_host(host: str) -> str:
