@@ -238,6 +238,17 @@ def bounded_facts(facts: Mapping[str, Any], where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", _bounded(facts, where))
 
 
+def finite(value: Any) -> Any:
+    """A value of JSON's kinds, deep down with None for every number that is not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: finite(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in cast("list[Any]", value)]
+    return value
+
+
 def _mark(left_out: int, where: str) -> str:
     return f" [... {left_out:,} characters are left out here; {where} ...] "
 

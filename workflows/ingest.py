@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
@@ -18,6 +18,7 @@ from db.runs import store
 from db.runs.fingerprints import fingerprints_under, save_fingerprints
 from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
 from records.dispatch import CaseFingerprint, FingerprintConditions, from_journal_body
+from records.json_values import finite
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus, Replicate
 from records.runs import Run
@@ -345,9 +346,9 @@ def finite_outcome(outcome: Outcome) -> Outcome:
     return replace(
         outcome,
         metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},
-        facts=_finite(outcome.facts),
+        facts=finite(outcome.facts),
         telemetry=tuple(
-            replace(each, values={column: tuple(_finite(values)) for column, values in each.values.items()})
+            replace(each, values={column: tuple(finite(values)) for column, values in each.values.items()})
             for each in outcome.telemetry
         ),
     )
@@ -375,14 +376,3 @@ def _mark(path: Path) -> tuple[int, int]:
         return (int(size), int(outcomes)) if known else (0, 0)
     except (OSError, ValueError):
         return 0, 0
-
-
-def _finite(value: Any) -> Any:
-    """`value` with None for what is not finite."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {k: _finite(v) for k, v in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in cast("list[Any]", value)]
-    return value

@@ -6,13 +6,13 @@ line is `end`: how many lines of each kind there are, the sum of their checksums
 the file when.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from common.journal_lines import encode_line
+from records.json_values import finite
 from records.kinds import EnvironmentKind
 from records.runs import Run
 
@@ -74,18 +74,7 @@ def _encoded(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
     try:
         return encode_line(kind, body, allow_nan=False)
     except ValueError:
-        return encode_line(kind, _finite(body), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """`value` with None for what is not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in cast("list[Any]", value)]
-    return value
+        return encode_line(kind, finite(body), allow_nan=False)
 
 
 def _in_utc(moment: datetime) -> str:
