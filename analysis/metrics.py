@@ -1,9 +1,10 @@
 """The catalogue of metrics: name, unit, which direction is better."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Better = Literal["lower", "higher", "neither"]
+DIRECTIONS: tuple[Better, ...] = get_args(Better)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,10 @@ class RunsOnly:
     category: str = ""
 
 
+#: Kinds of change that are not PyTorch's: before such a night a segment of a series starts.
+NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
+
+
 @dataclass(frozen=True, slots=True)
 class RunChange:
     """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.

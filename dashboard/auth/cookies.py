@@ -7,6 +7,9 @@ from urllib.parse import quote, unquote
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
+#: The header of answers about a person, which no browser and no proxy may keep.
+KEPT_NOWHERE = {"cache-control": "no-store"}
+
 #: The page that was requested before the login, and for how many seconds it is remembered.
 WANTED = "pyrometer_wanted"
 _WANTED_SECONDS = 900

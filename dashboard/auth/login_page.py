@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from dashboard.auth.cookies import KEPT_NOWHERE
+
 _FOLDER = Path(__file__).parent
-_KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 def log_in(address: str, *, page: bool) -> Response:
@@ -33,7 +34,7 @@ def unanswered(ask: str, *, page: bool) -> Response:
 
 def unauthorised() -> Response:
     """The answer to a request for /metrics without the token, or with another one."""
-    headers = _KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
+    headers = KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
 
 
@@ -41,10 +42,10 @@ def _answer(
     title: str, sentence: str, way: tuple[str, str] | None, *, page: bool, status: int = 403
 ) -> Response:
     if not page:
-        return PlainTextResponse(f"{sentence}\n", status, _KEPT_NOWHERE)
+        return PlainTextResponse(f"{sentence}\n", status, KEPT_NOWHERE)
     link = f'<p><a href="{escape(way[1])}">{escape(way[0])}</a></p>' if way else ""
     shown = _template().substitute(title=escape(title), sentence=escape(sentence), way=link, icon=_icon())
-    return HTMLResponse(shown, status, _KEPT_NOWHERE)
+    return HTMLResponse(shown, status, KEPT_NOWHERE)
 
 
 @cache

@@ -33,7 +33,6 @@ _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
 #: What a page that has been open all night asks before it opens its WebSocket again.
 _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))
-_KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
 class AccessGate:
@@ -89,7 +88,7 @@ class AccessGate:
         wanted = cookies.wanted(cookies.sent(scope["headers"]))
         if wanted is None:
             return None
-        answer = RedirectResponse(wanted, 303, _KEPT_NOWHERE)
+        answer = RedirectResponse(wanted, 303, cookies.KEPT_NOWHERE)
         answer.delete_cookie(cookies.WANTED, httponly=True, samesite="lax", secure=self._rules.encrypted)
         return answer
 

@@ -22,7 +22,6 @@ COOKIE, _ID_TOKEN = "pyrometer_login", "pyrometer_id_token"
 _COOKIE_SECONDS = 30 * 24 * 3600
 #: A browser does not keep a longer cookie.
 _COOKIE_CHARACTERS = 3800
-_NOT_STORED = {"cache-control": "no-store"}
 
 
 class Provider:
@@ -62,12 +61,12 @@ class Provider:
         wanted = request.query_params.get("to")
         if wanted is not None:
             cookies.remember(response, cookies.own_address(wanted), encrypted=self._rules.encrypted)
-        response.headers.update(_NOT_STORED)
+        response.headers.update(cookies.KEPT_NOWHERE)
         return response
 
     async def _finish(self, request: Request) -> Response:
         """Back from the provider: after a login with its claims, after a logout with nothing."""
-        response = RedirectResponse("/", 302, _NOT_STORED)
+        response = RedirectResponse("/", 302, cookies.KEPT_NOWHERE)
         if not {"code", "error"} & set(request.query_params):
             return response
         try:
@@ -97,7 +96,7 @@ class Provider:
                 address = str(ended["url"])
             except Exception:
                 _LOG.warning("No logout at the provider.", exc_info=True)
-        response = RedirectResponse(address, 302, _NOT_STORED)
+        response = RedirectResponse(address, 302, cookies.KEPT_NOWHERE)
         self._forget(response)
         return response
 

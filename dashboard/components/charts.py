@@ -19,6 +19,8 @@ Spec = dict[str, Any]
 #: At most this many lines in one chart: as many as there are colours that can be distinguished.
 MAX_CASES = 6
 _LETTERS = "ABCDEF"
+#: The marks of the lines, in their order.
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 #: The colour of what is there to compare with, and never a series'.
 QUIET = "#8a93a3"
 #: The colours of marks on a light and on a dark page, by their tone; as in the style sheet.

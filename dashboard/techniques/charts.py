@@ -4,12 +4,11 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.components.charts import QUIET, Spec, as_spec, kept, lines_of, once
+from dashboard.components.charts import QUIET, SHAPES, Spec, as_spec, kept, lines_of, once
 from dashboard.components.row_charts import TIMES
 
 #: What no other technique beats in both, and words, on a light and on a dark page.
 _BEST, _INK = ("#1f5fc4", "#7aa9ff"), ("#1c2230", "#e6e9ef")
-_SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
 @kept
@@ -121,7 +120,7 @@ def _lines(
     """Line, intervals and points of lettered series; colours are the theme's."""
     letters = lines_of(series)
     colour = alt.Color("letter:N", scale=alt.Scale(domain=letters), legend=None)
-    shapes = alt.Scale(domain=letters, range=_SERIES_SHAPES[:series])
+    shapes = alt.Scale(domain=letters, range=SHAPES[:series])
     y, low = alt.Y(f"{value}:Q", **vertical), alt.Y("low:Q", **vertical)
     points = alt.Chart(alt.NamedData("points"))
     line = points.mark_line(strokeWidth=1.6)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from analysis.metrics import PEAK_MEMORY
 from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
 from dashboard.techniques import break_even, categories
@@ -18,8 +19,6 @@ _TIED = "\N{NO-BREAK SPACE}"
 
 #: Of a baseline that uses less than one hundredth more or less memory, the memory is the same.
 SAME_MEMORY = 0.01
-#: Metrics of the peak memory: on a device it is the allocator's.
-_PEAKS = ("cuda_peak_allocated", "rss_peak_steady")
 
 #: Values of CSV files, by column.
 Values = Callable[[TechniqueResult], Mapping[str, object]]
@@ -185,7 +184,7 @@ def peak_memory() -> ColumnGroup:
 
     def cell(case: TechniqueResult) -> Markup:
         found = case.gains.get("memory")
-        peak = next((case.own[name] for name in _PEAKS if name in case.own), None)
+        peak = next((case.own[name] for name in PEAK_MEMORY if name in case.own), None)
         size = wording.quantity(peak.point, wording.metric(peak.metric).unit) if peak else ""
         if found is None or found.ratio is None:
             return Markup("{}").format(size or wording.NONE)

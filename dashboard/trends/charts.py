@@ -6,11 +6,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from dashboard.components.charts import QUIET, TONES, Spec, as_spec, kept, letter, lines_of, once
+from dashboard.components.charts import QUIET, SHAPES, TONES, Spec, as_spec, kept, letter, lines_of, once
 from dashboard.trends.view import Axis
 
 _HEIGHT, _PANEL_HEIGHT, _TICK = 360, 128, 13
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 #: How the lines of the first track, the second and so on are drawn: pixels on and off, as in the style sheet.
 DASHES = ((1, 0), (6, 3), (2, 3), (9, 3), (4, 2), (1, 2))
 #: Room on both sides of the lines, for the labels of the axis and for the letters at the lines' ends.
@@ -132,7 +131,7 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     # Names for thousands of them take as long as all the rest, and they are not read out: the chart has
     # one itself, and a table has the points.
     dot = points.mark_point(filled=True, size=60 if style.bars else 8, opacity=1, aria=style.bars)
-    shapes = alt.Scale(domain=letters, range=_SHAPES[:lines])
+    shapes = alt.Scale(domain=letters, range=SHAPES[:lines])
     end = _only(alt.Chart(alt.NamedData("ends")), only)
     end = end.mark_text(align="left", dx=9, fontWeight=700, fontSize=12)
     return [

@@ -14,7 +14,7 @@ from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from db.runs.series_queries import identity
 from records.findings import Finding, FindingState
-from records.runs import RunChange
+from records.runs import NOT_PYTORCHS, RunChange
 from records.series import MeasuredFor, SeriesPoint
 from reports.text.finding_text import kind
 
@@ -29,8 +29,6 @@ _STANDING = (
     FindingState.UNCLEAR,
     FindingState.MACHINE,
 )
-#: Kinds of change after which a segment starts, as in the nightly judging.
-_NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
 #: What is known of a point that no run of ours measured.
 _UNSCHEDULED = MeasuredFor("", "", "", last=False)
 #: A change that only the line itself shows.
@@ -201,7 +199,7 @@ def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:
 
 def border(changes: Collection[RunChange]) -> bool:
     """Whether any of some changes is the machine's or the way of measuring: not PyTorch's."""
-    return any(change.kind in _NOT_PYTORCHS for change in changes)
+    return any(change.kind in NOT_PYTORCHS for change in changes)
 
 
 def _scheduled(line: TrendLine, track: str, tracks_of_place: PlaceTracks) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from analysis.metrics import METRICS
+from analysis.metrics import DIRECTIONS, METRICS
 from common.bounded_lines import MAX_LINE
 from common.journal_lines import decode_line
 from records.environments import Environment
@@ -320,9 +320,6 @@ class _Reading:
             lines = " and ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(counts.items()))
             self.problem(0, f"{lines} of run {name}: the line of the run itself is missing before them")
         return self._part()
-
-
-DIRECTIONS = ("lower", "higher", "neither")
 
 
 def run_of(at: Value) -> Run:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from analysis.metrics import METRICS, Better
+from analysis.metrics import DIRECTIONS, METRICS, Better
 from records.json_values import name_in
 from records.machines import Machine
 from records.outcomes import MetricDefinition, Outcome, OutcomeStatus
@@ -27,7 +27,6 @@ PHASES = ("infer", "train", "call")
 STATUSES = tuple(
     status for status in OutcomeStatus if status not in (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED)
 )
-_BETTER = ("lower", "higher", "neither")
 _FIELDS = (
     *("suite", "case", "started_at", "torch", "python", "environment", "preset", "gpus"),
     *("metrics", "status", "reason", "facts"),
@@ -294,8 +293,8 @@ def _unit_and_direction(name: str, at: Value) -> tuple[str, Better]:
     better = at.get("better") if known else at.need("better")
     # A number of things may have no unit, and says so.
     given = unit.value if unit is not None and unit.value == "" else unit and unit.text()
-    if better is not None and better.value not in _BETTER:
-        raise better.wrong(f"one of {', '.join(_BETTER)}")
+    if better is not None and better.value not in DIRECTIONS:
+        raise better.wrong(f"one of {', '.join(DIRECTIONS)}")
     if known is None:
         assert better is not None
         return str(given), cast("Better", better.value)

@@ -8,13 +8,11 @@ from datetime import timedelta
 from analysis.detection.nights import NightValue
 from db.connection.engine import Database
 from db.runs.run_changes import changes_along
-from records.runs import RunChange
+from records.runs import NOT_PYTORCHS, RunChange
 from records.series import HistoryPoint, SeriesHistory, SeriesKey
 
 from .findings import MachineSeries
 
-#: Kinds of change that are not PyTorch's: before such a night a segment starts.
-_BORDERS = ("machine", "hardware", "harness", "preset")
 #: Of what changed before a night so much is sentences as its border.
 _LISTED = 3
 #: A control counts for a night that it was measured no further from than this.
@@ -70,7 +68,7 @@ def border(changes: Iterable[RunChange]) -> str:
     sentences = [
         f"{each.name}: {each.before or '-'} to {each.after or '-'}"
         for each in changes
-        if each.kind in _BORDERS
+        if each.kind in NOT_PYTORCHS
     ]
     more = f" and {len(sentences) - _LISTED} more" if len(sentences) > _LISTED else ""
     return "; ".join(sentences[:_LISTED]) + more

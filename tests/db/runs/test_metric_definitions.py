@@ -1,10 +1,8 @@
 """Metrics from outside mean one thing each."""
 
-from typing import get_args
-
 import pytest
 
-from analysis.metrics import Better
+from analysis.metrics import DIRECTIONS
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions
@@ -71,6 +69,6 @@ def test_a_name_that_cannot_be_printed_is_refused(database: Database) -> None:
 
 
 def test_a_direction_is_one_of_the_catalogues(database: Database) -> None:
-    assert get_args(Better) == tables.DIRECTIONS
+    assert DIRECTIONS == tables.DIRECTIONS
     with pytest.raises(DatabaseError, match="ck_metric_better"):
         metric_definitions.save_metrics(database, [MetricDefinition("other", "", "", "sideways")])
