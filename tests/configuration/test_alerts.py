@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
+from support.settings_file import complaint, loaded
 
 FULL = """
 [alerts]
@@ -19,14 +19,8 @@ disturbed_share = 0.2
 """
 
 
-def loaded(folder: Path, text: str, **variables: str) -> object:
-    (folder / "pyrometer.toml").write_text(text)
-    return load_settings(cwd=folder, environ=variables)
-
-
 def test_it_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "pyrometer.toml").write_text(FULL)
-    alerts = load_settings(cwd=tmp_path, environ={}).alerts
+    alerts = loaded(tmp_path, FULL).alerts
     assert len(alerts.targets) == 2
     assert alerts.targets_file == tmp_path / "secrets/alerts"
     assert (alerts.quiet, alerts.silent_minutes, alerts.overdue_hours) == ("skip", 5, 3)
@@ -62,13 +56,10 @@ def test_no_password_is_in_what_settings_show(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence_that_repeats_no_secret(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        loaded(tmp_path, text)
-    assert sentence in str(caught.value)
-    assert "hunter2" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    said = str(complaint(tmp_path, text))
+    assert sentence in said and "hunter2" not in said
 
 
 def test_a_variable_that_is_nearly_ours_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="PYROMETER_ALERTS__QUIET"):
-        loaded(tmp_path, "", PYROMETER_ALERTS__QUIETS="skip", PYROMETER_ALERTS__QIET__X="1")
+    problem = complaint(tmp_path, "", PYROMETER_ALERTS__QUIETS="skip", PYROMETER_ALERTS__QIET__X="1")
+    assert "PYROMETER_ALERTS__QUIET" in str(problem)

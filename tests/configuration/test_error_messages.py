@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile, WrongValue
 from configuration.schema import TABLES, SettingsFile
 from configuration.settings import Settings, load_settings
-
-
-def complaint(folder: Path, text: str | bytes, environ: dict[str, str] | None = None) -> ConfigurationError:
-    """The error that a file with this text raises."""
-    (folder / "pyrometer.toml").write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(ConfigurationError) as caught:
-        load_settings(cwd=folder, environ=environ or {})
-    assert "\n" not in str(caught.value)
-    return caught.value
+from support.settings_file import complaint
 
 
 @pytest.mark.parametrize(
@@ -185,11 +177,11 @@ def test_wrong_values_say_which_what_and_what_is_expected(tmp_path: Path, text: 
     ],
 )
 def test_a_wrong_variable_is_named_itself(tmp_path: Path, variable: str, value: str, start: str) -> None:
-    assert str(complaint(tmp_path, "", {variable: value})).startswith(start)
+    assert str(complaint(tmp_path, "", **{variable: value})).startswith(start)
 
 
 def test_a_variable_under_a_key_that_is_no_table_blames_the_file(tmp_path: Path) -> None:
-    error = complaint(tmp_path, "suites = 3", {"PYROMETER_SUITES__X__REPLICATES": "3"})
+    error = complaint(tmp_path, "suites = 3", PYROMETER_SUITES__X__REPLICATES="3")
     assert str(error) == "pyrometer.toml: suites is 3, expected tables [suites.NAME]"
 
 

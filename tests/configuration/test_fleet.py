@@ -4,29 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from configuration.errors import ConfigurationError
-from configuration.schema import FleetSettings, host_and_port
-from configuration.settings import load_settings
-
-
-def loaded(folder: Path, text: str, **variables: str) -> FleetSettings:
-    (folder / "pyrometer.toml").write_text(text)
-    return load_settings(cwd=folder, environ=variables).fleet
+from configuration.schema import host_and_port
+from support.settings_file import complaint, loaded
 
 
 def test_a_machine_is_by_itself_where_nothing_is_said(tmp_path: Path) -> None:
-    found = loaded(tmp_path, "")
+    found = loaded(tmp_path, "").fleet
     assert (found.engine, found.address) == ("none", None)
     assert found.token(tmp_path) == tmp_path / "fleet" / "token"
 
 
 def test_paths_count_from_the_file_or_from_the_folder(tmp_path: Path) -> None:
     text = '[fleet]\nengine = "ray"\naddress = "gpu-head:6380"\ntoken_file = "secrets/fleet"'
-    found = loaded(tmp_path, text)
+    found = loaded(tmp_path, text).fleet
     assert found.token(tmp_path / "elsewhere") == tmp_path / "secrets/fleet"
     assert host_and_port(str(found.address)) == ("gpu-head", 6380)
     # Read again by a variable alone.
-    by_variable = loaded(tmp_path, text, PYROMETER_FLEET__TOKEN_FILE="mine", PYROMETER_FLEET__ENGINE="none")
+    variables = {"PYROMETER_FLEET__TOKEN_FILE": "mine", "PYROMETER_FLEET__ENGINE": "none"}
+    by_variable = loaded(tmp_path, text, **variables).fleet
     assert (by_variable.engine, by_variable.token_file) == ("none", tmp_path / "mine")
 
 
@@ -47,6 +42,4 @@ def test_paths_count_from_the_file_or_from_the_folder(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        loaded(tmp_path, text)
-    assert sentence in str(error.value)
+    assert sentence in str(complaint(tmp_path, text))

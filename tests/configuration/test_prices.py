@@ -4,31 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from configuration.errors import ConfigurationError
 from configuration.schema import PriceSettings
-from configuration.settings import load_settings
 from dashboard.server.settings import PRICES, Prices, ServerSettings
-
-
-def loaded(folder: Path, text: str, **variables: str) -> PriceSettings:
-    (folder / "pyrometer.toml").write_text(text)
-    return load_settings(cwd=folder, environ=variables).prices
+from support.settings_file import complaint, loaded
 
 
 def test_labels_may_hold_anything(tmp_path: Path) -> None:
     found = loaded(
         tmp_path, '[prices]\ncurrency = "EUR"\nper_hour = { "8 x H200" = 31, "Xeon, 2 cores" = 0.1 }'
-    )
+    ).prices
     assert found.currency == "EUR"
     assert found.per_hour == {"8 x H200": 31.0, "Xeon, 2 cores": 0.1}
 
 
 def test_without_a_table_nothing_has_a_price(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "") == PriceSettings(currency="USD", per_hour={})
+    assert loaded(tmp_path, "").prices == PriceSettings(currency="USD", per_hour={})
 
 
 def test_the_currency_can_be_a_variable(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "", PYROMETER_PRICES__CURRENCY="CHF").currency == "CHF"
+    assert loaded(tmp_path, "", PYROMETER_PRICES__CURRENCY="CHF").prices.currency == "CHF"
 
 
 @pytest.mark.parametrize(
@@ -46,9 +40,7 @@ def test_the_currency_can_be_a_variable(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        loaded(tmp_path, text)
-    assert sentence in str(error.value)
+    assert sentence in str(complaint(tmp_path, text))
 
 
 def test_the_dashboard_receives_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,9 @@ from analysis.detection.change_points import Change, JudgedSeries, NightValue, R
 from analysis.detection.default_watched_metrics import history_rules, rules_of
 from analysis.detection.nights import TooFewNights, TooNoisy
 from analysis.metrics import Better
+from support.builders.detection_series import noise
 
 Values = NDArray[np.float64]
-
-
-def noise(seed: int, nights: int, spread: float = 0.02) -> Values:
-    return np.random.default_rng(seed).normal(0.0, spread, nights)
 
 
 def nights_of(logs: Values, borders: dict[int, str] | None = None) -> list[NightValue]:

@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from analysis.detection.night_scan import Raised, scan
 from analysis.detection.nights import Rules
+from support.builders.detection_series import noise
 
 RULES = Rules()
 #: Logarithms on a grid, so that steps of all sizes and equal nights both occur.
 logs = st.integers(-60, 60).map(lambda value: value / 200)
 histories = st.lists(logs, max_size=70)
 borders = st.frozensets(st.integers(1, 70), max_size=3)
-
-
-def noise(seed: int, nights: int, spread: float = 0.02) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).normal(0.0, spread, nights)
 
 
 def raised(values: NDArray[np.float64], borders: tuple[int, ...] = ()) -> list[Raised]:

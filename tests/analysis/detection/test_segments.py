@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 
 from analysis.detection.nights import Rules
 from analysis.detection.segments import SHORTEST, changes_between, segments
+from support.builders.detection_series import noise
 
 RULES = Rules()
-
-
-def noise(seed: int, nights: int, spread: float = 0.02) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).normal(0.0, spread, nights)
 
 
 def starts(values: NDArray[np.float64], borders: tuple[int, ...] = (), rules: Rules = RULES) -> list[int]:

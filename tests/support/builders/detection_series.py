@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from analysis.detection.nights import Change, JudgedSeries
 from records.findings import Finding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
@@ -22,6 +25,11 @@ def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-
         for n in range(nights)
     )
     return MachineSeries(KEY, "m", points)
+
+
+def noise(seed: int, nights: int, spread: float = 0.02) -> NDArray[np.float64]:
+    """The logarithms of nights that only scatter, normally."""
+    return np.random.default_rng(seed).normal(0.0, spread, nights)
 
 
 def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> JudgedSeries:
