@@ -1,20 +1,17 @@
 """The benchmark of the dashboard still runs against the dashboard as it is: all of it once, and small."""
 
-import importlib.util
 import re
 import shutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from support.scripts import BENCHMARKS, script
 from support.site import unavailable
 
 pytestmark = pytest.mark.slow
-
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "dashboard.py"
 
 Print = Callable[..., str]
 
@@ -22,12 +19,8 @@ Print = Callable[..., str]
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, which need not wait until answers are old, nor visit a page often before it counts."""
-    monkeypatch.syspath_prepend(str(FILE.parent))
-    spec = importlib.util.spec_from_file_location("benchmark_of_the_dashboard", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    module = script("dashboard")
     assert hasattr(module, "FRESH_SECONDS") and hasattr(module, "WARMING")
     monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
     monkeypatch.setattr(module, "WARMING", 1)
@@ -41,7 +34,7 @@ def printed(
     """What it prints when it is called with some options."""
 
     def call(*options: str) -> str:
-        monkeypatch.setattr(sys, "argv", [str(FILE), *options])
+        monkeypatch.setattr(sys, "argv", ["dashboard.py", *options])
         benchmark.main()
         return capsys.readouterr().out
 

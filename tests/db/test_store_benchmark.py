@@ -1,23 +1,18 @@
 """The benchmark of the store still runs against the store as it is: all of it once, with two nights."""
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "store.py"
+from support.scripts import BENCHMARKS, script
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, so small that it is quick."""
-    monkeypatch.syspath_prepend(str(FILE.parent))
-    spec = importlib.util.spec_from_file_location("benchmark_of_the_store", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    module = script("store")
     for name, value in {"ROUNDS": 2, "NIGHTS": 2, "READER_SECONDS": 0.02}.items():
         assert hasattr(module, name)
         monkeypatch.setattr(module, name, value)
@@ -28,7 +23,7 @@ def test_every_part_of_it_runs(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--results", "2800", "--telemetry", "1200", "--on", "sqlite")
-    monkeypatch.setattr(sys, "argv", [str(FILE), *options])
+    monkeypatch.setattr(sys, "argv", ["store.py", *options])
     benchmark.main()
     printed = capsys.readouterr().out
     assert "sqlite: 2,800 results, 1,200 rows of telemetry" in printed

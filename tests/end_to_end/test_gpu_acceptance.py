@@ -14,8 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from runner import journal
-from support.acceptance import FOLDER, acceptance_module
 from support.fakes.nvml import Shim
+from support.scripts import BENCHMARKS, script
 from support.site import ROOT, measured_python
 
 #: For all steps: a busy machine takes three times as long as the acceptance has by default.
@@ -99,8 +99,8 @@ def accepted(
     """The acceptance to its end, beside a driver that lists an idle H200 and a PyTorch for CPUs."""
     out = tmp_path_factory.mktemp("acceptance")
     driver = shim.variables("h200", "0 0 processes -", "0 0 memory_used 104857600")
-    command = [poor_python, str(FOLDER / "acceptance.py"), str(out), "--python", str(measured_python())]
-    command += ["--seconds", str(SECONDS)]
+    command = [poor_python, str(BENCHMARKS / "gpu/acceptance.py"), str(out), "--seconds", str(SECONDS)]
+    command += ["--python", str(measured_python())]
     lock = {"PYROMETER_TEST_LOCK_FOLDER": str(tmp_path_factory.mktemp("lock"))}
     done = subprocess.run(
         command, env={**os.environ, **driver, **lock}, capture_output=True, text=True, timeout=SECONDS + 100
@@ -112,7 +112,7 @@ def test_it_runs_to_its_end_without_a_gpu(
     accepted: tuple["subprocess.CompletedProcess[str]", Path],
 ) -> None:
     done, out = accepted
-    lines = acceptance_module("lines").LINES
+    lines = script("gpu/lines").LINES
     report = json.loads((out / "accept.json").read_text())
     verdicts = {line["name"]: (line["verdict"], line["reason"]) for line in report["lines"]}
     skipped = ("skip", "no CUDA device")
@@ -136,7 +136,7 @@ def test_the_bundle_is_small_and_holds_the_runs(
 
 def test_an_environment_is_made_of_this_machines_packages_and_wheels(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
-    python = acceptance_module("layout").make(tmp_path / "program", tmp_path / "wheels")
+    python = script("gpu/layout").make(tmp_path / "program", tmp_path / "wheels")
     done = subprocess.run([python, *PROGRAM, "version"], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ours = subprocess.run([sys.executable, *PROGRAM, "version"], capture_output=True, text=True, cwd=ROOT)

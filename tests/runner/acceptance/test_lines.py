@@ -13,11 +13,11 @@ import pytest
 from records.outcomes import Outcome, OutcomeStatus
 from runner.suites.plan import invalid
 from runner.suites.suite import compose, workloads
-from support.acceptance import FOLDER, acceptance_module
+from support.scripts import BENCHMARKS, script
 
-lines = acceptance_module("lines")
-suite_figures = acceptance_module("suite_figures")
-processes = acceptance_module("processes")
+lines = script("gpu/lines")
+suite_figures = script("gpu/suite_figures")
+processes = script("gpu/processes")
 
 MLP = "mlp_overhead/infer/batch=64"
 GEMM = "gemm/infer/size=4096"
@@ -184,7 +184,9 @@ def test_a_probe_that_hangs_costs_its_own_time_only(tmp_path: Path) -> None:
     script = tmp_path / "probes.py"
     script.write_text(PROBES)
     with (tmp_path / "log.txt").open("w") as log:
-        started = processes.Processes({"PYTHONPATH": str(FOLDER), "ACCEPTANCE_MARK": "m1"}, tmp_path, log)
+        started = processes.Processes(
+            {"PYTHONPATH": str(BENCHMARKS / "gpu"), "ACCEPTANCE_MARK": "m1"}, tmp_path, log
+        )
         server = processes.ProbeServer(started, (sys.executable, str(script)))
         try:
             assert server.ask("prints", 60)["figures"] == {"doctor": {"exit_code": 0}}
@@ -213,8 +215,8 @@ def test_a_command_that_does_not_end_is_ended_with_its_children(tmp_path: Path) 
 
 
 def test_results_are_on_disk_after_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    report = acceptance_module("report").Report(tmp_path)
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "gpu"))
+    report = script("gpu/report").Report(tmp_path)
     for number, name in enumerate(("leftovers", "doctor"), start=1):
         report.add(lines.without_figures(name, "skip", "no CUDA device"))
         body = json.loads((tmp_path / "accept.json").read_text())
@@ -223,7 +225,7 @@ def test_results_are_on_disk_after_each_line(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_suite_has_every_case_that_a_line_looks_at() -> None:
-    settings = tomllib.loads((FOLDER / "accept.toml").read_text())["suites"]
+    settings = tomllib.loads((BENCHMARKS / "gpu/accept.toml").read_text())["suites"]
     cases = compose("accept", settings["accept"], {}).cases
     named = {
         f"{MLP}/{how}" for how in ("eager", "graph=capture", "graph=callables", "compile=reduce-overhead")

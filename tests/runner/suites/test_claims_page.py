@@ -1,21 +1,15 @@
 """docs/claims.md: every row of the articles has a case that is measured, or says why it has none."""
 
-import importlib.util
-import sys
 import tomllib
-from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-import pytest
 
 from runner.suites import plan
 from runner.suites.references import all_claims
 from runner.suites.suite import workloads
+from support.scripts import BENCHMARKS, script
 
-ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "benchmarks" / "claims"
-ROWS: list[dict[str, Any]] = tomllib.loads((FOLDER / "articles.toml").read_text())["row"]
+PAGE = script("claims/page")
+ROWS: list[dict[str, Any]] = tomllib.loads((BENCHMARKS / "claims/articles.toml").read_text())["row"]
 #: What was found partly or not at all when the articles were first compared with the program, by article.
 FOUND = {
     "0": "2 3 5 7 9 10 11b 12 14 15 20 23",
@@ -26,27 +20,16 @@ FOUND = {
 }
 
 
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    """The script that writes the page, as a module."""
-    spec = importlib.util.spec_from_file_location("claims_page", FOLDER / "page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["claims_page"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_no_row_of_the_articles_is_lost() -> None:
     expected = [f"{article}.{row}" for article, rows in FOUND.items() for row in rows.split()]
     assert [row["id"] for row in ROWS] == expected
     assert len(expected) == 62
 
 
-def test_every_case_can_be_measured_and_every_row_without_one_says_why(generator: ModuleType) -> None:
+def test_every_case_can_be_measured_and_every_row_without_one_says_why() -> None:
     cases = {case for row in ROWS for case in row.get("cases", ())}
     assert plan.invalid(cases, workloads()) == {}
-    assert {row["state"] for row in ROWS} <= set(generator.STATES)
+    assert {row["state"] for row in ROWS} <= set(PAGE.STATES)
     assert [row["id"] for row in ROWS if row["state"] == "none" and not row["note"]] == []
     deployment = {"4.16"}
     without = {row["id"] for row in ROWS if row["state"] in ("works", "gpu") and not row.get("cases")}
@@ -60,7 +43,7 @@ def test_a_claim_of_a_row_is_about_one_of_its_cases() -> None:
             assert any(known[statement].concerns(case) for case in row["cases"]), (row["id"], statement)
 
 
-def test_the_page_is_what_the_rows_and_figures_say(generator: ModuleType) -> None:
-    assert (ROOT / "docs" / "claims.md").read_text() == generator.page(), (
+def test_the_page_is_what_the_rows_and_figures_say() -> None:
+    assert (BENCHMARKS.parent / "docs/claims.md").read_text() == PAGE.page(), (
         "write it again: python benchmarks/claims/page.py"
     )

@@ -1,29 +1,17 @@
 """docs/coverage.md: every reported regression has cases that are measured, or says why it has none."""
 
-import importlib.util
-import sys
 import tomllib
-from pathlib import Path
-from types import ModuleType
+
+import pytest
 
 from runner.suites import plan
 from runner.suites.suite import built_in, workloads
 from runner.worker.case import FAMILIES
+from support.scripts import BENCHMARKS, script
 
-ROOT = Path(__file__).resolve().parents[3]
-MUSEUM = ROOT / "benchmarks" / "museum"
+MUSEUM = BENCHMARKS / "museum"
 REPORTS = tomllib.loads((MUSEUM / "reports.toml").read_text())["report"]
 EXHIBITS = tomllib.loads((MUSEUM / "exhibits.toml").read_text())["exhibit"]
-
-
-def load(name: str) -> ModuleType:
-    """A script of the museum, as a module."""
-    spec = importlib.util.spec_from_file_location(name, MUSEUM / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_report_has_cases_that_can_be_measured_or_a_reason() -> None:
@@ -44,8 +32,8 @@ def test_every_exhibit_is_of_a_report_and_can_be_measured() -> None:
     assert plan.invalid({one["case"] for one in EXHIBITS}, workloads()) == {}
 
 
-def test_the_page_of_coverage_is_what_the_museum_holds() -> None:
-    load("run")
-    assert (ROOT / "docs" / "coverage.md").read_text() == load("coverage").page(), (
+def test_the_page_of_coverage_is_what_the_museum_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(MUSEUM))
+    assert (BENCHMARKS.parent / "docs/coverage.md").read_text() == script("museum/coverage").page(), (
         "write it again: python benchmarks/museum/coverage.py"
     )
