@@ -9,12 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from db.runs.store import save_run
 from runner.suites.suite import built_in
 from support.builders.run_records import a_run
 from support.fakes.nvml import Shim
+from support.servers.loopback import Quiet, answering
 from support.servers.ports import free_port
 from support.servers.postgres import PostgresServer
 from support.waiting import PATIENCE_SECONDS
@@ -180,24 +180,17 @@ def test_what_is_installed_has_every_file_of_the_packages(tmp_path: Path) -> Non
 
 
 @contextmanager
-def answering(status: int) -> Iterator[int]:
+def answering_ready(status: int) -> Iterator[int]:
     """A real server that answers /readyz with this status and all else with 404; gives its port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status if self.path == "/readyz" else 404)
             self.end_headers()
             self.wfile.write(b"1 200 1\n")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with answering(Handler) as port:
+        yield port
 
 
 def probe(port: int) -> int:
@@ -209,10 +202,10 @@ def probe(port: int) -> int:
 
 
 def test_the_health_check_asks_whether_the_dashboard_is_ready() -> None:
-    with answering(200) as port:
+    with answering_ready(200) as port:
         assert probe(port) == 0
     assert probe(port) != 0
-    with answering(503) as port:
+    with answering_ready(503) as port:
         assert probe(port) != 0
 
 

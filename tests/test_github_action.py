@@ -5,10 +5,9 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 from cli.registry import app
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
+from support.servers.loopback import Quiet, answering
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -68,7 +68,7 @@ def api() -> Iterator[Api]:
     """A server that answers as GitHub does."""
     held = Api()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do(self) -> None:
             size = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(size)) if size else None
@@ -81,17 +81,9 @@ def api() -> Iterator[Api]:
 
         do_GET = do_POST = do_PATCH = do
 
-        def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    held.url = f"http://127.0.0.1:{server.server_port}"
-    yield held
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(Handler) as port:
+        held.url = f"http://127.0.0.1:{port}"
+        yield held
 
 
 def published(

@@ -18,7 +18,8 @@ from db.queue import commands as queue
 from records.findings import Notice
 from records.tasks import SchedulerSeen
 from scheduled_jobs.notifications.delivery import MOST_TRIES
-from support.servers.notification_servers import WebSink, served
+from support.servers.loopback import served
+from support.servers.notification_servers import WebSink
 from support.sqlite_files import sqlite_with_tables
 
 

@@ -4,10 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,6 +17,7 @@ import pytest
 from analysis import distributions
 from db.connection.engine import open_database
 from db.runs import queries, series_queries
+from support.servers.loopback import Quiet, answering
 from support.servers.ports import free_port
 from support.site import ROOT
 
@@ -88,7 +88,7 @@ def test_series_are_those_of_the_database(client: Any, serve: Callable[..., Any]
 def test_no_point_of_a_long_series_is_left_out(client: Any) -> None:
     """A server gives a page and names the next one."""
 
-    class Server(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             key = {"case": "a", "metric": "latency", "hardware": "h", "preset": "p"}
@@ -103,15 +103,8 @@ def test_no_point_of_a_long_series_is_left_out(client: Any) -> None:
             self.end_headers()
             self.wfile.write(json.dumps(rows).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing is printed."""
-
-    with HTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            found = client.series(f"http://127.0.0.1:{server.server_port}", "a", "latency")
-        finally:
-            server.shutdown()
+    with answering(Handler) as port:
+        found = client.series(f"http://127.0.0.1:{port}", "a", "latency")
     assert [one["point"] for one in found] == [float(night) for night in range(2500)]
 
 

@@ -6,11 +6,10 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
 from support.fakes.torch_wheels import write_wheel
+from support.servers.loopback import Quiet, answering
 from support.servers.package_index import GatedIndex
 
 pytestmark = pytest.mark.slow
@@ -281,7 +281,7 @@ def guarded(wheels: Path, secret: str, store: Path) -> Iterator[tuple[str, list[
     seen: list[str] = []
     header = "Basic " + base64.b64encode(f"ada:{secret}".encode()).decode()
 
-    class Handler(SimpleHTTPRequestHandler):
+    class Handler(Quiet, SimpleHTTPRequestHandler):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments, directory=str(wheels))  # type: ignore[arg-type]
 
@@ -303,21 +303,10 @@ def guarded(wheels: Path, secret: str, store: Path) -> Iterator[tuple[str, list[
                         seen.extend([str(file)] if file.stat().st_mode & 0o077 else [])
             super().do_GET()
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
     served: list[str] = []
     owners: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://ada:{secret}@127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Handler) as port:
+        yield f"http://ada:{secret}@127.0.0.1:{port}", seen
     # Otherwise nothing was downloaded with the password, and nothing was looked at.
     assert len(served) == 2 and "requirements.txt" in owners
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.servers.notification_servers import MailSink, WebSink, served
+from support.servers.loopback import served
+from support.servers.notification_servers import MailSink, WebSink
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 import json
 import socketserver
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from support.servers.loopback import Quiet
 
 
 class MailSink(socketserver.ThreadingTCPServer):
@@ -76,7 +75,7 @@ class WebSink(ThreadingHTTPServer):
         return f"json://user:hunter2@127.0.0.1:{self.server_port}/hooks/T0PSECRET?+Authorization=hunter3"
 
 
-class _Web(BaseHTTPRequestHandler):
+class _Web(Quiet, BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, WebSink)
@@ -92,19 +91,3 @@ class _Web(BaseHTTPRequestHandler):
         """Answer as a page would that is no webhook."""
         self.send_response(200)
         self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the test looks at what was sent."""
-
-
-@contextmanager
-def served(server: MailSink | WebSink) -> Generator[None]:
-    """The server answers within."""
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

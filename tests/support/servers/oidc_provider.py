@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+
+from support.servers.loopback import Quiet, served
 
 CLIENT, SECRET = "pyrometer", "a-secret-of-client-and-provider"
 
@@ -102,7 +103,7 @@ class _Server(ThreadingHTTPServer):
         provider.url = f"http://127.0.0.1:{self.server_port}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet, BaseHTTPRequestHandler):
     """Answers one request."""
 
     server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -177,19 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: what was refused is among the complaints."""
-
 
 @contextmanager
 def provider(accounts: dict[str, dict[str, Any]]) -> Iterator[Provider]:
     """A provider that listens on this machine."""
     one = Provider(accounts)
-    with _Server(one) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield one
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(_Server(one)):
+        yield one

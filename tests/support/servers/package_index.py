@@ -7,6 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from support.servers.loopback import Quiet, served
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -18,7 +19,7 @@ class GatedIndex:
         self.requested, self.open = threading.Event(), threading.Event()
         index = self
 
-        class Handler(SimpleHTTPRequestHandler):
+        class Handler(Quiet, SimpleHTTPRequestHandler):
             def __init__(self, *arguments: Any) -> None:
                 super().__init__(*arguments, directory=str(wheels))
 
@@ -34,9 +35,6 @@ class GatedIndex:
                 self.end_headers()
                 self.wfile.write(links.encode())
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                pass
-
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.server.server_port}/simple"
@@ -44,12 +42,8 @@ class GatedIndex:
     @contextmanager
     def serving(self) -> Iterator["GatedIndex"]:
         """Answer within the block."""
-        thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.open.set()
-            self.server.shutdown()
-            thread.join()
-            self.server.server_close()
+        with served(self.server):
+            try:
+                yield self
+            finally:
+                self.open.set()
