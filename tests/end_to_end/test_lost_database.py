@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,9 @@ from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
 from support.command_line import typed
-from support.servers.postgres import PostgresServer, postgres_binaries
-from support.site import Done, Site, of_the_plan, unavailable
+from support.servers.databases import postgres_server
+from support.servers.postgres import PostgresServer
+from support.site import Done, Site, of_the_plan
 
 pytestmark = pytest.mark.torch
 
@@ -86,16 +86,8 @@ def test_deleted_in_mid_run(site: Site) -> None:
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    binaries = postgres_binaries()
-    if binaries is None:
-        unavailable("no Postgres server is installed: no initdb under /usr/lib/postgresql or on PATH")
-        return
-    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
-        server = PostgresServer(binaries, Path(folder))
-        try:
-            yield server
-        finally:
-            server.stop()
+    with postgres_server() as server:
+        yield server
 
 
 @pytest.mark.postgres

@@ -4,7 +4,6 @@ import json
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from support.fakes import order_program
 from support.fakes.local_engine import LocalEngine
 from support.servers.fleet_heads import processes
 from support.servers.ray_fleet import Fleet, a_fleet, an_engine, named
-from support.servers.slurm_cluster import SlurmCluster, missing_programs
-from support.site import unavailable
+from support.servers.slurm_cluster import SlurmCluster, slurm_cluster
 from support.waiting import PATIENCE_SECONDS, until
 
 Answer = TypeVar("Answer")
@@ -176,17 +174,9 @@ def ray_engine(ray_fleet: Fleet) -> Iterator[RayEngine]:
 
 
 @pytest.fixture(scope="module")
-def slurm_cluster() -> Iterator[SlurmCluster]:
-    if missing := missing_programs():
-        unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
-    # The path of a socket must be short.
-    with tempfile.TemporaryDirectory(prefix="pyrometer-", dir="/tmp") as folder:
-        made = SlurmCluster(Path(folder))
-        try:
-            made.start()
-            yield made
-        finally:
-            made.close()
+def cluster_of_slurm() -> Iterator[SlurmCluster]:
+    with slurm_cluster() as made:
+        yield made
 
 
 @pytest.fixture(

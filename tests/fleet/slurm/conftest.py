@@ -1,6 +1,5 @@
 """A real Slurm cluster and its head."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +9,8 @@ from configuration.schema import SlurmSettings
 from fleet import remote_host
 from fleet.slurm import queue as slurm_queue
 from support.servers.fleet_heads import processes
-from support.servers.slurm_cluster import SlurmCluster, missing_programs
+from support.servers.slurm_cluster import SlurmCluster, slurm_cluster
 from support.servers.slurm_site import Site
-from support.site import unavailable
 from support.waiting import until
 
 #: A secret that no job may see.
@@ -21,16 +19,8 @@ SECRET = "postgresql://head:hunter2@db/pyrometer"
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[SlurmCluster]:
-    if missing := missing_programs():
-        unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
-    # The path of a socket must be short.
-    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
-        made = SlurmCluster(Path(folder))
-        try:
-            made.start()
-            yield made
-        finally:
-            made.close()
+    with slurm_cluster() as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,38 +4,44 @@ All tests of `db` that ask for one run on both, and elsewhere those marked `on_b
 or what is stored is compared whole.
 """
 
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from db.connection.engine import Database, open_database
 from support.servers.postgres import PostgresServer, postgres_binaries
+from support.site import unavailable
 from support.sqlite_files import sqlite_with_tables
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 on_both = pytest.mark.parametrize("url", BOTH, indirect=True)
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+@contextmanager
+def postgres_server() -> Generator[PostgresServer]:
+    """A server of Postgres that runs within; without Postgres the test is skipped."""
     binaries = postgres_binaries()
     if binaries is None:
-        reason = "no Postgres server is installed: no initdb under /usr/lib/postgresql or on PATH"
-        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        unavailable("no Postgres server is installed: no initdb under /usr/lib/postgresql or on PATH")
+        return
     # Not under pytest's folder: that one is closed to the user that Postgres runs as, and the path of a
     # socket must be short.
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
         server = PostgresServer(binaries, Path(folder))
         try:
-            open_database(server.url("postgres")).close()
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        open_database(server.url("postgres")).close()
+        yield server
 
 
 @pytest.fixture(params=BOTH)

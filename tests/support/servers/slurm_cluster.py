@@ -6,13 +6,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from common.processes import die_with
 from support.servers.ports import free_port
+from support.site import unavailable
 from support.waiting import PATIENCE_SECONDS
 
 #: What Debian calls the packages that a cluster takes, by a program of each.
@@ -172,3 +174,18 @@ class SlurmCluster:
                 env={**os.environ, **self.variables, "PATH": _PATH},
                 preexec_fn=lambda: die_with(me, signal.SIGKILL),
             )
+
+
+@contextmanager
+def slurm_cluster() -> Generator[SlurmCluster]:
+    """A cluster that runs within; without Slurm the test is skipped."""
+    if missing := missing_programs():
+        unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
+    # The path of a socket must be short.
+    with tempfile.TemporaryDirectory(prefix="pyrometer-", dir="/tmp") as folder:
+        made = SlurmCluster(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.close()
