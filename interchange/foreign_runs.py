@@ -4,7 +4,7 @@ import hashlib
 import json
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -304,7 +304,7 @@ class RunAccumulator:
             self.more += 1
 
     @contextmanager
-    def setting_aside(self) -> Iterator[None]:
+    def setting_aside(self) -> Generator[None]:
         """Set aside what a BadFile that is raised within is about."""
         try:
             yield
