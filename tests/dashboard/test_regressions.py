@@ -267,10 +267,10 @@ def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -
 
 
 def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(database: Database) -> str:
+    def refused(url: str) -> str:
         return "It may only be read."
 
-    monkeypatch.setattr("db.findings.store.triage_refusal", refused)
+    monkeypatch.setattr("dashboard.components.load.triage_refusal", refused)
     page = open_page(url, REGRESSIONS, finding="1")
     assert "Triage is not possible from this page. It may only be read." in text(page)
     assert not own_buttons(page)
