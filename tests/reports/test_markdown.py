@@ -137,6 +137,20 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
 
+def test_what_would_decide_it_is_first_of_all_the_rest_of_its_plan() -> None:
+    subject, results, upgrade = reported(
+        [a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(13)]
+    )
+    assert upgrade.decision == "unclear" and len(upgrade.to_decide) == 13
+    whole = upgrade_markdown(subject, results, upgrade)
+    section = whole.partition("### What would decide it")[2].partition("###")[0]
+    together, _, each = section.partition("One by one: 13 cases")
+    assert together.count("pyrometer upgrade") == 1 and together.count("--case case") == 13
+    assert each.count("`pyrometer upgrade") == 13
+    stopped = upgrade_markdown(replace(subject, state="interrupted"), results, upgrade)
+    assert "What would decide it" not in stopped and "upgrade --resume" in stopped
+
+
 def test_the_rules_are_listed() -> None:
     policy = Policy(
         must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0}, overall=0.0125
