@@ -62,7 +62,10 @@ TINY_WIDTHS = (1, 16, 16, 16, 16, 1)
 
 @case(family="programs", batch=[1, 1000])
 def tiny_mlp(batch: int) -> Workload:
-    """Five linear layers, 1-16-16-16-16-1, with tanh between them: hardly more than the calls themselves."""
+    """Five linear layers, 1-16-16-16-16-1, with tanh between them: hardly more than the calls themselves.
+
+    Guards: the cost of a call, and what a compiled graph does around its kernels.
+    """
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(TINY_WIDTHS):
         layers += [nn.Linear(inputs, outputs), nn.Tanh()]
