@@ -10,16 +10,21 @@ from ...worker.case import Workload, case
 from .operator import Backward, FunctionModel, copies
 
 
-def _warped(images: Tensor) -> Tensor:
-    """The images turned by a sixth of a radian, sampled bilinearly."""
-    cosine, sine = 0.986, 0.166
-    turn = images.new_tensor([[cosine, -sine, 0.0], [sine, cosine, 0.0]]).expand(len(images), 2, 3)
-    return F.grid_sample(
-        images, F.affine_grid(turn, list(images.shape), align_corners=False), align_corners=False
-    )
+def _warped(images: Tensor, turns: Tensor) -> Tensor:
+    """The images sampled bilinearly where `turns`, an affine matrix for each, place their pixels."""
+    grid = F.affine_grid(turns, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
 
 
-_ON_IMAGES: dict[str, Callable[[Tensor], Tensor]] = {
+def _inputs(kind: str, batch: int, channels: int, side: int) -> tuple[Tensor, ...]:
+    images = torch.randn(batch, channels, side, side)
+    if kind != "warp":
+        return (images,)
+    # A rotation by a sixth of a radian.
+    return images, torch.tensor([[0.986, -0.166, 0.0], [0.166, 0.986, 0.0]]).repeat(batch, 1, 1)
+
+
+_ON_IMAGES: dict[str, Callable[..., Tensor]] = {
     "max_pool": lambda images: F.max_pool2d(images, 3, 2, 1),
     "average_pool": lambda images: F.avg_pool2d(images, 3, 2, 1),
     "adaptive_pool": lambda images: F.adaptive_avg_pool2d(images, 7),
@@ -60,9 +65,9 @@ def on_images(kind: str, batch: int, channels: int, side: int) -> Workload:
 
     Guards: a kernel for one layout that is lost, so that images are copied or read number by number.
     """
-    images = torch.randn(batch, channels, side, side)
+    inputs = _inputs(kind, batch, channels, side)
     return Workload(
-        FunctionModel(_ON_IMAGES[kind]), (images,), items=batch, unit="images", variants=copies(images)
+        FunctionModel(_ON_IMAGES[kind]), inputs, items=batch, unit="images", variants=copies(*inputs)
     )
 
 
@@ -78,5 +83,5 @@ def on_images_backward(kind: str, batch: int, channels: int, side: int) -> Workl
 
     Guards: gradients that are scattered number by number, or by one thread.
     """
-    images = torch.randn(batch, channels, side, side)
-    return Workload(Backward(_ON_IMAGES[kind]), (images,), items=batch, unit="images")
+    inputs = _inputs(kind, batch, channels, side)
+    return Workload(Backward(_ON_IMAGES[kind]), inputs, items=batch, unit="images")
