@@ -14,7 +14,7 @@ _DRAWN: dict[str, Callable[[Tensor], Tensor]] = {
     "uniform": torch.rand_like,
     "bernoulli": torch.bernoulli,
     "dropout": lambda numbers: F.dropout(numbers, 0.1),
-    "permutation": lambda numbers: torch.randperm(numbers.numel(), device=numbers.device),
+    "permutation": lambda numbers: torch.randperm(numbers.shape[-1], device=numbers.device),
     "multinomial": lambda numbers: torch.multinomial(numbers, 1),
 }
 
@@ -31,15 +31,16 @@ def _checkable(draw: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     columns=[16384],
 )
 def random_numbers(kind: str, rows: int, columns: int) -> Workload:
-    """A million numbers drawn, dropped out or shuffled, or one of each row sampled by its weights.
+    """A million numbers drawn or dropped out; the places of a row shuffled; one place of each row sampled.
 
     Guards: a generator that draws one number at a time, or sampling that sorts.
     """
     weights = torch.rand(rows, columns)
+    items = {"permutation": columns, "multinomial": rows}.get(kind, rows * columns)
     return Workload(
         FunctionModel(_checkable(_DRAWN[kind])),
         (weights,),
-        items=rows * columns,
+        items=items,
         unit="numbers",
         variants=copies(weights),
     )
