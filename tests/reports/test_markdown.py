@@ -145,8 +145,8 @@ def test_what_would_decide_it_is_first_of_all_the_rest_of_its_plan() -> None:
     assert upgrade.decision == "unclear" and many > 12
     whole = upgrade_markdown(subject, results, upgrade)
     section = whole.partition("### What would decide it")[2].partition("###")[0]
-    together, _, each = section.partition(f"One by one: {many} cases")
-    assert together.count("pyrometer upgrade") == 1 and together.count("--case case") == many
+    command, _, each = section.partition(f"One by one: {many} cases")
+    assert command.count("pyrometer upgrade") == 1 and command.count("--case case") == many
     assert each.count("`pyrometer upgrade") == many
     stopped = upgrade_markdown(replace(subject, state="interrupted"), results, upgrade)
     assert "What would decide it" not in stopped and "upgrade --resume" in stopped
