@@ -45,7 +45,8 @@ def context(
 
 def command_line() -> str:
     """The command line, to be typed again: without the options that only the scheduler gives."""
-    arguments = [each for each in sys.argv[1:] if each != _CONFIRMS]
+    left_out = (_CONFIRMS, f"{_RUN_ID}=")
+    arguments = [each for each in sys.argv[1:] if not each.startswith(left_out)]
     if _RUN_ID in arguments:
         at = arguments.index(_RUN_ID)
         arguments = arguments[:at] + arguments[at + 2 :]

@@ -77,10 +77,15 @@ def _reasons(upgrade: Upgrade) -> str:
 
 
 def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
-    if not upgrade.to_decide:
+    table = tables.to_decide(subject, upgrade, _case)
+    if not table.rows:
         return ""
-    about = f"{wording.pairs_to_decide_in_all(upgrade.to_decide)}. {sentences.TO_DECIDE}"
-    return f"### What would decide it\n\n{about}\n\n{tables.to_decide(subject, upgrade, _case).markdown()}"
+    about = f"{wording.pairs_to_decide_in_all(table.rows)}. {sentences.TO_DECIDE}"
+    parts = ["### What would decide it", about, table.markdown()]
+    if len(table.rows) > _LONG:
+        every = fenced(subject.decide_all(table.rows), "sh")
+        parts[-1:] = [every, details(f"One by one: {len(table.rows)} cases", table.markdown())]
+    return "\n\n".join(parts)
 
 
 def _correctness(subject: Subject, upgrade: Upgrade) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.kernel_difference import CaseKernels
@@ -98,6 +99,10 @@ class Subject:
     def reproduce(self, case: str) -> str:
         """What to type to measure one case of this upgrade again."""
         return self._command([case], self.options)
+
+    def cases_to_decide(self, upgrade: Upgrade) -> tuple[PairsToDecide, ...]:
+        """The cases that pairs beyond the plan would decide; none while the plan itself is to be resumed."""
+        return () if self.resume else upgrade.to_decide
 
     def to_decide(self, one: PairsToDecide) -> str:
         """The command that decides a case: a new plan with the pairs that it takes, if any number would."""

@@ -130,7 +130,7 @@ def to_decide(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case)
         Column("because", value=lambda one: one.why),
         Column("command", "Command", subject.to_decide, lambda one: code(subject.to_decide(one))),
     ]
-    return DataTable("What would decide it", columns, upgrade.to_decide, tall=True)
+    return DataTable("What would decide it", columns, subject.cases_to_decide(upgrade), tall=True)
 
 
 def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:

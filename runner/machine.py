@@ -162,9 +162,43 @@ def limits(gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
         found.append(
             "the CPU's frequency and governor are not readable: a change of clock will look like noise"
         )
-    if len(os.sched_getaffinity(0)) < 2:
+    cpus, quota = len(os.sched_getaffinity(0)), cpu_quota()
+    if quota is not None and quota < cpus:
+        found.append(
+            f"a control group leaves this process the time of {quota:g} of {cpus} CPUs: with more threads "
+            "the kernel stops it in the middle of steps"
+        )
+    if cpus < 2:
         found.append("only one CPU is available: the controller shares it with what it measures")
     return tuple(found)
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Of how many CPUs the control groups of this process leave it the time; None without such a limit.
+
+    Read below `root` from version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`) of control groups. The
+    limit of a group that contains others is theirs too.
+    """
+    groups = root / "sys/fs/cgroup"
+    quotas: list[float] = []
+    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = groups / "cpu" if controllers else groups
+        own = top / path.lstrip("/")
+        for folder in (own, *(each for each in own.parents if each == top or top in each.parents)):
+            quotas += _quota(folder)
+    return min(quotas, default=None)
+
+
+def _quota(folder: Path) -> list[float]:
+    """The CPUs whose time one control group has, as one number; none where it is not limited."""
+    text = _read(folder / "cpu.max")
+    if text is None:
+        text = f"{_read(folder / 'cpu.cfs_quota_us')} {_read(folder / 'cpu.cfs_period_us')}"
+    numbers = [int(part) for part in text.split() if part.isdecimal()]
+    return [numbers[0] / numbers[1]] if len(numbers) == 2 and numbers[1] else []
 
 
 def last_level_cache_mib() -> float | None:

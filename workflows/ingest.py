@@ -105,7 +105,8 @@ class Read:
                 for each in contents.outcomes
                 if each.planned not in plan
             )
-            new = [each for each in contents.outcomes if each.planned in plan - known]
+            missing = plan - known
+            new = [each for each in contents.outcomes if each.planned in missing]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
             fingerprints, unfit = _fingerprints(header, contents.fingerprints)
             position = Position(

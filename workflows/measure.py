@@ -226,7 +226,8 @@ class _Run:
         self._recorder.begin()
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
-        started = time.monotonic()
+        # The budget is that of the whole run: what earlier parts of it measured is spent.
+        started = time.monotonic() - sum(sum(one.phases.values()) for one in known)
         try:
             self._boundaries.reach()
             while not self._interrupted() and (session := self._next(time.monotonic() - started)):

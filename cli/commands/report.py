@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from common.text import printable
+from configuration.suggestions import unknown
 from records.kinds import RunSource
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, judge_loaded, load_run
-from workflows.planning.plan_upgrade import waivers
+from workflows.planning.plan_upgrade import unmatched_waivers, waivers
 from workflows.planning.reproduction import EnvironmentLock, Reproduction, reproduction
 
 from ..context import FAILED, context, in_one_sentence, say
@@ -43,9 +44,13 @@ def report(
         app_context = context(reading=True)
         store_pending(app_context)
         loaded = load_run(app_context.places.data_dir, run, app_context.open_database)
-        judged = judge_loaded(loaded, waivers(tuple(waive or ()), tuple(because or ())))
+        waived = waivers(tuple(waive or ()), tuple(because or ()))
+        judged = judge_loaded(loaded, waived)
         if waive and judged is None:
             raise UsageError(f"run {loaded.result.run} is not an upgrade: --waive needs one")
+        cases = [one.case for one in judged.results] if judged else []
+        for glob in unmatched_waivers(waived, cases):
+            raise UsageError(f"--waive: {unknown('case', glob, cases)}")
         if files and judged is None:
             raise UsageError(f"run {loaded.result.run} is not an upgrade: --report needs one")
     console = report_console()

@@ -68,12 +68,12 @@ class PlainWatcher:
         self._console = console
         self._names: Mapping[str, str] = {}
         self._done = 0
-        self._total = 0
+        self._total: int | None = None
         self._left = 0.0
 
     def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
         """Say what is going to be measured, and what cannot be."""
-        self._total = len(todo)
+        self._total = planned_total(header, todo)
         self._names = environment_names(header)
         self._line(introduction(header, todo, seconds))
         for note in header.notes:
@@ -88,13 +88,13 @@ class PlainWatcher:
     def measured(self, outcome: Outcome) -> None:
         """One line per outcome."""
         self._done += 1
-        left = f"about {duration(self._left)} left" if self._done < self._total else "done"
-        self._line(f"{self._done:3d}/{self._total} {self._line_of(outcome)}  [{left}]")
+        left = "done" if self._done == self._total else f"about {duration(self._left)} left"
+        self._line(f"{self._count()} {self._line_of(outcome)}  [{left}]")
 
     def spared(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
         self._done += replicates
-        self._line(f"{self._done:3d}/{self._total} {case}: {replicates} replicates {reason}")
+        self._line(f"{self._count()} {case}: {replicates} replicates {reason}")
 
     def note(self, sentence: str) -> None:
         """A line of its own."""
@@ -102,6 +102,9 @@ class PlainWatcher:
 
     def finished(self, result: RunResult) -> None:
         """The report says the rest."""
+
+    def _count(self) -> str:
+        return f"{self._done:3d}" if self._total is None else f"{self._done:3d}/{self._total}"
 
     def _line_of(self, outcome: Outcome) -> str:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
@@ -121,7 +124,7 @@ class LiveWatcher:
     def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
         """Set the bar up and say what cannot be measured."""
         self._names = environment_names(header)
-        self._progress.update(self._task, total=len(todo), left=duration(seconds))
+        self._progress.update(self._task, total=planned_total(header, todo), left=duration(seconds))
         self._print(escape(introduction(header, todo, seconds)))
         for note in header.notes:
             self._print(f"[dim]not here: {escape(note)}[/dim]")
@@ -222,6 +225,11 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
         f"run {header.run}: suite {header.suite}, {cases}, {many}, torch {torch}, "
         f"{header.machine['hardware_label']}, preset {header.preset['name']}, about {duration(seconds)}"
     )
+
+
+def planned_total(header: Header, todo: tuple[Planned, ...]) -> int | None:
+    """How many replicates the run measures; None for a comparison, which ends when its decision stands."""
+    return len(todo) if header.comparison is None else None
 
 
 def environment_names(header: Header) -> Mapping[str, str]:

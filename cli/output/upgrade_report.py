@@ -39,6 +39,8 @@ _CHANGED = ("broken", "repaired", "slower", "faster")
 _WIDE = 120
 #: Changes of one case in what runs differently.
 _MOST_CHANGES = 4
+#: Of so many cases that share what is said, each is named; of more, one line says it.
+_MOST_CASES = 12
 #: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
@@ -152,12 +154,15 @@ def _screen(console: Console, each: Sequence[Row]) -> None:
 
 
 def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
-    if not upgrade.to_decide:
+    every = subject.cases_to_decide(upgrade)
+    if not every:
         return
     console.print()
-    _line(console, f"what would decide it: {wording.pairs_to_decide_in_all(upgrade.to_decide)}")
-    for one in upgrade.to_decide:
+    _line(console, f"what would decide it: {wording.pairs_to_decide_in_all(every)}")
+    for one in every[:_MOST_CASES]:
         _line(console, f"    {wording.pairs_to_decide(one)}: {one.case}")
+    if len(every) > _MOST_CASES:
+        _line(console, f"    and {len(every) - _MOST_CASES} more; all of them: {subject.decide_all(every)}")
 
 
 def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
@@ -223,8 +228,15 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
     if upgrade.exclusions:
         console.print()
         _line(console, "in no geomean:")
+    alike: dict[str, list[str]] = {}
     for one in upgrade.exclusions:
-        _line(console, f"    {one.case}: {exclusion(one)}")
+        alike.setdefault(exclusion(one), []).append(one.case)
+    for why, cases in alike.items():
+        if len(cases) > _MOST_CASES:
+            _line(console, f"    {len(cases)} cases, as {cases[0]}: {why}")
+        else:
+            for case in cases:
+                _line(console, f"    {case}: {why}")
     pairs = left_out(each)
     if pairs:
         _line(console, "pairs that do not count:")
@@ -234,7 +246,7 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
 
 def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     """The command of the case that weighs most, of an unclear one with the pairs that would decide it."""
-    decided_by = next((one for one in upgrade.to_decide if one.pairs is not None), None)
+    decided_by = next((one for one in subject.cases_to_decide(upgrade) if one.pairs is not None), None)
     if decided_by is not None:
         return subject.to_decide(decided_by)
     named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]

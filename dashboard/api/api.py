@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from common.text import printable
 from dashboard.api import answers, models, posts
 from dashboard.server.database import served_database
 from dashboard.upgrades.view import Listed, listed
+from db.connection.engine import Database
 from db.errors import DatabaseError, ReadOnly
 from db.findings import store
 from db.queue import queries as queue
@@ -195,15 +197,12 @@ def verdicts(request: Request, limit: Limit = 100) -> Response:
 @router.get("/verdicts/{run}", response_model=dict[str, Any])
 def verdict(request: Request, run: RunName) -> Response:
     """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
-    record = _known_run(run)
-    try:
-        comparison = compared(record.facts)
-        if comparison is None:
-            raise HTTPException(404, f"run {run} compares no environments")
-        found = judged(record, comparison, queries.outcomes_of_run(served_database(), run))
-    except ValueError as error:
-        raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
-    return answers.body(request, upgrade_json(found.subject, found.results, found.upgrade))
+    summary = queries.run_summary(served_database(), run)
+    if summary is None:
+        raise HTTPException(404, f"no run is named {run}")
+    return answers.body(
+        request, _judgement(served_database(), run, sum(summary.counts.values()), summary.state)
+    )
 
 
 @router.get("/machines", response_model=list[models.ApiMachine])
@@ -225,6 +224,20 @@ def task(request: Request, number: Number) -> Response:
     if found is None:
         raise HTTPException(404, f"there is no task {number}")
     return answers.body(request, models.ApiTask.model_validate(found).model_dump(mode="json"))
+
+
+@lru_cache(maxsize=8)
+def _judgement(database: Database, run: str, stored: int, state: str) -> dict[str, Any]:
+    """A verdict as JSON, kept while the run has as many outcomes (`stored`) and the same state."""
+    record = _known_run(run)
+    try:
+        comparison = compared(record.facts)
+        if comparison is None:
+            raise HTTPException(404, f"run {run} compares no environments")
+        found = judged(record, comparison, queries.outcomes_of_run(database, run))
+    except ValueError as error:
+        raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
+    return upgrade_json(found.subject, found.results, found.upgrade)
 
 
 def _known_run(run: str) -> Run:

@@ -195,11 +195,11 @@ def _reasons(judged: JudgedUpgrade) -> ReportSection:
 
 
 def _to_decide(judged: JudgedUpgrade) -> ReportSection | None:
-    if not judged.upgrade.to_decide:
-        return None
-    about = f"{wording.pairs_to_decide_in_all(judged.upgrade.to_decide)}. {sentences.TO_DECIDE}"
     table = _at_most(tables.to_decide(judged.subject, judged.upgrade, _case), MOST_LISTED)
-    command = markup.code(judged.subject.decide_all(judged.upgrade.to_decide))
+    if not table.rows:
+        return None
+    about = f"{wording.pairs_to_decide_in_all(table.rows)}. {sentences.TO_DECIDE}"
+    command = markup.code(judged.subject.decide_all(table.rows))
     folded = (f"One by one: {wording.plural(len(table.rows), 'case')}", table)
     file = _file(judged, "to-decide")
     return ReportSection("What would decide it", (command,), about, file, csv=table, folded=(folded,))

@@ -216,7 +216,8 @@ def convolution_attention(batch: int, image: int) -> Workload:
     Guards: the copy between the layouts of convolutions and products.
     """
     kind = ConvolutionAttention
-    first, second = image // 2, image // 4
+    first = flops.conv_size(image, 3, 2, 1)
+    second = flops.conv_size(first, 3, 2, 1)
     width, places = kind.CHANNELS, second * second
     total = flops.conv2d(batch, 3, width, 3, first)
     total += flops.convolution(batch, width, width, (3, 3), (second, second), groups=kind.GROUPS)

@@ -78,6 +78,8 @@ _DEFAULTS: dict[str, Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]] 
     "adamw": torch.optim.AdamW,
     # It had no default rate before PyTorch 2.3.
     "sgd": partial(torch.optim.SGD, lr=1e-3),
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
 }
 
 
@@ -101,11 +103,35 @@ class DefaultStep(nn.Module):
         self._optimizer.step()
 
 
-@case(family="optimizers", kind=["adam", "adamw", "sgd"], layers=[1])
+@case(family="optimizers", kind=["adam", "adamw", "sgd", "adagrad", "rmsprop"], layers=[1])
 def default_optimizer(kind: str, layers: int) -> Workload:
-    """The step of `Adam(weights)`, `AdamW(weights)` or `SGD(weights)` as most programs write it.
+    """The step of an optimizer made with nothing but the weights, such as `Adam(weights)`.
 
     Guards: PyTorch's own choice of implementation, which changes with versions, and its memory.
     """
     weights = tuple(one for _ in range(layers) for one in BertLayer(BASE).parameters())
     return Workload(DefaultStep(kind, weights), (), items=sum(one.numel() for one in weights), unit="weights")
+
+
+class ClippedGradients(nn.Module):
+    """Gradients whose norm is clipped, in place; it answers nothing, since they change from step to step."""
+
+    def __init__(self, weights: tuple[nn.Parameter, ...]) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(weights)
+
+    def forward(self) -> None:
+        for weight in self.weights:
+            if weight.grad is None:
+                weight.grad = torch.full_like(weight, 1e-3)
+        nn.utils.clip_grad_norm_(self.weights, 1.0)
+
+
+@case(family="optimizers", layers=[1])
+def gradient_clipping(layers: int) -> Workload:
+    """The norm of all gradients of a transformer layer, to which they are then clipped.
+
+    Guards: norms that are taken one by one, and a number that a GPU has to be waited for.
+    """
+    weights = tuple(one for _ in range(layers) for one in BertLayer(BASE).parameters())
+    return Workload(ClippedGradients(weights), (), items=sum(one.numel() for one in weights), unit="weights")

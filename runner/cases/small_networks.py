@@ -1,4 +1,4 @@
-"""Small networks: a convolutional one, a perceptron, an LSTM language model, recurrent cells by hand."""
+"""Small networks: a convolutional one, two perceptrons, an LSTM language model, recurrent cells by hand."""
 
 from itertools import pairwise
 
@@ -54,6 +54,26 @@ def mlp_overhead(batch: int) -> Workload:
         flops=sum(flops.linear(batch, inputs, outputs) for inputs, outputs in pairwise(MLP_WIDTHS)),
         loss=cross_entropy(batch, classes=MLP_WIDTHS[-1]),
         classes=True,
+    )
+
+
+TINY_WIDTHS = (1, 16, 16, 16, 16, 1)
+
+
+@case(family="programs", batch=[1, 1000])
+def tiny_mlp(batch: int) -> Workload:
+    """Five linear layers, 1-16-16-16-16-1, with tanh between them: hardly more than the calls themselves.
+
+    Guards: the cost of a call, and what a compiled graph does around its kernels.
+    """
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(TINY_WIDTHS):
+        layers += [nn.Linear(inputs, outputs), nn.Tanh()]
+    return Workload(
+        nn.Sequential(*layers[:-1]),
+        (torch.randn(batch, TINY_WIDTHS[0]),),
+        items=batch,
+        flops=sum(flops.linear(batch, inputs, outputs) for inputs, outputs in pairwise(TINY_WIDTHS)),
     )
 
 

@@ -228,5 +228,6 @@ def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | No
         return key.count("threads")
     if key.axis("cpus") == "preset":
         return None
-    processes = key.count("instances") * key.count("ranks") // key.count("nodes")
+    # More nodes than ranks are refused later, by the worker.
+    processes = max(1, key.count("instances") * key.count("ranks") // key.count("nodes"))
     return max(1, len(machine.one_per_core(cpus)) // processes)

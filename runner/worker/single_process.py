@@ -1,7 +1,7 @@
 """A case measured by this process alone, and what the worker's loop asks of whatever it measures."""
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any, Protocol
@@ -69,7 +69,9 @@ class SingleProcess:
         self.prepared = build(key, device, seed)
         self._trace: correctness.LossTrace | None = None
         self._calls_ns: list[int] = []
-        self._medians_ns: list[float] = []
+        #: Of each block that counts: the place of its first step in the turn of shapes, and what it took.
+        self._timed: list[tuple[int, Sequence[float]]] = []
+        self._place = 0
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
@@ -92,12 +94,15 @@ class SingleProcess:
         block = timing.block(
             self.prepared.step, self._device, iterations, lead_in=lead_in, per_sample=per_sample
         )
-        self._medians_ns.append(median(block.samples_ns))
+        # All samples only where they are of several shapes: kept ones would show in the memory peak.
+        kept = block.samples_ns if self._shapes > 1 else (median(block.samples_ns),)
+        self._timed.append((self._place, kept))
+        self._place += len(block.samples_ns)
         return block
 
     def forget(self) -> None:
         """Leave the last block out of the median step."""
-        self._medians_ns.pop()
+        self._timed.pop()
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps."""
@@ -137,7 +142,7 @@ class SingleProcess:
             known |= compiling.report(records_graphs(prepared.key, device)).metrics
         if prepared.key.phase == "infer":
             known.update(guarded(prepared, lambda: measure_request_latency(prepared.step, device)))
-        step_ns = median(self._medians_ns) if self._medians_ns else 0.0
+        step_ns = timing.typical_step_ns(self._timed, self._shapes)
         device_time = guarded(
             prepared,
             lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes, prepared.facts),

@@ -127,7 +127,7 @@ class Worker:
             raise ProtocolError("a worker prepares one case in its life")
         self._prepare = message
         key = CaseKey.parse(message.case)
-        self._allocates_elsewhere = _allocates_elsewhere(key)
+        self._allocates_elsewhere = allocates_elsewhere(key)
         self._enter("build")
         started = affinity_check.check_start_conditions(key, torch.get_num_threads())
         if key.name not in REGISTER:
@@ -224,7 +224,7 @@ def start_runner(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE)
     return SingleProcess(key, device, seed)
 
 
-def _allocates_elsewhere(key: CaseKey) -> bool:
+def allocates_elsewhere(key: CaseKey) -> bool:
     """Whether a case computes in a runtime whose memory PyTorch's allocator does not see."""
     return key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
 

@@ -128,6 +128,19 @@ def version_spec(torch_version: str) -> str | None:
     return None if version.is_devrelease or (version.pre and version.pre[0] != "rc") else version.public
 
 
+def conditions_mismatch(hardware: str, preset: str, header: Header) -> str:
+    """Why a session says nothing of nights on `hardware` under `preset` (fingerprints); empty if it does.
+
+    An empty fingerprint is any.
+    """
+    if hardware and header.machine["hardware_fingerprint"] != hardware:
+        label = header.machine["hardware_label"]
+        return f"the hardware of {header.machine['name']} has changed since these nights: it is {label} now"
+    if preset and header.preset["fingerprint"] != preset:
+        return f"preset {header.preset['name']} has changed since these nights"
+    return ""
+
+
 def environment_mismatch(
     old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
 ) -> str:
@@ -161,7 +174,8 @@ class ConfirmationPlan:
     `options` are those that every command about these cases takes: the preset, the files of own cases, and
     the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
     `also` which metrics have to be judged besides the one that decides an upgrade, `clocks` at how many MHz
-    those of the GPUs are held, where the nights held them.
+    those of the GPUs are held, where the nights held them. `hardware` and `preset` are the fingerprints of
+    the nights; the hardware of a run over several nodes is empty, for a session has one.
     """
 
     findings: tuple[Finding, ...]
@@ -173,6 +187,8 @@ class ConfirmationPlan:
     cold: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     clocks: tuple[str, ...] = ()
+    hardware: str = ""
+    preset: str = ""
 
     @property
     def command(self) -> list[str]:
@@ -214,6 +230,8 @@ def plan_confirmation(
         cold=_COLD if any(map(needs_cold, found)) else (),
         also=_also(found),
         clocks=_clocks(after),
+        hardware="" if after.facts.get("nodes") else after.machine.hardware.fingerprint,
+        preset=after.preset.fingerprint,
     )
 
 

@@ -17,7 +17,7 @@ from records.evidence import Confirmation, Evidence, RelatedVerdict, SessionEnvi
 from records.findings import Finding, FindingState
 from records.tasks import Task, TaskState
 from reports.text.finding_text import confirmation_reason
-from scheduled_jobs.jobs.context import JobContext, JobResult
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, JobResult
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
 from workflows.load_run import load_run
 from workflows.measure import RunResult, new_run_id
@@ -26,6 +26,7 @@ from workflows.run_header import Header
 from ..detection.confirmation_plan import (
     ConfirmationPlan,
     EnvironmentGone,
+    conditions_mismatch,
     environment_mismatch,
     plan_confirmation,
 )
@@ -108,8 +109,10 @@ def _measure_related(task: Task, context: JobContext) -> JobResult:
 
 
 def _with_related(known: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidence:
-    confirmation = known.confirmation
-    return replace(known, confirmation=replace(confirmation, related=(*confirmation.related, *found)))
+    """With these cases; an attempt that is repeated after it stored them adds none."""
+    confirmation, cases = known.confirmation, {one.case for one in found}
+    others = (one for one in confirmation.related if one.case not in cases)
+    return replace(known, confirmation=replace(confirmation, related=(*others, *found)))
 
 
 def _related(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:
@@ -141,7 +144,8 @@ def _measured(
     comparison = loaded.header.compared if loaded.header else None
     if loaded.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")
-    if problem := environment_mismatch(session.old, session.new, loaded.header, comparison):
+    problem = environment_mismatch(session.old, session.new, loaded.header, comparison)
+    if problem := problem or conditions_mismatch(session.hardware, session.preset, loaded.header):
         raise _Unjudged(problem)
     return loaded.header, loaded.result, comparison
 
@@ -159,7 +163,10 @@ def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[Fin
         for side in (session.old, session.new):
             run = new_run_id()
             command = ["profile", case, "--environment", side.text, *session.options, "--json"]
-            ended = context.child([*command, "--run-id", run], run=run)
+            try:
+                ended = context.child([*command, "--run-id", run], run=run)
+            except ChildLost as error:
+                ended = ChildExit(None, None, str(error))
             if ended.code != 0:
                 # The verdict stands without it.
                 context.say(f"{case} was not traced in {side.text}: {ended.sentence}")

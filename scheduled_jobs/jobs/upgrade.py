@@ -6,11 +6,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from analysis.decision.comparison import DECIDED
+from analysis.decision.comparison import DECIDED, compared
 from db.runs.queries import run_record
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult
-from scheduled_jobs.jobs.measure import failure_reason, resolve_alias, run_options
+from scheduled_jobs.jobs.measure import LATEST, failure_reason, resolve_alias, run_options
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest
@@ -55,7 +55,7 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     run = run_measurement(task, context, ["upgrade", old, new, *options, *report_option])
     if not run.complete:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
-    decided = _decided(context, run, old, new, report)
+    decided = _decided(context, run, task.spec, (old, new), report)
     if decided is None:
         return JobResult(TaskState.FAILED, {"run": run.run}, error=f"run {run.run} has no verdict")
     return JobResult(result=decided)
@@ -95,14 +95,21 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
 
 
 def _decided(
-    context: JobContext, run: MeasuredRun, old: str, new: str, report: Path
+    context: JobContext, run: MeasuredRun, spec: Mapping[str, Any], sides: tuple[str, str], report: Path
 ) -> dict[str, Any] | None:
-    """The verdict that was stored with the run; None where it has none."""
+    """The verdict that was stored with the run, of these `sides` by now; None where it has none."""
     with context.open_database() as database:
         stored = run_record(database, run.run)
     decided = stored.facts.get(DECIDED) if stored else None
-    if decided is None:
+    if stored is None or decided is None:
         return None
+    comparison = compared(stored.facts)
+    measured = comparison.asked if comparison else sides
+    # A run that was resumed compares with what was the newest release when it began.
+    old, new = (
+        was if spec[name] == LATEST else side
+        for name, side, was in zip(("old", "new"), sides, measured, strict=True)
+    )
     # A run of an earlier version has its first ground alone.
     reasons = decided.get("reasons") or [decided["because"]]
     return {

@@ -33,7 +33,16 @@ from workflows.fleet_status import Patience
 from ..detection.border_levels import BORDER_CHANGES, BorderChange, border_change_of
 from ..detection.series_history import border
 from .delivery import MOST_TRIES
-from .digest import COUNTED, REPORTED, WAITING, DigestData, DigestProblem, PartResult, UpgradeDecision
+from .digest import (
+    COUNTED,
+    REPORTED,
+    WAITING,
+    DigestData,
+    DigestProblem,
+    PartResult,
+    UpgradeDecision,
+    coverage_key,
+)
 
 #: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
 DIGEST = "digest"
@@ -101,7 +110,9 @@ def collect_digest_data(
         for name in _measuring(database, settings)
     }
     own = [(run, task) for each in due.values() for run in each for task in run.tasks]
-    parts = _parts(fleet_status.recent_nights(database, until), [task for _, task in own])
+    ids = {task.id for _, task in own}
+    recent = fleet_status.recent_nights(database, until)
+    parts = _parts(recent, [task for _, task in own])
     nights = [found for each in parts.values() if (found := newest_measured(each))]
     still = findings(
         database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
@@ -135,8 +146,9 @@ def collect_digest_data(
         changed=_changed(database, parts, own),
         crossed=_crossed(database, since, until),
         outages=outages(database, settings, until),
-        lost_cases=_lost_cases(nights, {task.id for _, task in own}, by_run),
+        lost_cases=_lost_cases(nights, ids, by_run),
         lost_before=earlier.coverage,
+        lost_still=_lost_still(earlier.coverage, recent, nights, ids),
         disturbed=_disturbed(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
         failed=_failed(over),
@@ -273,6 +285,19 @@ def _lost_cases(
         (one for one in nights if one.task.id in own), key=lambda one: (one.task.schedule, one.task.part)
     )
     return [lost for night in tonight for lost in coverage(night, by_run).lost]
+
+
+def _lost_still(
+    lost: Collection[str], recent: Iterable[Task], nights: Iterable[MeasuredNight], own: Collection[int]
+) -> list[str]:
+    """The keys of earlier lost cases of parts that are still followed, and not measured by `own` (task ids).
+
+    A part that rests for a night must not have its lost cases reported again after it.
+    """
+    looked_at = {(one.task.schedule, one.task.part) for one in nights if one.task.id in own}
+    others = {(task.schedule, task.part) for task in recent} - looked_at
+    begin = tuple(coverage_key(schedule, part, "") for schedule, part in others)
+    return sorted(key for key in lost if key.startswith(begin))
 
 
 def _disturbed(

@@ -131,8 +131,9 @@ class DigestData:
     (aware). `reported` are the findings of earlier digests, `reported_as_machines` those reported as the
     machine's alone. Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed
     changes without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
-    `lost_before` is the coverage in the digest before, `notices` are sentences, and so are
-    `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
+    `lost_before` is the coverage in the digest before, and `lost_still` what of it is of parts that were not
+    measured since. `notices` are sentences, and so are `changed`: what of the machines is another than the
+    night before. `crossed` is what levels did across it.
     """
 
     night: date
@@ -154,6 +155,7 @@ class DigestData:
     outages: Sequence[Outage] = ()
     lost_cases: Sequence[LostCase] = ()
     lost_before: Collection[str] = frozenset()
+    lost_still: Collection[str] = ()
     disturbed: Sequence[Disturbed] = ()
     disturbed_share: float = 0.05
     failed: Sequence[DigestProblem] = ()
@@ -292,7 +294,7 @@ def digest(night: DigestData) -> Digest:
         problems=_problems(night),
         ids=tuple(one.id for one in new),
         machine_ids=tuple(one.id for one in new if one.state == FindingState.MACHINE),
-        coverage=tuple(_coverage_key(one) for one in night.lost_cases),
+        coverage=tuple(dict.fromkeys((*map(_coverage_key, night.lost_cases), *night.lost_still))),
     )
 
 
@@ -436,7 +438,12 @@ def _ended(one: LostCase) -> str:
 
 
 def _coverage_key(one: LostCase) -> str:
-    return f"{one.schedule} {one.part} {one.case}"
+    return coverage_key(one.schedule, one.part, one.case)
+
+
+def coverage_key(schedule: str, part: str, case: str) -> str:
+    """What a lost case is known by from one digest to the next."""
+    return f"{schedule} {part} {case}"
 
 
 def _within(moment: datetime | None, night: DigestData) -> bool:

@@ -1,6 +1,7 @@
 """`--resume` resumes the same run, or refuses with the reason."""
 
 import json
+import platform
 import shutil
 import socket
 from dataclasses import replace
@@ -89,6 +90,12 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
             "run {run} belongs to other hardware; start a new run",
         ),
         (
+            lambda body: body["machine"]["conditions"].update(kernel="5.4.0", load=99.0),
+            4,
+            f"the machine has changed since run {{run}} began (kernel: 5.4.0 to {platform.release()}); "
+            "start a new run",
+        ),
+        (
             lambda body: body["preset"].update(cpus=[4096]),
             4,
             "run {run} was pinned to CPUs that are not available now; start a new run",
@@ -158,6 +165,23 @@ def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
         CannotResume, match=f"node second is another machine than second, which run {run} had"
     ):
         prepare_again(context(), folder, nodes)
+
+
+def test_what_an_earlier_part_measured_is_spent_of_the_budget(half: tuple[Site, str]) -> None:
+    site, run = half
+    path = site.journal(run)
+    before = journal.read(path)
+    spent = sum(sum(one.phases.values()) for one in before.outcomes)
+    path.unlink()
+    with journal.Journal(path.parent) as begun:
+        begun.header({**before.header, "budget_seconds": spent})
+        for one in before.outcomes:
+            begun.outcome(one)
+    site.call("run", "--resume", run)
+    left = journal.read(path).outcomes[len(before.outcomes) :]
+    # A part of a run measures one session whatever is left.
+    assert [one.status == "skipped" for one in left] == [False, True, True, True]
+    assert left[1].reason.startswith("budget of ")
 
 
 def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:

@@ -69,6 +69,31 @@ def run(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+SEVERAL = """
+import time
+
+
+def test_of_a_wrong_answer(pyrometer):
+    assert pyrometer(sum, [1, 2]) == 4
+
+
+def test_of_two_functions(pyrometer):
+    pyrometer(sum, [1, 2])
+    pyrometer(time.sleep, 0.05)
+"""
+
+
+def test_a_wrong_answer_has_no_time_and_of_two_functions_the_first_has(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(SEVERAL)
+    file = project / "times.json"
+    done = run(project, f"--pyrometer-json={file}")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    (result,) = json.loads(file.read_text())
+    assert result["facts"]["test"] == "perf/test_speed.py::test_of_two_functions"
+    # The second one would fill three batches with three calls.
+    assert result["facts"]["calls"] > 3
+
+
 def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:
     done = run(project)
     assert "1 failed, 4 passed" in done.stdout, done.stdout

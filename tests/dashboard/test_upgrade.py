@@ -439,8 +439,14 @@ def test_half_an_upgrade_is_shown_as_far_as_it_has_come(open_page: Open, filled:
     page = open_page(filled(Story(unfinished=True)), UPGRADE)
     assert "Unclear</p>" in html(page) and "3 of at least 4 pairs" in html(page)
     assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
+    # The rest of its own plan decides before any new one.
+    assert "What would decide it" not in [each.value for each in page.header]
+
+
+def test_of_an_unclear_upgrade_one_command_measures_all_open_cases(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(Story(still=True, memory=1.0, policy=Policy(overall=0.0005))), UPGRADE)
     assert "What would decide it" in [each.value for each in page.header]
-    # One command for all cases, with the pairs of the one that takes most.
+    # With the pairs of the one that takes most.
     (command,) = [each for each in typed(page) if each.count("--case") > 1]
     assert command.startswith("pyrometer upgrade 2.13.0 2.15.0 --case ") and "--pairs " in command
 

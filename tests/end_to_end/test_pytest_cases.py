@@ -187,3 +187,6 @@ def test_what_cannot_be_measured_is_one_sentence(
 def test_an_environment_without_pytest_is_named(place: Site) -> None:
     done = typed(place, "upgrade", "./lacks", "./lacks", "--pytest", "tests/perf")
     assert "tests need pytest, which this environment lacks" in done.one_sentence()
+    # No case broke in it: it has none.
+    done = typed(place, "upgrade", "./old", "./lacks", "--pytest", "tests/perf")
+    assert "cannot be loaded in lacks: " in done.one_sentence()

@@ -137,6 +137,21 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
 
+def test_what_would_decide_it_is_first_of_all_the_rest_of_its_plan() -> None:
+    subject, results, upgrade = reported(
+        [a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(16)]
+    )
+    many = len(upgrade.to_decide)
+    assert upgrade.decision == "unclear" and many > 12
+    whole = upgrade_markdown(subject, results, upgrade)
+    section = whole.partition("### What would decide it")[2].partition("###")[0]
+    command, _, each = section.partition(f"One by one: {many} cases")
+    assert command.count("pyrometer upgrade") == 1 and command.count("--case case") == many
+    assert each.count("`pyrometer upgrade") == many
+    stopped = upgrade_markdown(replace(subject, state="interrupted"), results, upgrade)
+    assert "What would decide it" not in stopped and "upgrade --resume" in stopped
+
+
 def test_the_rules_are_listed() -> None:
     policy = Policy(
         must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0}, overall=0.0125

@@ -33,6 +33,34 @@ def test_a_machine_describes_itself_the_same_way_twice() -> None:
     assert one.conditions["numa_nodes"] >= 1
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "quota"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/a/b\n", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "max 100000"}, 4.0),
+        ("0::/a/b\n", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "200000 100000"}, 2.0),
+        (
+            "4:cpu,cpuacct:/c\n0::/\n",
+            {"cpu/c/cpu.cfs_quota_us": "50000", "cpu/c/cpu.cfs_period_us": "100000"},
+            0.5,
+        ),
+        ("4:cpu:/c\n0::/\n", {"cpu/c/cpu.cfs_quota_us": "-1", "cpu/c/cpu.cfs_period_us": "100000"}, None),
+        ("0::/\n", {"cpu.max": "max 100000"}, None),
+        ("", {}, None),
+    ],
+)
+def test_a_limit_of_cpu_time_is_read_from_control_groups(
+    tmp_path: Path, groups: str, files: dict[str, str], quota: float | None
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+    for name, text in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    assert machine.cpu_quota(tmp_path) == quota
+
+
 def test_gpus_make_the_hardware() -> None:
     eight = machine.describe([GPU] * 8)
     assert eight.hardware_label == "8 x NVIDIA H200"

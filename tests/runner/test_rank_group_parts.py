@@ -136,6 +136,33 @@ def test_incompatible_parts_are_refused_in_a_sentence(parts: dict[str, Any]) -> 
 
 
 @pytest.mark.torch
+def test_an_option_of_ranks_without_ranks_is_refused(parts: dict[str, Any]) -> None:
+    reason = "axis sharding is for cases over several ranks: choose axis parallel too"
+    assert parts["sharded alone"] == reason
+
+
+@pytest.mark.torch
+def test_a_rank_takes_the_kernels_that_its_case_names(parts: dict[str, Any]) -> None:
+    assert parts["on a rank"]["onednn"] == [False]
+
+
+@pytest.mark.torch
+def test_a_reference_that_fails_costs_no_number(parts: dict[str, Any]) -> None:
+    check = parts["on a rank"]["check"]
+    assert (check["wrong"], check["error"]) == ("", None)
+    assert check["note"] == "not compared: there is no room for another one"
+
+
+@pytest.mark.torch
+def test_ranks_have_the_peaks_of_all_their_cards(parts: dict[str, Any]) -> None:
+    assert parts["peaks"] == [
+        {"card_peak_tflops": 200.0, "card_peak_gb_per_second": 6000.0},
+        {"card_peak_tflops": None, "card_peak_gb_per_second": None},
+        {},
+    ]
+
+
+@pytest.mark.torch
 def test_powersgd_over_gloo_is_refused_whatever_the_buckets(parts: dict[str, Any]) -> None:
     """It hangs until the deadline, or dies."""
     assert len(parts["powersgd"]) == 3
@@ -149,6 +176,17 @@ def test_a_backend_that_lacks_a_collective_differs_from_one_that_fails(parts: di
     assert found["seconds"] > 0 and found["of no release"] is None
     # Alone it works: what failed is something else, whatever the text says.
     assert found["other"] == "a rank does not support this any more"
+
+
+@pytest.mark.torch
+def test_a_collective_too_large_for_memory_costs_no_number(parts: dict[str, Any]) -> None:
+    assert parts["lacking"]["too large"] is None
+    ranks = Ranks([], [[[1], [1]]])
+    ranks.without = ("all_reduce",)
+    assert set(measure(ranks, KEY.under(compile="default")).metrics) == {
+        "all_gather_bandwidth",
+        "reduce_scatter_bandwidth",
+    }
 
 
 @pytest.mark.torch

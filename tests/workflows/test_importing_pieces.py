@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.decision.comparison import DECIDED
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, series_queries, store
@@ -96,6 +97,15 @@ def test_others_write_while_the_next_piece_is_read(
     with open_database(f"sqlite:///{tmp_path}/at-once.db") as at_once:
         kept(at_once, [Imported("tool", (whole,))])
         assert facts_of(database, id) == facts_of(at_once, id)
+
+
+def test_the_decision_comes_with_the_last_piece(sqlite: Database) -> None:
+    whole = a_large_run()
+    *pieces, last = pieces_of(whole)
+    decided = replace(whole.run, facts={**whole.run.facts, DECIDED: {"decision": "go"}})
+    end = Imported(last.format, (replace(last.runs[0], run=decided),))
+    kept(sqlite, [*pieces, end])
+    assert queries.run_record(sqlite, OURS) == decided
 
 
 @on_both

@@ -1,5 +1,6 @@
 """Plan a run, or load the plan of an interrupted one."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,11 @@ _UNKNOWN_GPUS = (
 )
 #: Noted where the settings take every block, however much of the CPUs other programs used.
 _INTERFERENCE_IGNORED = "no block is repeated because of other programs' load: contention_limit is 1"
+#: Conditions of a machine that change its numbers; a run states each of them once, for all of its numbers.
+_CONDITIONS = (
+    *("kernel", "microcode", "flags", "smt", "governor", "turbo_off", "transparent_hugepages", "aslr"),
+    "driver",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +101,18 @@ class RunPlan:
 
 
 def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
-    """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
+    """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases.
+
+    Of a file that only one environment can load no case is compared: mostly the other lacks a package.
+    """
     # A sick driver takes as long to be asked as torch to be imported, or longer.
     with ThreadPoolExecutor(1) as executor:
         probing = executor.submit(probe.examine)
         described = _described(chosen, ready)
-    for module, reason in described[0].broken_cases.items():
-        raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
+    for one in described:
+        where = f" in {one.name}" if one is not described[0] else ""
+        for module, reason in one.broken_cases.items():
+            raise NothingToMeasure(f"{module}.py cannot be loaded{where}: {reason}")
     found = probing.result()
     known = tuple(replace(one, facts=without_uuids_of_whole_gpus(one.facts, found)) for one in described)
     return ProbedMachine(known, telemetry_body(found, host_capabilities()))
@@ -358,6 +369,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
     nodes = nodes if header.nodes else ()
     others: NodeMachines | None = None
     known: dict[str, MeasuredEnvironment] = {}
+    changed = ""
     for target in header.targets.values():
         # One that is compared with itself is asked once.
         if target.python not in known:
@@ -371,7 +383,9 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         if others is None:
             cases = [planned.case for planned in header.replicates]
             others = reach(nodes, described, harness, preset, cases, bool(gpus))
-        now = machine_of(machine.describe(gpus), others)
+        cards = card_states(gpus, probe.examine()) if header.cards else None
+        now = machine_of(machine.describe(gpus, cards=cards), others)
+        changed = _changed_conditions(header.machine["conditions"], now["conditions"])
         if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
         for before, after in zip(header.nodes, now.get("nodes", ()), strict=True):
@@ -380,9 +394,33 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
                     f"node {after['name']} is another machine than {before['name']}, which run {header.run} "
                     "had; start a new run"
                 )
+    if changed and header.comparison is None:
+        raise CannotResume(
+            f"the machine has changed since run {header.run} began ({changed}); start a new run"
+        )
+    if changed:
+        app.reporter.note(f"the machine has changed since run {header.run} began: {changed}")
     for line in contents.set_aside:
         app.reporter.note(f"journal {line}; set aside, its case is measured again")
     return Prepared(header, preset, harness, contents.outcomes, nodes)
+
+
+def _changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What changes numbers and is no longer as it was, in words; empty for nothing, and what is not known."""
+    both = [name for name in _CONDITIONS if name in before and name in after]
+    changed = [f"{name}: {before[name]} to {after[name]}" for name in both if before[name] != after[name]]
+    cards = [_free_cards(conditions) for conditions in (before, after)]
+    return "; ".join([*changed, *(["state of its GPUs"] if all(cards) and cards[0] != cards[1] else [])])
+
+
+def _free_cards(conditions: Mapping[str, Any]) -> str:
+    """The states of the GPUs as JSON, as they are without the clock that a run holds; empty for none."""
+    cards: Mapping[str, Mapping[str, Any]] = conditions.get("gpus") or {}
+    free = {
+        number: {name: value for name, value in card.items() if name != LOCKED_CLOCK}
+        for number, card in cards.items()
+    }
+    return json.dumps(free, sort_keys=True, default=str) if free else ""
 
 
 def find_run(app: AppContext, run: str) -> Path:

@@ -1,7 +1,7 @@
 """Plan the run of an upgrade: two environments, measured in pairs, and what judges them."""
 
 import getpass
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,7 +112,10 @@ def prepare_upgrade(
         raise NothingToMeasure("no case is selected")
     timing = pair_timing(timing_of(suite, request.deadline, app.settings), policy)
     timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
+    waived = waivers(request.waive, request.because, request.waived_by)
     _note_unmatched(app, policy, request.policy or app.settings.policy, cases)
+    for glob in unmatched_waivers(waived, cases):
+        app.reporter.note(f'--waive "{glob}" matches none of {plural(len(cases), "case")}')
     if unjudged := unjudged_limits(policy, timing.cold_replicates, plan, cases):
         app.reporter.note(unjudged)
     if request.budget:
@@ -126,7 +129,6 @@ def prepare_upgrade(
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     specs, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    waived = waivers(request.waive, request.because, request.waived_by)
     screen = Screen() if request.screen else None
     comparison = Comparison(*sides, plan, policy, specs, options, request.also, waived, screen)
     planned = pairs_planned(comparison, cases)
@@ -254,6 +256,11 @@ def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tup
     reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
     today, user = f"{datetime.now(UTC):%Y-%m-%d}", user or getpass.getuser()
     return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
+
+
+def unmatched_waivers(waived: Iterable[Waiver], cases: Collection[str]) -> list[str]:
+    """What is waived and is none of these cases: misspelt, or meant for another suite."""
+    return [one.case for one in waived if not any(map(one.matches, cases))]
 
 
 def check_screen(request: UpgradeRequest, policy: Policy) -> None:

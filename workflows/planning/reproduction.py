@@ -1,30 +1,36 @@
 """What made the numbers of a run: the command, the preset, the harness, and each environment as a lock."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from analysis.decision.comparison import Comparison, compared
+from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.environments import Environment
 from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.runs import Run
+from runner.environments.recipe import NIGHTLY
 from runner.environments.store import FREEZE, Built, Store
+from runner.environments.versions import date_of, parse
 from runner.execution import harness
 
 from ..app_context import AppContext
 from ..errors import UsageError
 from ..load_run import LoadedRun, judge_loaded, load_run
 from ..session_queue import own_fingerprint
-from .resolve_environment import store_of
+from .resolve_environment import declared_environments, store_of
 from .select_cases import CHOSEN
 
 #: Options of the original call that decide what is measured and are stored nowhere else.
-_REPEATED = ("--cases", "--python", "--deadline", "--device")
+_REPEATED = ("--cases", "--census", "--python", "--deadline", "--device", "--lock-clocks")
+#: Those that name the environment of a plain run.
+_ENVIRONMENT = ("--environment", "-e", "--python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ def reproduction(app: AppContext, text: str) -> Reproduction:
         case=case,
         hardware=run.machine.hardware.label,
         pyrometer=str(run.facts.get("pyrometer") or ""),
-        commands=_commands(loaded, run, case, locks),
+        commands=_commands(app.settings, loaded, run, case, locks),
         preset=run.preset.name,
         settings=run.preset.settings,
         harness=run.harness,
@@ -92,15 +98,18 @@ def reproduction(app: AppContext, text: str) -> Reproduction:
 def reproduce_command(run: Run, case: str, environment: str, python: Path | None = None) -> str:
     """What to type to measure one case of a plain `run` again, under like conditions.
 
-    `environment` is its name, `python` the interpreter to take in its place.
+    `environment` is its name, `python` the interpreter to take in its place. An operator of a census is
+    measured with the others.
     """
     steps = dict(run.facts.get("timing") or {}).get("trace_steps")
+    repeated = _repeated(run.command)
     words = ["pyrometer", "run", "--case", case]
     if run.kind == RunKind.TRACE:
         words = ["pyrometer", "profile", case, "--steps", str(steps)]
+    elif any(option == "--census" for option, _ in repeated):
+        words = ["pyrometer", "run"]
     elif run.suite != CHOSEN:
         words += ["--suite", run.suite]
-    repeated = _repeated(run.command)
     if python is not None:
         repeated = [("--python", str(python)), *(pair for pair in repeated if pair[0] != "--python")]
     if all(option != "--python" for option, _ in repeated):
@@ -115,16 +124,84 @@ def _record(loaded: LoadedRun) -> Run:
 
 
 def _commands(
-    loaded: LoadedRun, run: Run, case: str, locks: Sequence[EnvironmentLock]
+    settings: Settings, loaded: LoadedRun, run: Run, case: str, locks: Sequence[EnvironmentLock]
 ) -> tuple[tuple[str, ...], ...]:
     if not case:
-        return (tuple(shlex.split(run.command)),)
+        return (tuple(_typed(settings, run, locks)),)
     if (judged := judge_loaded(loaded)) is not None:
         words = shlex.split(judged.subject.reproduce(case))
-        # An environment that is still here is meant, and not another one of its name.
-        sides = [str(lock.python or asked) for lock, asked in zip(locks, words[2:4], strict=True)]
+        sides = [_side(words, lock.python, asked) for lock, asked in zip(locks, words[2:4], strict=True)]
         return ((*words[:2], *sides, *words[4:]),)
-    return tuple(tuple(shlex.split(reproduce_command(run, case, lock.name, lock.python))) for lock in locks)
+    named = [(lock, _name_of_day(settings, lock) or lock.name) for lock in locks]
+    each = (reproduce_command(run, case, name, lock.python) for lock, name in named)
+    return tuple(tuple(shlex.split(command)) for command in each)
+
+
+def _typed(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> list[str]:
+    """The command as it was typed, but for environments that are still here, and nightlies, which have a day.
+
+    A name may mean another environment today.
+    """
+    words = shlex.split(run.command)
+    if run.kind == RunKind.UPGRADE:
+        with suppress(ValueError):
+            return _with_sides(words, compared(run.facts), locks)
+    if len(locks) != 1:
+        return words
+    (lock,) = locks
+    if lock.python is not None:
+        return [*_without_environment(words), "--python", str(lock.python)]
+    name = _name_of_day(settings, lock)
+    return words if name is None else [*_without_environment(words), "--environment", name]
+
+
+def _with_sides(
+    words: list[str], comparison: Comparison | None, locks: Sequence[EnvironmentLock]
+) -> list[str]:
+    """The command of an upgrade with both environments as they last, where it names them side by side."""
+    if comparison is None:
+        return words
+    known = {lock.fingerprint: lock.python for lock in locks}
+    prints = (own_fingerprint(side) for side in (comparison.old, comparison.new))
+    asked = comparison.asked
+    sides = [_side(words, known.get(one), text) for one, text in zip(prints, asked, strict=True)]
+
+    def is_typed(at: int) -> bool:
+        # `nightly` was typed, and the nightly of a day is asked for.
+        pair = zip(words[at : at + 2], asked, strict=True)
+        return all(text == word or text.startswith(f"{word} ") for word, text in pair)
+
+    # From the end on: the value of an option before them may be spelled alike.
+    at = next((at for at in range(len(words) - 2, 1, -1) if is_typed(at)), None)
+    return words if at is None else [*words[:at], *sides, *words[at + 2 :]]
+
+
+def _side(words: Sequence[str], python: Path | None, asked: str) -> str:
+    """An environment of an upgrade: one that is still here is meant, and not another one of its name.
+
+    But nothing is installed into an interpreter: with packages it is what was `asked` for that has them.
+    """
+    return asked if python is None or "--package" in words else str(python)
+
+
+def _without_environment(words: Sequence[str]) -> Iterator[str]:
+    left_out = False
+    for word in words:
+        if not left_out and word.partition("=")[0] not in _ENVIRONMENT:
+            yield word
+        left_out = not left_out and word in _ENVIRONMENT
+
+
+def _name_of_day(settings: Settings, lock: EnvironmentLock) -> str | None:
+    """What means the same nightly tomorrow; None for anything else."""
+    version = parse(lock.torch)
+    day = None if version is None else date_of(version)
+    if day is None:
+        return None
+    declared = declared_environments(settings).get(lock.name)
+    if declared is not None:
+        return f"{lock.name} {day}" if declared.recipe and not declared.recipe.dated else None
+    return f"{NIGHTLY} {day}" if lock.name.startswith(NIGHTLY) else None
 
 
 def _lock(store: Store, environment: Environment) -> EnvironmentLock:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol, TypeVar
 
+from analysis.decision.comparison import DECIDED
 from common.text import plural
 from db.connection.engine import Database
 from db.runs import queries, store
@@ -214,14 +215,17 @@ def _planned_only(one: ImportedRun, stored: _Stored, database: Database) -> tupl
 def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
     """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
 
-    What the file says the numbers are is only compared. Notes are added, facts and the plan stay.
+    What the file says the numbers are is only compared. Notes are added; the plan stays, and so do facts but
+    for the decision, which only a complete run has.
     """
     added, refused = _planned_only(one, stored, database)
     now = dict(stored.numbers)
     changed: set[Name] = set()
     if added or (stored.ends_with(one.run) and not more):
         run = stored.going_on(one.run, (*stored.run.notes, *one.run.notes), more)
-        run = replace(run, facts=stored.run.facts)
+        decided = DECIDED in one.run.facts and run.state == RunState.COMPLETE and not refused
+        facts = {**stored.run.facts, **({DECIDED: one.run.facts[DECIDED]} if decided else {})}
+        run = replace(run, facts=facts)
         _save(database, ImportedRun(run, added, ()), planned=stored.run.planned)
         cases = _named({each.case for each in added})
         numbers = measurements_of(replicates_of_run(database, run.id, cases=cases))

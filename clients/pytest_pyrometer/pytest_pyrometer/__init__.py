@@ -52,6 +52,11 @@ class _Session:
         self.results = {}
         self.failed = ""
 
+    def pytest_runtest_logreport(self, report):
+        """Forget the time of a test that fails or is skipped after it: it may be that of a wrong answer."""
+        if not report.passed:
+            self.results.pop(report.nodeid, None)
+
     def pytest_sessionfinish(self):
         """Write and submit the times."""
         file, submits = self.config.getoption("pyrometer_json"), self.config.getoption("pyrometer")
@@ -150,7 +155,8 @@ class Measured:
         """Time the function; returns what its last call returned."""
         seconds = self._session.config.getoption("pyrometer_seconds")
         times, result = timed(lambda: function(*arguments, **named), seconds)
-        self._session.results[self._test] = times
+        # Of several calls the first one counts, as in `pyrometer upgrade --pytest`.
+        self._session.results.setdefault(self._test, times)
         return result
 
     def pedantic(self, target, args=(), kwargs=None, setup=None, **_):

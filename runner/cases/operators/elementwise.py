@@ -90,6 +90,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "chain": _chain,
     "exp": lambda rows: rows.exp(),
     "gelu": F.gelu,
+    "silu": F.silu,
+    "tanh": lambda rows: rows.tanh(),
+    "sin": lambda rows: rows.sin(),
+    "power": lambda rows: torch.pow(2.0, rows),
+    "clamp": lambda rows: rows.clamp(-1.0, 1.0),
     "where": lambda rows: torch.where(rows > 0, rows, -0.1 * rows),
     "cat": lambda rows, other: torch.cat([rows, other, rows], -1),
     "stack": lambda rows, other: torch.stack([rows, other], 1),
@@ -108,6 +113,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "chain",
         "exp",
         "gelu",
+        "silu",
+        "tanh",
+        "sin",
+        "power",
+        "clamp",
         "where",
         "cat",
         "stack",
@@ -116,7 +126,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     width=[512],
 )
 def elementwise(kind: str, rows: int, width: int) -> Workload:
-    """One operator number by number: sums, broadcasts, casts, copies between layouts, a chain, cat and stack.
+    """One operator number by number: sums, broadcasts, casts, functions, copies of layouts, cat and stack.
 
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number.
     """

@@ -131,17 +131,35 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "amax": lambda numbers: numbers.amax(-1),
     "logsumexp": lambda numbers: numbers.logsumexp(-1),
     "norm": lambda numbers: torch.linalg.vector_norm(numbers, dim=-1),
+    "argmax": lambda numbers: numbers.argmax(-1),
+    "median": lambda numbers: numbers.median(-1).values,
+    "variance": lambda numbers: numbers.var(-1),
+    "masked": lambda numbers: numbers[numbers > 0],
+    "histogram": lambda numbers: torch.histc(numbers, 100, -4.0, 4.0),
 }
 
 
 @case(
     family="indexing and reductions",
-    kind=["topk", "sort", "cumsum", "sum", "amax", "logsumexp", "norm"],
+    kind=[
+        "topk",
+        "sort",
+        "cumsum",
+        "sum",
+        "amax",
+        "logsumexp",
+        "norm",
+        "argmax",
+        "median",
+        "variance",
+        "masked",
+        "histogram",
+    ],
     rows=[16, 512],
     columns=[1024],
 )
 def reduction(kind: str, rows: int, columns: int) -> Workload:
-    """Rows sorted, scanned or reduced, as in the sampling of tokens and in losses.
+    """Rows sorted, scanned, selected or reduced, as in the sampling of tokens and in losses.
 
     Guards: a reduction that loses its vectors, its threads, or its in-place output.
     """

@@ -161,3 +161,31 @@ def baddbmm(batch: int, m: int, n: int, k: int) -> Workload:
         flops=batch * flops.linear(m, k, n),
         variants=copies(*inputs),
     )
+
+
+#: Entries of each row of a sparse matrix.
+_ENTRIES = 32
+
+
+@case(family="products", format=["coo", "csr"], size=[4096], width=[64])
+def sparse_product(format: str, size: int, width: int) -> Workload:
+    """A sparse matrix of 32 entries a row, made of its parts, times a dense one of (size, width).
+
+    Guards: a format that is converted, sorted or checked in every call.
+    """
+    stripe = size // _ENTRIES
+    # One entry in each of 32 stripes: in order, and none twice.
+    columns = torch.randint(stripe, (size, _ENTRIES)) + stripe * torch.arange(_ENTRIES)
+    if format == "csr":
+        places = torch.arange(size + 1) * _ENTRIES
+    else:
+        places = torch.arange(size).repeat_interleave(_ENTRIES)
+
+    def function(places: Tensor, columns: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+        if format == "csr":
+            return torch.sparse_csr_tensor(places, columns, values, (size, size)) @ dense
+        both = torch.stack((places, columns))
+        return torch.sparse_coo_tensor(both, values, (size, size), is_coalesced=True) @ dense
+
+    inputs = places, columns.flatten(), torch.randn(size * _ENTRIES), torch.randn(size, width)
+    return Workload(FunctionModel(function), inputs, items=size, unit="rows", variants=copies(*inputs))

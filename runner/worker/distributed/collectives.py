@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from ..measurements import timing
+from ..measurements import memory, timing
 
 #: Collectives that are timed on a CPU, after one that is not.
 _TIMED = 3
@@ -17,9 +17,15 @@ _CUDA_UNTIMED, _CUDA_TIMED = 5, 20
 def collective_seconds(kind: str, size: int, device: str) -> float | None:
     """Mean seconds of an `all_reduce`, `all_gather` or `reduce_scatter` of fp32; None where there is none.
 
-    `size` in bytes is that of nccl-tests: of all ranks' parts together. Every rank has to call it.
+    There is none either where a rank lacks the memory for it. `size` in bytes is that of nccl-tests: of all
+    ranks' parts together. Every rank has to call it.
     """
-    run = _prepared(kind, max(1, size // 4), device)
+    run = _prepared_if_it_fits(kind, max(1, size // 4), device)
+    fits = torch.tensor(0.0 if run is None else 1.0, device=device)
+    # One rank alone must not leave the others waiting.
+    dist.all_reduce(fits, op=dist.ReduceOp.MIN)
+    if run is None or not fits:
+        return None
     if device.startswith("cuda"):
         queue = timing.CudaQueue(1)
         timing.synchronize(device)
@@ -53,6 +59,16 @@ def backend_lacks(collective: Callable[[dist.ProcessGroup], object]) -> bool:
     finally:
         dist.destroy_process_group(group)
     return False
+
+
+def _prepared_if_it_fits(kind: str, numbers: int, device: str) -> Callable[[], object] | None:
+    """The collective, or None where memory runs out: everything else is measured, and must not be lost."""
+    try:
+        return _prepared(kind, numbers, device)
+    except Exception as error:
+        if not memory.is_out_of_memory(error):
+            raise
+        return None
 
 
 def _prepared(

@@ -63,9 +63,11 @@ def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
         return CommunicationCost(metrics, facts)
     if key.axis("parallel") != "fsdp2":
         own = group.gradient_bytes()
-        (metrics["bus_bandwidth"],) = _bandwidths(group, "all_reduce", [own])
-        facts["bus_bandwidth_gb_per_second"] = _table(group, "all_reduce")
         facts["gradient_mib"] = own / MIB
+        if found := _bandwidths(group, "all_reduce", [own]):
+            metrics["bus_bandwidth"] = found[0]
+        if table := _table(group, "all_reduce"):
+            facts["bus_bandwidth_gb_per_second"] = table
     for kind in ("all_gather", "reduce_scatter"):
         if table := _table(group, kind):
             metrics[f"{kind}_bandwidth"] = table[str(_TABLE[-1])]

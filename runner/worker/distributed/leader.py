@@ -34,11 +34,13 @@ _FIRST_ROUND = 1
 #: second adds up.
 _LARGEST = (
     *("rss_peak", "cuda_peak", "fragmentation", "data_wait"),
-    *("device_time", "launch_bound", "request_latency"),
+    *("device_time", "launch_bound", "request_latency", "queue_latency"),
     *("export_time", "capture", "instantiate", "first_replay"),
 )
 _SMALLEST = ("pages_local",)
 _ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
+#: Published peaks of the card of each rank: the case has those of all.
+_PEAKS = ("card_peak_tflops", "card_peak_gb_per_second")
 #: Of instances on one GPU each has all of it, for they measure this one after the other.
 _OF_THE_GPU = ("ceiling_tflops",)
 
@@ -150,6 +152,8 @@ class RankGroup:
         if not self._parallel:
             known["items"] = sum(one["items"] for one in reports)
             known["flops"] = sum(one["flops"] for one in reports) if reports[0]["flops"] else None
+        else:
+            known |= add_peaks(reports)
         # CPU 3 of another machine is not ours.
         own = [reports[number]["affinity"] for number in self._members.own]
         known["affinity"] = {
@@ -316,6 +320,16 @@ class RankGroup:
             "latency_ms": median(samples) / 1e6 if samples else None,
             "during_block": dict(self._seen[number]) if number in self._seen else None,
         }
+
+
+def add_peaks(reports: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The published peaks of the cards of all ranks together; None where those of a rank are not known."""
+    found: dict[str, float | None] = {}
+    for name in _PEAKS:
+        peaks = [one[name] for one in reports if name in one]
+        if peaks:
+            found[name] = sum(peaks) if len(peaks) == len(reports) else None
+    return found
 
 
 def merge_metrics(reports: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:

@@ -12,7 +12,7 @@ from ..measurements.affinity_check import ThreadPlacement
 from ..messages import Block
 from ..prepared_case import Unsupported
 from ..single_process import SingleProcess
-from ..worker_loop import failure
+from ..worker_loop import allocates_elsewhere, failure
 from .channels import SocketChannel, StoreChannel
 from .collectives import collective_seconds
 from .parallel import device_of
@@ -32,6 +32,7 @@ class Member:
         self._part: SingleProcess | None = None
         self._placement = ThreadPlacement()
         self._metrics: dict[str, float] = {}
+        self._allocates_elsewhere = False
 
     def serve(self) -> None:
         """Execute orders until the order to leave, a failure, or the end of the leader."""
@@ -77,6 +78,7 @@ class Member:
         if key.name not in REGISTER:
             self._load_user_cases()
         self._device = device
+        self._allocates_elsewhere = allocates_elsewhere(key)
         if key.axis("parallel") == "none":
             self._part = SingleProcess(key.under(instances="1"), device, seed)
             if len(set(self._part.prepared.shapes)) > 1:
@@ -99,7 +101,8 @@ class Member:
         return [timing.first_call(self._built.prepared.step, self._device) for _ in range(count)]
 
     def _settle(self) -> None:
-        self._metrics |= memory.cuda_peaks(self._device, "_compile")
+        if not self._allocates_elsewhere:
+            self._metrics |= memory.cuda_peaks(self._device, "_compile")
         timing.settle()
         memory.reset_cuda_peaks(self._device)
         self._rss_was_reset = memory.reset_peak_rss()
@@ -147,7 +150,9 @@ class Member:
 
     def _report(self) -> dict[str, float]:
         # Peaks first: what is measured last takes memory of its own.
-        known = self._metrics | memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        known = dict(self._metrics)
+        if not self._allocates_elsewhere:
+            known |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
             known["rss_peak_steady"] = after
@@ -157,7 +162,7 @@ class Member:
         self._await_start(start_ns)
         return dict(self._rank.device_time(step_ns))
 
-    def _reference(self) -> dict[str, float]:
+    def _reference(self) -> dict[str, Any]:
         return self._rank.reference()
 
     def _check(self) -> dict[str, Any]:

@@ -21,7 +21,10 @@ from .channels import Listener, SocketChannel
 from .cpu_partition import Share, bind, cores_of, own_cpus, share_out
 
 #: The axes that take several processes, or make sense for several only.
-GROUP_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")
+GROUP_AXES = (
+    *("instances", "parallel", "ranks", "nodes", "scaling", "launcher"),
+    *("sharding", "hook", "bucket", "ddp"),
+)
 #: How long members may take to leave when ordered to.
 LEAVE_SECONDS = 10.0
 LOOK_SECONDS = 0.2

@@ -24,8 +24,8 @@ class CardPeaks:
         }.get(precision)
 
 
-#: By the beginning of the name that the driver reports, the longest one first. Sources: NVIDIA's data sheets
-#: of each card; GeForce from the whitepapers of Ada and Ampere, appendix A.
+#: By the name that the driver reports. Sources: NVIDIA's data sheets of each card; GeForce from the
+#: whitepapers of Ada and Ampere, appendix A.
 _PEAKS = {
     "NVIDIA B200": CardPeaks(2250, 1100, 75, 8000),
     "NVIDIA GH200 480GB": CardPeaks(989.4, 494.7, 66.9, 4000),
@@ -49,10 +49,6 @@ _PEAKS = {
 def card_peaks(name: str) -> CardPeaks | None:
     """The published peaks of the card that the driver calls `name`; None for one that is not listed.
 
-    A MIG device has a share of its card's units, and no published peak.
+    The whole name counts: a "Laptop GPU", a "Ti", a "D" and a share of a card are others.
     """
-    if " MIG " in name:
-        return None
-    # "NVIDIA L4" must not answer for an L40, nor an A10 for an A100.
-    known = [own for own in _PEAKS if name == own or name.startswith((f"{own} ", f"{own}-"))]
-    return _PEAKS[max(known, key=len)] if known else None
+    return _PEAKS.get(name)

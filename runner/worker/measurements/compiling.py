@@ -157,7 +157,7 @@ def report(records_graphs: bool = False) -> CompileReport:
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(breaks.values()),
         break_reasons=[str(reason)[:500] for reason in breaks],
-        recompiles=None if compilations is None else len(_texts(compilations, "recompile_reason")),
+        recompiles=_recompiles(compilations),
         recompile_reasons=_texts(compilations or [], "recompile_reason"),
         frames_ok=int(frames["ok"]) if "ok" in frames else (0 if frames else None),
         frames_total=int(frames["total"]) if "total" in frames else None,
@@ -170,6 +170,13 @@ def report(records_graphs: bool = False) -> CompileReport:
         generated_kernels=_inductor_count("generated_kernel_count"),
         nodes_before_fusion=_inductor_count("ir_nodes_pre_fusion"),
     )
+
+
+def _recompiles(compilations: list[Any] | None) -> int | None:
+    """How often a frame was compiled again; None where Dynamo keeps no reasons, as before 2.7."""
+    if compilations is None or not all(hasattr(one, "recompile_reason") for one in compilations):
+        return None
+    return len(_texts(compilations, "recompile_reason"))
 
 
 def _inductor_count(name: str) -> int | None:

@@ -93,9 +93,14 @@ def _in_use(device: str) -> bool:
 def _peak_allocated(device: str) -> int:
     """Bytes; of the pools of CUDA graphs, what no tensor holds is an upper bound of what a replay uses."""
     index = torch.device(device).index or 0
+    try:
+        segments = torch.cuda.memory_snapshot()
+    except RuntimeError:
+        # CUDA's own allocator (backend:cudaMallocAsync) has no segments, and refuses.
+        segments = []
     held = sum(
         int(segment["total_size"]) - int(segment["allocated_size"])
-        for segment in torch.cuda.memory_snapshot()
+        for segment in segments
         if segment.get("device") == index and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
     )
     return torch.cuda.max_memory_allocated(device) + held

@@ -4,8 +4,9 @@ import gc
 import itertools
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import Any, ClassVar
 
 import torch
@@ -194,6 +195,21 @@ def block(
         per_sample=per_sample if queue is not None else 1,
         sm_clocks_mhz=clocks,
     )
+
+
+def typical_step_ns(blocks: Sequence[tuple[int, Sequence[float]]], shapes: int) -> float:
+    """Nanoseconds of a step: the median over blocks of each block's median; 0 where that is not known.
+
+    `blocks` are the samples of each, with the place of the first one in the turn. Of inputs of several
+    `shapes` in turn it is the mean over them of each one's median, as the latency is.
+    """
+    if shapes == 1:
+        return median(median(samples) for _, samples in blocks) if blocks else 0.0
+    places: list[list[float]] = [[] for _ in range(shapes)]
+    for first, samples in blocks:
+        for place, ns in enumerate(samples, first):
+            places[place % shapes].append(ns)
+    return fmean(map(median, places)) if all(places) else 0.0
 
 
 def _cpu_samples(step: Step, iterations: int) -> tuple[int, ...]:

@@ -145,6 +145,10 @@ def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> Prepa
         raise Unsupported(f"a case given as a closure has no model to put into {number}")
     if key.axis("dynamic") == "mark":
         raise Unsupported("a case given as a closure has no inputs to mark as dynamic")
+    if key.axis("freezing") == "on" and torch.is_grad_enabled():
+        raise Unsupported(
+            "freezing=on takes a closure that is called without gradients: torch.set_grad_enabled(False)"
+        )
     limit(key, device)
     called: Callable[..., Any] = compiled.compile_function(key, device, function)
     context = precision.context(key, device)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..case_key import CaseKey
+from ..case_key import AXES, CaseKey
 from ..measurements import compiling
 from ..prepared_case import Preparation, Unsupported
 
@@ -47,6 +47,10 @@ def _refuse_xla(prep: Preparation) -> None:
         raise Unsupported(f"precision={precision} is nothing that compile=openxla takes over")
     if (dynamic := prep.key.axis("dynamic")) != "auto":
         raise Unsupported(f"dynamic={dynamic} means nothing to XLA, which compiles each shape for itself")
+    _inductor_options(prep.key)
+    for axis in ("attention", "layout", "onednn"):
+        if (value := prep.key.axis(axis)) != AXES[axis].default:
+            raise Unsupported(f"{axis}={value} means nothing to XLA, which does this its own way")
 
 
 def _start_xla() -> tuple[Any, torch.device]:
@@ -109,6 +113,8 @@ def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) ->
     if wanted == "openxla":
         raise Unsupported("compile=openxla moves a model to XLA's device, and this case has none")
     compiling.keep_all_compilations()
+    if options.get("freezing"):
+        _freeze()
     if wanted in _BACKENDS:
         _require(wanted, device)
         return torch.compile(function, backend=wanted, dynamic=_DYNAMIC[dynamic])
@@ -134,6 +140,16 @@ def _inductor_options(key: CaseKey) -> dict[str, Any]:
         asked = "wrapper=cpp" if "cpp_wrapper" in options else "freezing=on"
         raise Unsupported(f"{asked} is an option of compile=default, not of compile={wanted}")
     return options
+
+
+def _freeze() -> None:
+    """Have Dynamo keep weights out of a graph's inputs, for the whole process.
+
+    It reads Inductor's settings for that, not the options of one torch.compile: as inputs of the graph, which
+    they are from 2.5 on, weights would not become constants.
+    """
+    inductor: Any = importlib.import_module("torch._inductor.config")
+    inductor.freezing = True
 
 
 def _require(backend: str, device: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..case_key import AXES
 from ..measurements import compiling, memory, timing
 from ..prepared_case import Inputs, Preparation, Unsupported
 
@@ -37,6 +38,9 @@ _TYPES = {
 
 def require_onnx(prep: Preparation) -> None:
     """Raise Unsupported unless ONNX Runtime is here and can run what the preparation's key asks for."""
+    for axis in ("attention", "cudnn", "graph", "layout", "onednn"):
+        if (value := prep.key.axis(axis)) != AXES[axis].default:
+            raise Unsupported(f"{axis}={value} means nothing to ONNX Runtime, which does this its own way")
     if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
         absent = (
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed in this environment"
@@ -46,9 +50,6 @@ def require_onnx(prep: Preparation) -> None:
         raise Unsupported(
             f"the onnxruntime of this environment has no {provider}: pip install onnxruntime-gpu"
         )
-    for axis, default in (("layout", "contiguous"), ("graph", "none")):
-        if (value := prep.key.axis(axis)) != default:
-            raise Unsupported(f"{axis}={value} means nothing to ONNX Runtime, which does this its own way")
 
 
 def onnx_session(prep: Preparation, file: Path) -> Callable[..., Any]:
@@ -137,6 +138,8 @@ def apply(prep: Preparation) -> None:
         package.mkdir()
         around.enter_context(_private_places(folder))
         around.enter_context(torch.no_grad())
+        # AOTInductor chooses kernels now, and not when it is called.
+        around.enter_context(prep.context())
         around.enter_context(warnings.catch_warnings())
         # That an old way is on its way out is no failure, not even where warnings are errors.
         warnings.simplefilter("ignore", DeprecationWarning)

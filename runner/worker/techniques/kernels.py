@@ -26,7 +26,7 @@ def apply(prep: Preparation) -> None:
 
 
 def _attention(prep: Preparation) -> None:
-    """Allow one kernel of attention around each call.
+    """Allow one kernel of attention around each call, and around backward passes, which may recompute it.
 
     Raises Unsupported where this PyTorch cannot choose or has no such kernel. A call for whose inputs the
     kernel cannot be taken raises it, too: PyTorch refuses instead of taking another.
@@ -35,11 +35,11 @@ def _attention(prep: Preparation) -> None:
     if wanted == "auto":
         return
     allow, backend = _find(wanted)
-    around = prep.context
+    around, backward = prep.context, prep.backward
 
     @contextlib.contextmanager
-    def context() -> Generator[None]:
-        with around(), allow(backend):
+    def allowed() -> Generator[None]:
+        with allow(backend):
             try:
                 yield
             except RuntimeError as error:
@@ -49,7 +49,16 @@ def _attention(prep: Preparation) -> None:
                     f"attention={wanted}: PyTorch has no such kernel for this case on {prep.device}"
                 ) from error
 
-    prep.context = context
+    @contextlib.contextmanager
+    def context() -> Generator[None]:
+        with around(), allowed():
+            yield
+
+    def backward_allowed(loss: torch.Tensor) -> None:
+        with allowed():
+            backward(loss)
+
+    prep.context, prep.backward = context, backward_allowed
 
 
 def _find(wanted: str) -> tuple[Callable[[Any], Any], Any]:

@@ -49,8 +49,10 @@ def quantise(prep: Preparation) -> None:
 def _dynamic(prep: Preparation) -> torch.nn.Module:
     quantize = _find("torch.ao.quantization", "quantize_dynamic")
     _require_cpu(prep)
-    # It replaces the children of what it is given: a model may be a single layer.
-    return quantize(torch.nn.Sequential(prep.model), {torch.nn.Linear, torch.nn.LSTM}, dtype=torch.qint8)[0]
+    # It replaces the children of what it is given: a model may be a single layer. In place, because a copy
+    # calls the original where `forward` is an attribute of the model, as `torch.compiler.disable` makes one.
+    kinds = {torch.nn.Linear, torch.nn.LSTM}
+    return quantize(torch.nn.Sequential(prep.model), kinds, dtype=torch.qint8, inplace=True)[0]
 
 
 def _static(prep: Preparation) -> torch.nn.Module:
@@ -82,6 +84,10 @@ def train_for_int8(prep: Preparation) -> None:
     mapping = _find("torch.ao.quantization", "get_default_qat_qconfig_mapping")
     rounding = _find("torch.ao.quantization", "FakeQuantizeBase")
     _require_cpu(prep)
+    if prep.key.axis("checkpoint") != "off":
+        raise Unsupported(
+            "precision=int8-qat traces the blocks, and their recomputation (checkpoint=on) is lost"
+        )
     with _old_ways():
         prep.model = prepare(prep.model, mapping(torch.backends.quantized.engine), prep.inputs[0])
     prep.called = prep.model

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,8 @@ from cli.output.progress import JsonWatcher
 from cli.output.run_report import print_report
 from records.outcomes import Outcome, Planned
 from support.builders.journals import a_header
+from support.builders.upgrade_journals import Story, write_upgrade
+from support.command_line import called
 from support.golden import Golden
 from workflows.load_run import LoadedRun
 from workflows.measure import RunResult
@@ -88,6 +91,15 @@ def test_the_whole_reports(golden: Golden) -> None:
             "Interrupted on another machine": printed_report(STORED),
         },
     )
+
+
+def test_a_waiver_of_no_case_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").touch()
+    write_upgrade(tmp_path / ".pyrometer", Story())
+    words = ("report", "latest", "--because", "known")
+    assert called(tmp_path, {"HOME": str(tmp_path)}, *words, "--waive", "resnet50").code == 0
+    done = called(tmp_path, {"HOME": str(tmp_path)}, *words, "--waive", "resnet5O")
+    assert (done.code, done.out) == (2, "") and 'unknown case "resnet5O": did you mean' in done.err
 
 
 def the_line(lines: Sequence[str], start: str) -> str:

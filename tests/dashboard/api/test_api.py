@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import delete, select, update
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
@@ -18,10 +19,11 @@ from analysis.decision.comparison import DECIDED
 from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
 from dashboard.auth.middleware import ROLES
-from dashboard.server.database import opened
+from dashboard.server.database import opened, served_database
 from db.findings import store
 from db.queue import queries as queue
 from db.runs import queries, series_queries
+from db.schema.core_tables import OutcomeRow, RunRow, SamplesRow, TelemetryRow
 from support.builders.run_records import RESNET
 
 CSV = {"accept": "text/csv"}
@@ -215,6 +217,20 @@ def triager(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> T
         await api({**scope, ROLES: frozenset({"triage"})}, receive, send)
 
     return TestClient(admitted)
+
+
+def test_a_verdict_follows_the_outcomes_of_its_run(triager: TestClient) -> None:
+    number = answer_of(triager, "/verdicts")[0]["id"]
+    before = answer_of(triager, f"/verdicts/{number}")
+    assert answer_of(triager, f"/verdicts/{number}") == before and before["cases"]
+    with served_database().engine.begin() as connection:
+        run = select(RunRow.number).where(RunRow.id == number).scalar_subquery()
+        for table in (SamplesRow, TelemetryRow, OutcomeRow):
+            connection.execute(delete(table).where(table.run_number == run, table.replicate > 1))
+        connection.execute(update(RunRow).where(RunRow.id == number).values(counts={"ok": 4}))
+    after = answer_of(triager, f"/verdicts/{number}")
+    assert {one["case"] for one in after["cases"]} == {one["case"] for one in before["cases"]}
+    assert after != before, "what was kept is the verdict on other outcomes"
 
 
 def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -> None:

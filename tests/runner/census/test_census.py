@@ -150,6 +150,29 @@ def test_every_recorded_operator_can_be_called_again(tmp_path: Path, name: str) 
     assert (done.returncode, done.stdout) == (0, "called\n"), done.stderr[-2000:]
 
 
+@pytest.mark.torch
+def test_an_operator_that_writes_its_input_leaves_no_denormal_numbers() -> None:
+    tensor = {"tensor": {"shape": [64], "dtype": "float32", "device": "cpu"}}
+    program = (
+        "import json, sys, torch\n"
+        "from runner.worker.case_key import CaseKey\n"
+        "from runner.worker.census import register\n"
+        "from runner.worker.techniques import apply\n"
+        "register('decays', 'aten.mul_.Tensor', json.loads(sys.argv[1]))\n"
+        "made = apply.make(CaseKey.parse('decays/infer/-/eager'), 0)\n"
+        "for _ in range(2000): made.model(*made.inputs)\n"
+        "print(int(made.inputs[0].count_nonzero()))\n"
+    )
+    done = subprocess.run(
+        [str(measured_python()), "-c", program, json.dumps({"args": [tensor, 0.9], "kwargs": {}})],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=PROGRAMS.parents[3],
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr[-2000:]
+
+
 def raw(*seconds: float) -> dict[str, Any]:
     """What a recorder writes of operators that took so long."""
     operators = [

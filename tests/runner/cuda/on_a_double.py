@@ -234,7 +234,13 @@ class Ranks:
 
     def __init__(self, spec):
         self.asked, self.pids, self.shares = {}, [os.getpid()] * 2, ((0,), (0,))
-        self.own, self.spec, self.one_clock = range(2), spec, True
+        self.own, self.spec, self.one_clock, self.pinned_by = range(2), spec, True, "affinity"
+
+    def facts(self):
+        return {}
+
+    def node_of(self, number):
+        return ""
 
     def soon(self):
         return 1
@@ -258,6 +264,7 @@ class Ranks:
             "block": [block(4), block(5)],
             "metrics": [{"rss_peak": 1.0}, {"rss_peak": 2.0}],
             "device_time": [{}, {"device_time": 3.0, "launch_bound": 0.4}],
+            "facts": [{"threads": 1, "affinity": {"allowed": [], "seen": []}, "card_peak_tflops": 100.0}] * 2,
         }[[*self.asked][-1]]
 
     def request(self, do, **details):
@@ -276,7 +283,8 @@ def group_of_ranks():
     ):
         group = leader.RankGroup(key, "cuda:0", 0)
         group.block(iterations=3, lead_in=0, per_sample=1)
-        return {"metrics": dict(group.metrics()), "asked": group._members.asked["device_time"]}
+        found = {"metrics": dict(group.metrics()), "asked": group._members.asked["device_time"]}
+        return {**found, "peak": group.facts()["card_peak_tflops"]}
 
 
 class Products:
@@ -319,6 +327,16 @@ def allocator():
         memory.reset_cuda_peaks("cuda:0")
         memory.reset_cuda_peaks("cpu")
     return {**found, "calls": double.calls}
+
+
+def allocator_of_cuda():
+    """Peaks under cudaMallocAsync, which refuses a snapshot."""
+    refusal = mock.Mock(side_effect=RuntimeError("Calling snapshot with backend:cudaMallocAsync"))
+    with (
+        installed(Device(allocated=300, reserved=400)),
+        mock.patch.object(torch.cuda, "memory_snapshot", refusal),
+    ):
+        return memory.cuda_peaks("cuda:0")
 
 
 def kernel_names():
@@ -397,6 +415,22 @@ def waited_for(local):
     return devices
 
 
+def peaks_of_instances():
+    """The peaks of memory that an instance reports of PyTorch's own runtime, and of another one."""
+    built = SimpleNamespace(metrics=dict, prepared=SimpleNamespace(shapes=()))
+    found = {}
+    for technique in ("instances=2", "export=onnxruntime,instances=2"):
+        with (
+            installed(Device(allocated=300, reserved=400)),
+            mock.patch.object(member, "SingleProcess", lambda *_: built),
+        ):
+            one = member.Member(None, dict)
+            one._build(f"layers/infer/-/{technique}", "cuda:0", 0, 0, 0, 2, None)
+            one._settle()
+            found[technique] = sorted(name for name in one._report() if name.startswith("cuda"))
+    return found
+
+
 #: Errors of CUDA, and how a case ends that meets them.
 ERRORS = (
     "CUDA error: uncorrectable ECC error encountered",
@@ -443,6 +477,8 @@ print(
             "ceilings": {"short": ceiling(1_500), "long": ceiling(21_000), "longest": ceiling(60_000)},
             "requests": requests(),
             "allocator": allocator(),
+            "allocator of CUDA": allocator_of_cuda(),
+            "peaks of instances": peaks_of_instances(),
             "guards": guards(),
             "last": last_of_all(),
             "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],

@@ -22,7 +22,11 @@ def test_a_card_has_the_peaks_of_its_name(name: str, half: float, bandwidth: flo
 
 
 @pytest.mark.parametrize(
-    "name", ["NVIDIA L40", "NVIDIA A100X", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "AMD MI300X"]
+    "name",
+    [
+        *("NVIDIA L40", "NVIDIA A100X", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A10-24Q", "AMD MI300X"),
+        *("NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 3090 Ti"),
+    ],
 )
 def test_no_other_card_answers_for_one_that_is_not_listed(name: str) -> None:
     assert card_peaks(name) is None

@@ -130,6 +130,10 @@ def test_device_time_of_ranks_is_that_of_the_one_that_is_busiest(found: Any) -> 
     assert group["asked"] == {"step_ns": 5_000_000, "start_ns": 1}
 
 
+def test_ranks_are_set_against_the_peaks_of_all_their_cards(found: Any) -> None:
+    assert found["ranks"]["group"]["peak"] == 200.0
+
+
 def test_kernels_with_long_names_stay_apart_and_memory_that_is_set_is_one(found: Any) -> None:
     (first, *one), *others = sorted(found["kernel names"])
     assert (first, *one) == ("Memset", 2.0, 4.0)
@@ -160,6 +164,15 @@ def test_peaks_are_the_allocators_with_what_a_graph_holds_for_its_replay(found: 
         "alloc_retries": 2.0,
         "calls": ["reset peaks"],
     }
+
+
+def test_peaks_of_another_runtime_are_no_instances_either(found: Any) -> None:
+    own, others = found["peaks of instances"].values()
+    assert others == [] and "cuda_peak_allocated" in own
+
+
+def test_peaks_of_cudas_own_allocator_are_without_a_snapshot(found: Any) -> None:
+    assert found["allocator of CUDA"] == {"cuda_peak_allocated": 300.0, "cuda_peak_reserved": 400.0}
 
 
 def test_a_failing_final_metric_costs_no_case_its_outcome(found: Any) -> None:

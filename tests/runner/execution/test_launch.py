@@ -54,6 +54,7 @@ def case(technique: str) -> CaseKey:
         ("cpus=all,instances=2", tuple(range(8)), 2),
         ("cpus=physical,parallel=ddp,ranks=8", (0, 1, 2, 3), 1),
         ("cpus=physical,nodes=2,parallel=ddp,ranks=4", (0, 1, 2, 3), 2),
+        ("cpus=all,nodes=2,parallel=ddp", tuple(range(8)), 4),
     ],
 )
 def test_cpus_and_threads(technique: str, cpus: tuple[int, ...], threads: int | None) -> None:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import torch
@@ -17,11 +17,12 @@ from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.distributed.collectives import backend_lacks, collective_seconds
 from runner.worker.distributed.cpu_partition import TooFewCpus, share_out
-from runner.worker.distributed.leader import merge_blocks, merge_metrics
-from runner.worker.distributed.parallel import part, part_key, pipeline_parallel, refuse, whole
-from runner.worker.distributed.rank import judge
+from runner.worker.distributed.leader import add_peaks, merge_blocks, merge_metrics
+from runner.worker.distributed.parallel import part, part_key, pipeline_parallel, refuse, store, whole
+from runner.worker.distributed.rank import Rank, judge
 from runner.worker.messages import Block
 from runner.worker.prepared_case import UnknownCase, Unsupported, begin
+from runner.worker.worker_loop import start_runner
 
 REFUSED = [
     "mlp_overhead/train/batch=64/ranks=2",
@@ -70,6 +71,24 @@ class TwoBlocks(torch.nn.Module):
         for layer in self.layers:
             x = layer(x) * self.scale
         return x
+
+
+class LooksAtOneDnn(torch.nn.Linear):
+    """Notes whether oneDNN's kernels are allowed while it is computed."""
+
+    seen: ClassVar[list[bool]] = []
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        self.seen.append(bool(torch.backends.mkldnn.enabled))
+        return super().forward(input)
+
+
+@case(phases=("train",))
+def fits_once() -> Workload:
+    """What is computed once, and has no room for a reference."""
+    if LooksAtOneDnn.seen:
+        raise RuntimeError("there is no room for another one")
+    return Workload(LooksAtOneDnn(4, 4), (torch.randn(2, 4),), items=2, loss=lambda output: output.sum())
 
 
 @case()
@@ -199,6 +218,7 @@ def metrics() -> dict[str, Any]:
     ]
     better = {"pages_local": 1.0, "data_wait": 0.05, "launch_bound": 0.1, "export_time": 1.0, "capture": 1.0}
     worse = {"pages_local": 0.02, "data_wait": 0.95, "launch_bound": 0.9, "export_time": 9.0, "capture": 2.0}
+    better, worse = better | {"queue_latency_p99": 1.0}, worse | {"queue_latency_p99": 8.0}
     return {
         "cpus": merge_metrics(reports, one_gpu=False),
         "gpu": merge_metrics(reports, one_gpu=True),
@@ -236,8 +256,28 @@ def lacking() -> dict[str, Any]:
         "of no release": timed(lambda group: True, "not implemented"),
         "other": timed(lambda group: group is None, "a rank does not support this any more"),
     }
+    with mock.patch.object(torch, "zeros", side_effect=MemoryError):
+        found["too large"] = collective_seconds("all_reduce", 64, "cpu")
     dist.destroy_process_group()
     return found
+
+
+def on_a_rank() -> dict[str, Any]:
+    """A training step of one rank without oneDNN, and the verdict on it where the reference fails."""
+    key = CaseKey.parse("fits_once/train/-/onednn=off,parallel=ddp")
+    served = store(0, leads=True)
+    rank = Rank(key, "cpu", 0, rank=0, world=1, store_port=served.port)
+    rank.first_call()
+    assert rank.trace is not None
+    checked = judge(key, [rank.trace], rank.reference())
+    torch.distributed.destroy_process_group()
+    return {"onednn": LooksAtOneDnn.seen, "check": asdict(checked)}
+
+
+def peaks() -> list[dict[str, float | None]]:
+    """The peaks of two cards, of two of which one is not listed, and of none."""
+    known = {"card_peak_tflops": 100.0, "card_peak_gb_per_second": 3000.0}
+    return [add_peaks([known, known]), add_peaks([known, {}]), add_peaks([{}, {}])]
 
 
 def powersgd() -> dict[str, str]:
@@ -263,5 +303,10 @@ if __name__ == "__main__":
         "stages": stages(),
         "powersgd": powersgd(),
         "lacking": lacking(),
+        "on a rank": on_a_rank(),
+        "peaks": peaks(),
+        "sharded alone": reason(
+            lambda: start_runner(CaseKey.parse("mlp_overhead/train/batch=64/sharding=hybrid"), "cpu", 0)
+        ),
     }
     json.dump(results, sys.stdout)

@@ -123,6 +123,20 @@ def test_xla_takes_over_inference_in_formats_of_its_own(results: Any) -> None:
     assert results["xla"]["autocast"] == "precision=amp-bf16 is nothing that compile=openxla takes over"
 
 
+def test_kernels_are_chosen_while_a_model_is_exported(results: Any) -> None:
+    # AOTInductor compiles the chosen ones in.
+    assert results["kernels"] == [[False, False]]
+
+
+def test_another_runtime_refuses_what_it_would_not_do(results: Any) -> None:
+    for value, reason in results["onnx lacks"].items():
+        assert reason == f"{value} means nothing to ONNX Runtime, which does this its own way"
+    lacks = results["xla lacks"]
+    assert lacks["attention=math"] == "attention=math means nothing to XLA, which does this its own way"
+    for value in ("wrapper=cpp", "freezing=on"):
+        assert lacks[value] == f"{value} is an option of compile=default, not of compile=openxla"
+
+
 def test_onnx_runtime_says_what_it_is(results: Any) -> None:
     if "onnxruntime" not in results["pair"]:
         pytest.skip("the measured environment has no onnx, onnxscript and onnxruntime")

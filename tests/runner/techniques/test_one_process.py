@@ -34,6 +34,7 @@ RIGHT = [
     ("layers/train/-/optimizer=loop", {"optimizer": "loop"}),
     ("layers/train/-/checkpoint=on", {"checkpointed": 1}),
     ("blocks/train/-/checkpoint=on,compile=aot_eager", {"checkpointed": 1, "not_compiled": ""}),
+    ("attends/train/-/attention=math,checkpoint=on", {"checkpointed": 1}),
     ("layers/infer/-/compile=aot_eager", {"not_compiled": ""}),
     ("several_shapes/train/-/compile=aot_eager", {"not_compiled": ""}),
     ("closure/infer/-/compile=aot_eager", {"not_compiled": ""}),
@@ -78,6 +79,7 @@ UNSUPPORTED = [
     ("layers/infer/-/cudnn=benchmark", "is for a CUDA device, and this one is cpu"),
     ("layers/infer/-/device_allocator=async", "PyTorch's allocator for CUDA, and this device is cpu"),
     ("layers/infer/-/precision=int8-qat", "is for training"),
+    ("layers/train/-/checkpoint=on,precision=int8-qat", "their recomputation (checkpoint=on) is lost"),
     ("layers/infer/-/memory=half", "limits PyTorch's allocator for CUDA, and this device is cpu"),
     ("layers/infer/-/optimizer=loop", "optimizer=loop is for training"),
     ("layers/infer/-/graph=capture", f"graph=capture {NO_CUDA}"),
@@ -91,6 +93,7 @@ UNSUPPORTED = [
     ("closure/infer/-/memory=half", "limits PyTorch's allocator for CUDA"),
     ("closure/infer/-/compile=aot_eager,dynamic=mark", "has no inputs to mark as dynamic"),
     ("closure/infer/-/compile=openxla", "this case has none"),
+    ("closure/infer/-/compile=default,freezing=on", "takes a closure that is called without gradients"),
     ("has_no_loss/train/-/eager", "case has_no_loss has no loss and cannot train"),
 ]
 
@@ -206,6 +209,24 @@ def test_the_optimizer_is_the_implementation_it_is_called(results: Any) -> None:
     assert "aten::_foreach_addcdiv_" in foreach - fused - loop
     assert "aten::addcdiv_" in loop - fused
     assert not any("foreach" in name for name in loop)
+
+
+def test_a_model_in_int8_is_the_one_that_is_called_and_that_reports(results: Any) -> None:
+    assert "quantized::linear_dynamic" in results["served"]["operators"]
+    assert results["served"]["metrics"] == ["queue_latency", "queue_latency_p99"]
+
+
+def test_freezing_makes_constants_of_weights(results: Any) -> None:
+    assert results["constants"] == {"compile=default": False, "compile=default,freezing=on": True}
+
+
+def test_a_step_of_several_shapes_is_the_mean_over_them(results: Any) -> None:
+    assert results["step of shapes"] == pytest.approx(37_000)
+
+
+def test_a_counter_that_dynamo_lacks_is_absent_and_not_zero(results: Any) -> None:
+    assert "graph_breaks" in results["without reasons"]
+    assert "recompiles" not in results["without reasons"]
 
 
 def test_checkpointing_computes_a_block_again(results: Any) -> None:

@@ -1,8 +1,10 @@
 """Candidates measured again: what the pairs say decides, what cannot be measured waits with its reason."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +18,12 @@ from records.findings import Finding, NewFinding
 from records.series import Track
 from records.tasks import Task
 from reports.text.finding_text import because
-from scheduled_jobs.detection.confirmation_plan import plan_confirmation
+from runner import journal
+from scheduled_jobs.detection.confirmation_plan import conditions_mismatch, plan_confirmation
 from scheduled_jobs.detection.findings import compared_runs
 from scheduled_jobs.detection.sessions import MOST_TRIES, plan_sessions, related_cases
 from scheduled_jobs.jobs.confirm import confirm
-from scheduled_jobs.jobs.context import JobResult
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobResult
 from scheduled_jobs.jobs.detect import detect
 from support.builders.detection_nights import (
     CASES,
@@ -38,6 +41,7 @@ from support.builders.detection_nights import (
     waiting,
 )
 from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
+from workflows.run_header import Header
 
 SLOWER, LAST = 14, 18
 OPERATOR = "matmul/infer/k=768,m=512,n=3072/eager"
@@ -154,6 +158,19 @@ def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
     assert watched.finding.evidence.confirmation.operators is None
 
 
+def test_a_machine_that_is_lost_with_a_trace_takes_no_verdict_with_it(watched: Watched) -> None:
+    child = watched.child()
+
+    def lost_with_a_trace(arguments: Sequence[str], *about: Any, **named: Any) -> ChildExit:
+        if arguments[0] == "profile":
+            raise ChildLost("node bench-1 is lost")
+        return child(arguments, *about, **named)
+
+    (task,) = waiting(watched.database, "confirm")
+    confirm(task, job_context(watched.folder, MORNING, lost_with_a_trace))
+    assert watched.finding.state == "confirmed"
+
+
 def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database) -> None:
     for environment, microseconds in ((OLD, 100.0), (NEW, 140.0)):
         row = {"name": "aten::mm", "kind": "operator", "calls": 3, "self_cpu_us": microseconds}
@@ -218,6 +235,9 @@ def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watch
     assert (related.case, related.verdict.word) == (RESNET, "same")
     # What was decided stays as it was, with the run that decided it.
     assert found.state == "confirmed" and found.evidence.confirmation.run != done.result["run"]
+    # An attempt that dies after it stored them is repeated.
+    confirm(after, job_context(watched.folder, MORNING, child))
+    assert [one.case for one in watched.finding.evidence.confirmation.related] == [RESNET]
 
 
 def test_what_is_refuted_has_no_related_cases_measured(watched: Watched) -> None:
@@ -305,6 +325,20 @@ def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) 
     done = watched.confirm(watched.child(environments=(other, NEW)))
     assert done.state == "failed" and "is another today" in done.error
     assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
+
+
+def test_other_hardware_judges_nothing(watched: Watched) -> None:
+    done = watched.confirm(watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores")))
+    assert done.state == "failed" and "hardware of bench-1 has changed" in done.error
+    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
+
+
+def test_a_session_under_another_preset_judges_nothing(watched: Watched) -> None:
+    run = watched.confirm(watched.child()).result["run"]
+    header = Header.from_body(journal.read(watched.folder / "data" / "runs" / run / journal.FILE).header)
+    hardware, preset = header.machine["hardware_fingerprint"], header.preset["fingerprint"]
+    assert conditions_mismatch(hardware, preset, header) == conditions_mismatch("", "", header) == ""
+    assert "preset quiet has changed" in conditions_mismatch(hardware, "other", header)
 
 
 def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:

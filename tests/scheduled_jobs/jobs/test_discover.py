@@ -1,8 +1,10 @@
 """New releases are found with the real pip, and each is set against the baseline once."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from db.findings import notices
 from db.queue.commands import plan_run
 from records.tasks import NewTask, Task
 from runner.errors import IndexFailed
-from scheduled_jobs.jobs.context import JobContext, JobResult
+from scheduled_jobs.jobs.context import ChildExit, JobContext, JobResult
 from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version
 from scheduled_jobs.jobs.upgrade import upgrade
 from support.builders.detection_nights import Child, a_task, claimed, finish, job_context, nightly, waiting
@@ -196,6 +198,24 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
     assert report.parent == tmp_path / "data" / "reports" and report.name.startswith(
         "upgrade-2.12.0-to-2.13.0-"
     )
+
+
+def test_an_upgrade_to_the_newest_release_is_one_to_what_it_measured(
+    sqlite: Database, tmp_path: Path, wheels: Path
+) -> None:
+    sides = (nightly(1), nightly(2))
+    begun = Child(tmp_path / "data", sides, {"resnet50/infer/-/eager": 0.8})
+
+    def goes_on(arguments: Sequence[str], *about: Any) -> ChildExit:
+        # As a run that began when 2.12.1 was the newest.
+        assert arguments[2] == "2.13.0"
+        return begun([*arguments[:2], "2.12.1", *arguments[3:]], *about)
+
+    task = an_upgrade(sqlite)
+    task = replace(task, spec={**task.spec, "new": "latest"})
+    done = upgrade(task, job_context(tmp_path, a_night(1), goes_on))
+    assert (done.result["old"], done.result["new"]) == ("2.12.0", "2.12.1")
+    assert done.result["summary"].startswith("2.12.0 -> 2.12.1: go, ")
 
 
 def test_of_an_upgrade_on_another_machine_no_file_is_required(sqlite: Database, tmp_path: Path) -> None:

@@ -167,6 +167,24 @@ def test_coverage_that_fell_is_reported_once_with_how_it_ended(site: NotifiedSit
     assert "1 case that used to be is not measured, in all" in then["message"]
 
 
+def test_lost_coverage_is_not_reported_again_after_a_night_of_rest(site: NotifiedSite) -> None:
+    for night in range(4):
+        site.measured(DUE - (4 - night) * DAY, f"run-{night}")
+    site.measured(DUE, "run-9", b="oom")
+    site.run_digest()
+    site.run_digest(MORNING + DAY)
+    site.measured(DUE + 2 * DAY, "run-10", b="oom")
+    site.run_digest(MORNING + 2 * DAY)
+    assert site.subjects() == [
+        "Pyrometer 2026-11-22: 1 part lost coverage",
+        "Pyrometer 2026-11-23: nothing was due",
+        "Pyrometer 2026-11-24: all 2 cases as before on 1 machine, 1 of them not ok",
+    ]
+    site.measured(DUE + 3 * DAY, "run-11")
+    site.run_digest(MORNING + 3 * DAY)
+    assert site.digest("2026-11-25").facts["coverage"] == []
+
+
 def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSite) -> None:
     site.measured(b="crashed")
     site.measured(DUE + 90 * MINUTE, "run-3", driver="580.65", state="failed")

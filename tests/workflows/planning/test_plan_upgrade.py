@@ -7,7 +7,7 @@ import pytest
 from cli.context import context
 from runner.environment import MeasuredEnvironment
 from workflows.planning.plan_run import ProbedMachine, compare_builds
-from workflows.planning.plan_upgrade import distinguish_environments
+from workflows.planning.plan_upgrade import distinguish_environments, unmatched_waivers, waivers
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,9 @@ def test_a_build_for_cpus_against_one_for_cuda_is_noted(
     assert bool(note) == noted
     if noted:
         assert old[0] in note and new[0] in note and "memory" in note
+
+
+def test_what_is_waived_and_is_no_case_is_known() -> None:
+    cases = ["resnet50/infer/-/eager", "mlp/infer/-/eager"]
+    waived = waivers(["resnet50", "mlp/*", "resnet5O"], ["known"])
+    assert unmatched_waivers(waived, cases) == ["resnet5O"]

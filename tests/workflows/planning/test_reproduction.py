@@ -9,7 +9,7 @@ import pytest
 from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 from records.fingerprints import AGAIN
-from records.outcomes import Outcome
+from records.outcomes import Outcome, Planned
 from runner.journal import Journal
 from support.builders.journals import a_header, a_plan
 from support.builders.run_records import MLP
@@ -88,6 +88,71 @@ def test_a_plain_run_has_a_command_for_each_environment(app: AppContext) -> None
     assert len(names) == 2
     assert [command[command.index("--environment") + 1] for command in found.commands] == names
     assert all(command[:4] == ("pyrometer", "run", "--case", MLP) for command in found.commands)
+
+
+def night(app: AppContext, command: str, name: str = "nightly-2026-11-20") -> str:
+    """The journal of a night under the nightly of a day; its case."""
+    python = "3.12.3"
+    body = {"name": name, "python": "/python", "fingerprint": "of-that-day"}
+    facts = {"torch": "2.16.0.dev20261120+cpu", "python": python}
+    planned = Planned(MLP, "of-that-day", 0)
+    header = a_header("run-1", (planned,), command=command, environments=({**body, "facts": facts},))
+    with Journal(app.places.data_dir / "runs" / "run-1") as journal:
+        journal.header(header.to_body())
+        journal.outcome(Outcome(*planned_values(planned), "ok", metrics={"latency": 1.0}))
+    return MLP
+
+
+def planned_values(one: Planned) -> tuple[str, str, int]:
+    return one.case, one.environment, one.replicate
+
+
+def test_a_night_is_reproduced_with_the_nightly_of_its_day(app: AppContext) -> None:
+    night(app, "pyrometer run --environment nightly --suite cpu --json")
+    (command,) = reproduction(app, "run-1").commands
+    assert command == ("pyrometer", "run", "--suite", "cpu", "--json", "--environment", "nightly 2026-11-20")
+    python = build(app, "of-that-day", "")
+    (command,) = reproduction(app, "run-1").commands
+    assert command == ("pyrometer", "run", "--suite", "cpu", "--json", "--python", str(python))
+
+
+def test_a_nightly_that_is_declared_keeps_its_index(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").write_text('[environments.mine]\ntorch = "nightly"\nindex = "https://a"\n')
+    settings = load_settings(cwd=tmp_path, environ={})
+    app = AppContext(settings, resolve_places(settings), reporter=None, command="")  # type: ignore[arg-type]
+    case = night(app, "pyrometer run -e mine", "mine")
+    for text in ("run-1", f"run-1:{case}"):
+        (command,) = reproduction(app, text).commands
+        assert command[command.index("--environment") + 1] == "mine 2026-11-20"
+        assert "-e" not in command
+
+
+def test_held_clocks_are_held_again_and_an_operator_comes_with_its_census(app: AppContext) -> None:
+    case = night(app, "pyrometer run --census my.toml --lock-clocks 1200 --environment nightly")
+    (command,) = reproduction(app, f"run-1:{case}").commands
+    assert command[2:] == (
+        *("--environment", "nightly 2026-11-20", "--preset", "quiet"),
+        *("--census", "my.toml", "--lock-clocks", "1200"),
+    )
+
+
+def test_packages_are_not_installed_into_an_interpreter(app: AppContext) -> None:
+    folder = write_upgrade(app.places.data_dir, Story(command="pyrometer upgrade 2.13.0 2.15.0 --package x"))
+    build(app, OLD.fingerprint, "")
+    header = json.loads(folder.read_bytes().splitlines()[0])["body"]
+    header["comparison"]["options"] = ["--package", "x"]
+    with Journal(folder.parent) as journal:
+        journal.header(header)
+    for text in ("latest", f"latest:{RESNET}"):
+        (command,) = reproduction(app, text).commands
+        assert command[:4] == ("pyrometer", "upgrade", "2.13.0", "2.15.0")
+
+
+def test_a_whole_upgrade_names_the_environments_that_still_exist(app: AppContext) -> None:
+    write_upgrade(app.places.data_dir, Story(command="pyrometer upgrade --policy 2.13.0 2.13.0 2.15.0"))
+    python = build(app, OLD.fingerprint, "")
+    (command,) = reproduction(app, "latest").commands
+    assert command == ("pyrometer", "upgrade", "--policy", "2.13.0", str(python), "2.15.0")
 
 
 def test_what_is_unknown_is_named(app: AppContext) -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
@@ -15,10 +16,14 @@ from runner.worker.case import Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
 from runner.worker.prepared_case import Unsupported
+from runner.worker.techniques import exported
 from runner.worker.techniques.apply import build
 
 WAYS = ("jit-trace", "jit-freeze", "jit-script", "export", "aot-inductor", "onnxruntime")
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+
+
+NOT_FOR_ONNX = ("attention=math", "onednn=off")
 
 
 class Pair(nn.Module):
@@ -139,6 +144,19 @@ def removed():
     return found
 
 
+def kernels_while_exporting():
+    """Whether fused attention and oneDNN are allowed while a model is exported without them."""
+    found = []
+
+    def way(prep, package):
+        found.append([torch.backends.cuda.flash_sdp_enabled(), torch.backends.mkldnn.enabled])
+        return prep.model, lambda: None
+
+    with mock.patch.dict(exported._WAYS, {"aot-inductor": way}):
+        staged("pair", "attention=math,export=aot-inductor,onednn=off")
+    return found
+
+
 def absent(*names):
     """Have the import system say that these packages are not installed."""
     sys.modules.update(dict.fromkeys(names, None))
@@ -171,6 +189,7 @@ def main():
     results["reporting"] = reason("reporting", "export=jit-trace")
     results["several"] = {way: reason("shapes", f"export={way}") for way in WAYS if way != "jit-script"}
     results["removed"] = removed()
+    results["kernels"] = kernels_while_exporting()
     absent(*PACKAGES, "torch_xla")
     results["absent"] = reason("pair", "export=onnxruntime")
     results["xla"] = {
@@ -178,6 +197,9 @@ def main():
         "train": reason("pair", "compile=openxla", "train"),
         "autocast": reason("pair", "compile=openxla,precision=amp-bf16"),
     }
+    for name, values in (("xla", ("attention=math", "wrapper=cpp", "freezing=on")), ("onnx", NOT_FOR_ONNX)):
+        technique = "compile=openxla" if name == "xla" else "export=onnxruntime"
+        results[f"{name} lacks"] = {value: reason("pair", f"{technique},{value}") for value in values}
     print(json.dumps(results))
 
 

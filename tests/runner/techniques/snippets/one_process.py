@@ -9,6 +9,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 # A cap, and so nothing where there is less: some virtual machines cannot run oneDNN's AMX kernels.
@@ -21,7 +22,8 @@ from torch._dynamo.utils import clear_compilation_metrics, counters
 from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
 from runner.worker.measurements import bounds, compiling, memory, timing
-from runner.worker.prepared_case import begin
+from runner.worker.messages import Block
+from runner.worker.prepared_case import begin, final_metrics
 from runner.worker.single_process import SingleProcess
 from runner.worker.techniques.apply import apply_techniques
 from runner.worker.worker_loop import failure
@@ -30,6 +32,7 @@ torch.set_num_threads(1)
 # Cases that answer rightly or wrongly, which other tests measure in processes of their own.
 sys.path.append(str(Path(__file__).parents[2] / "case_files"))
 importlib.import_module("answers")
+importlib.import_module("runner.cases.programs.requests")
 
 
 def performed(text):
@@ -69,10 +72,54 @@ def inside(text, look):
 
 def operators(text):
     """Names of all operators of one step."""
-    prepared = performed(text).prepared
+    return operators_of(performed(text).prepared)
+
+
+def operators_of(prepared):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         prepared.step()
     return sorted({event.name for event in profiler.events()})
+
+
+def served_in_int8():
+    """What a queue of requests says of itself, and the operators of its step."""
+    prepared = performed("request_queue/infer/batch=16,rate=800/precision=int8-dynamic").prepared
+    called = operators_of(prepared)
+    for _ in range(2):
+        prepared.step()
+    return {"metrics": sorted(final_metrics(prepared)), "operators": called}
+
+
+def weights_are_constants(technique):
+    """Whether a compiled convolution still computes with the weights that it was compiled with."""
+    # Frozen for the rest of a worker's process; this one goes on with other cases.
+    with torch._inductor.config.patch({"freezing": False}):
+        prepared = performed(f"images/infer/-/{technique}").prepared
+        before = prepared.step().clone()
+        with torch.no_grad():
+            prepared.model[0].weight.zero_()
+        return torch.equal(before, prepared.step())
+
+
+def step_of_shapes():
+    """How long a step of three shapes is, for steps of 1, 10 and 100 us in turn; one block is forgotten."""
+    solo = SingleProcess(CaseKey.parse("several_shapes/infer/-/eager"), "cpu", 0)
+    blocks = [(1_000, 10_000, 100_000, 1_000), (7, 7, 7, 7), (100_000, 1_000, 10_000, 100_000, 1_000)]
+    with mock.patch.object(timing, "block", side_effect=[Block(ns, sum(ns), 0) for ns in blocks]):
+        for number, ns in enumerate(blocks):
+            solo.block(len(ns), 0, 1)
+            if number == 1:
+                solo.forget()
+    with mock.patch.object(bounds, "measure_device_time", return_value={}) as measured:
+        solo.metrics()
+    return measured.call_args.args[2]
+
+
+def without_reasons():
+    """The counters of a Dynamo that does not note why it compiled again."""
+    compiled = [SimpleNamespace(fail_reason=None)] * 2
+    with mock.patch.object(torch._dynamo.utils, "get_compilation_metrics", lambda: compiled):
+        return compiling.report().metrics
 
 
 def calls_in_a_step(text):
@@ -261,6 +308,13 @@ print(
                     ("images", "layout=channels-last"),
                 )
             },
+            "served": served_in_int8(),
+            "constants": {
+                technique: weights_are_constants(technique)
+                for technique in ("compile=default", "compile=default,freezing=on")
+            },
+            "step of shapes": step_of_shapes(),
+            "without reasons": without_reasons(),
             "skipped_graphs": skipped_graphs(),
             "missing_compiler": missing_compiler(),
             "missing_header": missing_header(),

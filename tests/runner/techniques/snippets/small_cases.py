@@ -44,6 +44,25 @@ def blocks():
     return Workload(model, (torch.randn(4, 8),), items=4, loss=square, checkpointed=("1",))
 
 
+class Attends(nn.Module):
+    """Rows that attend to each other."""
+
+    def forward(self, x):
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+@case(phases=("train",))
+def attends():
+    block = nn.Sequential(nn.Linear(16, 16), Attends())
+    return Workload(
+        nn.Sequential(nn.Linear(16, 16), block),
+        (torch.randn(1, 2, 64, 16),),
+        items=1,
+        loss=square,
+        checkpointed=("1",),
+    )
+
+
 @case(phases=("infer", "train"))
 def images():
     model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(576, 4))
