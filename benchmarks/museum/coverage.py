@@ -10,6 +10,7 @@ from typing import Any
 
 from run import change, exhibits, judged, reports, verdict
 
+from common.text import plural
 from runner.worker.case import FAMILIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
@@ -17,24 +18,28 @@ _HEAD = """# Coverage: would it have been caught?
 
 {covered} of {count} performance regressions that were reported of PyTorch between 2023 and 2026 have a case
 here that runs the same operator or model in the same number format and technique. {measured} were measured
-between real releases on a CPU; the others are on the same path, and not shown.
+between real releases on a CPU, and {caught} of them caught; the others are on the same path, and not shown.
 
 `benchmarks/museum/coverage.py` writes this page from `benchmarks/museum/reports.toml`, and
 `benchmarks/museum/run.py` measures.
 
-| family | reported | with a case | caught | missed |
-|---|---|---|---|---|
+| family | reported | with a case | caught | missed | undecided |
+|---|---|---|---|---|---|
 """
 _WORDS = {
     "caught": "**caught**, {change}",
     "missed": "not seen here, {change}",
+    "undecided": "undecided here, {change} in {pairs}",
     "held": "no slow-down here, {change}",
     "false": "called slower, {change}",
 }
 
 
 def evidence(report: dict[str, Any]) -> tuple[str, str]:
-    """What was measured of a report (`caught`, `missed`, `held`, `false` or ""), and the sentence for it."""
+    """What was measured of a report, a key of `_WORDS` or "", and the sentence for it.
+
+    Of several exhibits of a report, one that was caught counts, and else the first.
+    """
     words: list[tuple[str, str]] = []
     for one in exhibits():
         if one.report != report["id"]:
@@ -42,12 +47,14 @@ def evidence(report: dict[str, Any]) -> tuple[str, str]:
         found = verdict(one)
         word = judged(one, found)
         if found and word in _WORDS:
-            words.append((word, _WORDS[word].format(change=change(found["ratio"]))))
+            pairs = plural(found["n"], "pair")
+            words.append((word, _WORDS[word].format(change=change(found["ratio"]), pairs=pairs)))
     if not words:
         needs = next((one.needs for one in exhibits() if one.report == report["id"] and one.needs), "")
         unmeasured = f"not measured: it needs a CPU with {needs}" if needs else "not measured"
         return "", unmeasured if report.get("cases") else report["missing"]
-    return words[0][0], "; ".join(sentence for _, sentence in words)
+    known = [word for word, _ in words]
+    return "caught" if "caught" in known else known[0], "; ".join(sentence for _, sentence in words)
 
 
 def page() -> str:
@@ -56,13 +63,15 @@ def page() -> str:
     found = {one["id"]: evidence(one) for one in known}
     covered = [one for one in known if one.get("cases")]
     measured = sum(1 for word, _ in found.values() if word)
-    text = _HEAD.format(covered=len(covered), count=len(known), measured=measured)
+    caught = sum(1 for word, _ in found.values() if word == "caught")
+    text = _HEAD.format(covered=len(covered), count=len(known), measured=measured, caught=caught)
     for family in FAMILIES:
         ours = [one for one in known if one["family"] == family]
         if ours:
             words = [found[one["id"]][0] for one in ours]
-            figures = len(ours), sum(1 for one in ours if one.get("cases")), words.count("caught")
-            text += f"| {family} | {' | '.join(map(str, figures))} | {words.count('missed')} |\n"
+            covered_here = sum(1 for one in ours if one.get("cases"))
+            counts = [words.count(word) for word in ("caught", "missed", "undecided")]
+            text += f"| {family} | {' | '.join(map(str, (len(ours), covered_here, *counts)))} |\n"
     text += "\n| report | what | device, releases | reported | case | here |\n|---|---|---|---|---|---|\n"
     return text + "".join(_row(one, found[one["id"]][1]) for one in known)
 

@@ -11,6 +11,7 @@ Exit code: 0 unless a negative control was called slower.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -105,13 +106,18 @@ def verdict(one: Exhibit) -> dict[str, Any] | None:
 
 
 def judged(one: Exhibit, found: dict[str, Any] | None) -> str:
-    """`caught`, `missed`, `held` (a negative control), `false`, or `not measured`."""
+    """`caught`, `missed`, `undecided`, `held` (a negative control), `false`, or `not measured`.
+
+    Missed is what the interval rules out; where it does not, the pairs were too few or too far apart.
+    """
     if found is None or found["ratio"] is None:
         return "not measured"
     slower = found["word"] == "slower"
     if one.at_least is None:
         return "false" if slower else "held"
-    return "caught" if slower and found["ratio"] >= one.at_least else "missed"
+    if slower and found["ratio"] >= one.at_least:
+        return "caught"
+    return "missed" if (found["ratio_high"] or math.inf) < one.at_least else "undecided"
 
 
 def change(ratio: float) -> str:
