@@ -69,9 +69,9 @@ def page() -> str:
         ours = [one for one in known if one["family"] == family]
         if ours:
             words = [found[one["id"]][0] for one in ours]
-            covered_here = sum(1 for one in ours if one.get("cases"))
+            with_case = sum(1 for one in ours if one.get("cases"))
             counts = [words.count(word) for word in ("caught", "missed", "undecided")]
-            text += f"| {family} | {' | '.join(map(str, (len(ours), covered_here, *counts)))} |\n"
+            text += f"| {family} | {' | '.join(map(str, (len(ours), with_case, *counts)))} |\n"
     text += "\n| report | what | device, releases | reported | case | here |\n|---|---|---|---|---|---|\n"
     return text + "".join(_row(one, found[one["id"]][1]) for one in known)
 
