@@ -129,7 +129,9 @@ def _finding(database: Database) -> NewFinding:
 
 
 def _technique_runs(database: Database) -> Any:
-    store.save_outcomes(database, "night-2", [an_outcome(BERT, environment=NEW)])
+    outcome = an_outcome(BERT, environment=NEW, metrics={"rss_peak": 5.0})
+    store.save_outcomes(database, "night-2", [outcome])
+    store.save_measurements(database, "night-2", measurements_for([outcome]))
     return coverage.technique_runs(database)
 
 
@@ -219,7 +221,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     coverage.technique_runs: lambda database: _technique_runs(database),
     runs_releases.technique_versions: lambda database: runs_releases.technique_versions(
-        database, "latency", a_machine().hardware.fingerprint, a_preset().fingerprint
+        database, "rss_peak", a_machine().hardware.fingerprint, a_preset().fingerprint
     ),
     runs_releases.version_places: lambda database: runs_releases.version_places(
         database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]
