@@ -192,7 +192,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
     elif request.param == "ray":
         made = on_ray(tmp_path, *map(request.getfixturevalue, ("ray_fleet", "ray_engine")))
     else:
-        made = on_slurm(tmp_path, request.getfixturevalue("slurm_cluster"))
+        made = on_slurm(tmp_path, request.getfixturevalue("cluster_of_slurm"))
     with made as opened:
         yield opened
     until(lambda: not processes(tmp_path), "nothing of an order is left")
