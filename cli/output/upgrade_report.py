@@ -39,7 +39,7 @@ _CHANGED = ("broken", "repaired", "slower", "faster")
 _WIDE = 120
 #: Changes of one case in what runs differently.
 _MOST_CHANGES = 4
-#: Of so many cases that share what is said, each is named; of more, one line says it.
+#: More cases than this are counted, and not listed one by one.
 _MOST_CASES = 12
 #: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52

@@ -4,7 +4,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse
@@ -23,7 +23,7 @@ from db.findings import store
 from db.queue import queries as queue
 from db.runs import metric_definitions, queries, series_queries
 from records.findings import Finding, FindingState
-from records.runs import Run, RunsOnly
+from records.runs import RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
 from reports.text.triage_text import triage_complaint
@@ -38,6 +38,8 @@ Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="rows to leave out 
 Exact = Annotated[str, Query(description="only this one; empty for all", pattern=models.PLAIN)]
 Number = Annotated[int, Path(ge=0, le=_LARGEST)]
 RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
+
+Found = TypeVar("Found")
 
 router = APIRouter()
 
@@ -88,16 +90,13 @@ def runs(
 @router.get("/runs/{run}", response_model=models.ApiRun)
 def run(request: Request, run: RunName) -> Response:
     """One run."""
-    found = queries.run_summary(served_database(), run)
-    if found is None:
-        raise HTTPException(404, f"no run is named {run}")
-    return answers.body(request, models.ApiRun.row(found))
+    return answers.body(request, models.ApiRun.row(_known(run, queries.run_summary(served_database(), run))))
 
 
 @router.get("/runs/{run}/measurements", response_model=list[models.ApiMeasurement])
 def measurements(request: Request, run: RunName) -> Response:
     """Every metric of every case of a run."""
-    _known_run(run)
+    _known(run, queries.run_summary(served_database(), run))
     found = queries.measurements_of_run(served_database(), run)
     imported = metric_definitions.metric_definitions(served_database())
     units = {name: one.unit for name, one in {**imported, **METRICS}.items()}
@@ -108,7 +107,7 @@ def measurements(request: Request, run: RunName) -> Response:
 @router.get("/runs/{run}/outcomes", response_model=list[models.ApiOutcome])
 def outcomes(request: Request, run: RunName) -> Response:
     """How each process of a run ended."""
-    _known_run(run)
+    _known(run, queries.run_summary(served_database(), run))
     return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(served_database(), run))
 
 
@@ -197,12 +196,9 @@ def verdicts(request: Request, limit: Limit = 100) -> Response:
 @router.get("/verdicts/{run}", response_model=dict[str, Any])
 def verdict(request: Request, run: RunName) -> Response:
     """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
-    summary = queries.run_summary(served_database(), run)
-    if summary is None:
-        raise HTTPException(404, f"no run is named {run}")
-    return answers.body(
-        request, _judgement(served_database(), run, sum(summary.counts.values()), summary.state)
-    )
+    stored = _known(run, queries.run_summary(served_database(), run))
+    found = _judgement(served_database(), run, sum(stored.counts.values()), stored.state)
+    return answers.body(request, found)
 
 
 @router.get("/machines", response_model=list[models.ApiMachine])
@@ -229,7 +225,7 @@ def task(request: Request, number: Number) -> Response:
 @lru_cache(maxsize=8)
 def _judgement(database: Database, run: str, stored: int, state: str) -> dict[str, Any]:
     """A verdict as JSON, kept while the run has as many outcomes (`stored`) and the same state."""
-    record = _known_run(run)
+    record = _known(run, queries.run_record(database, run))
     try:
         comparison = compared(record.facts)
         if comparison is None:
@@ -240,8 +236,8 @@ def _judgement(database: Database, run: str, stored: int, state: str) -> dict[st
     return upgrade_json(found.subject, found.results, found.upgrade)
 
 
-def _known_run(run: str) -> Run:
-    found = queries.run_record(served_database(), run)
+def _known(run: str, found: Found | None) -> Found:
+    """What was found of a run; raises HTTPException where that is nothing."""
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return found

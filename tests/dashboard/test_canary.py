@@ -59,7 +59,7 @@ def test_a_run_shows_the_canary_next_to_its_cases(url: str, open_page: Open) -> 
     assert page.count("<small>torch ") == page.count("<small>torch </small>") == 0
 
 
-def test_an_outcome_of_it_tells_of_no_command(url: str, open_page: Open) -> None:
+def test_an_outcome_of_a_canary_has_no_command(url: str, open_page: Open) -> None:
     canary = open_page(url, RUNS, run="run-1", case=COMPUTE, replicate="2")
     assert "by no command of its own" in text(canary) and "Measure it again" not in text(canary)
     assert not [code for code in typed(canary) if COMPUTE in code]

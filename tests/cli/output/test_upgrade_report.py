@@ -53,8 +53,8 @@ def test_cases_that_share_their_reason_are_counted() -> None:
     unknown = [a_result(f"case{n}/infer/-/eager", -2.0, n=1) for n in range(13)]
     lines = printed(reported([*unknown, *(a_result(f"other{n}/infer/-/eager", 0.0) for n in range(3))]))
     left_out = lines[lines.index("in no geomean:") + 1 :]
-    assert left_out[0] == "    13 cases, as case0/infer/-/eager: unclear: 1 of at least 4 pairs"
-    assert not any("case1/" in line for line in left_out[:2])
+    (line,) = [line for line in left_out if "/infer/-/eager: " in line]
+    assert "13 cases" in line and "case0/" in line
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 240])
