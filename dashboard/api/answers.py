@@ -5,13 +5,15 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from interchange.exporters.tables import cell
+
+Record = TypeVar("Record")
 
 _CSV = "text/csv"
 
@@ -32,7 +34,7 @@ def body(request: Request, found: object) -> Response:
     return _tagged(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
 
 
-def page(request: Request, found: Sequence[object], limit: int, offset: int) -> tuple[Sequence[object], str]:
+def page(request: Request, found: Sequence[Record], limit: int, offset: int) -> tuple[Sequence[Record], str]:
     """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last."""
     if len(found) <= limit:
         return found, ""

@@ -149,13 +149,19 @@ def findings(
     request: Request,
     state: FindingState | None = None,
     schedule: Exact = "",
-    limit: Annotated[int, Query(ge=1, le=1000, description="findings at most")] = 200,
+    limit: Limit = 200,
+    offset: Offset = 0,
 ) -> Response:
     """The newest findings first."""
     found = store.findings(
-        served_database(), states=[state] if state else None, schedule=schedule or None, newest=limit
+        served_database(),
+        states=[state] if state else None,
+        schedule=schedule or None,
+        newest=limit + 1,
+        offset=offset,
     )
-    return answers.rows(request, models.ApiFinding, map(_finding, found))
+    shown, following = answers.page(request, found, limit, offset)
+    return answers.rows(request, models.ApiFinding, map(_finding, shown), following)
 
 
 @router.get("/findings/{number}", response_model=models.ApiFinding)
@@ -187,10 +193,11 @@ def _finding_answer(request: Request, number: int, found: Finding | None) -> Res
 
 
 @router.get("/verdicts", response_model=list[models.ApiVerdict])
-def verdicts(request: Request, limit: Limit = 100) -> Response:
-    """The newest upgrades first."""
-    found = listed(queries.upgrade_runs(served_database(), newest=limit))
-    return answers.rows(request, models.ApiVerdict, map(_verdict, found))
+def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
+    """The newest upgrades first; a page leaves out those that Pyrometer did not measure."""
+    found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset)
+    shown, following = answers.page(request, found, limit, offset)
+    return answers.rows(request, models.ApiVerdict, map(_verdict, listed(shown)), following)
 
 
 @router.get("/verdicts/{run}", response_model=dict[str, Any])

@@ -258,13 +258,16 @@ def findings(
     since: datetime | None = None,
     group: tuple[FindingGroup, datetime] | None = None,
     newest: int = 200,
+    offset: int = 0,
 ) -> list[Finding]:
-    """The newest findings, newest first: all, or those with given states, triages or schedule.
+    """The newest findings after the first `offset`, newest first: all, or those with given states, triages or
+    schedule.
 
     `direction`: only those that are worse, or better. `since`: only those found or decided no earlier.
     `group`: only those that belong to the group at a moment.
     """
-    query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc()).limit(newest)
+    query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
+    query = query.limit(newest).offset(offset)
     if states is not None:
         query = query.where(_FINDING.state.in_(states))
     if triage is not None:

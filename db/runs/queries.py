@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, exists, func, or_, select
 
 from records.environments import Environment, NamedEnvironment
 from records.kinds import EnvironmentKind, RunCategory, RunKind, RunSource, RunState
@@ -239,13 +239,14 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
 
 
 def _of_category(category: RunCategory) -> list[ColumnElement[bool]]:
-    run, task = tables.RunRow, queue_tables.TaskRow
+    run, task, attempt = tables.RunRow, queue_tables.TaskRow, queue_tables.AttemptRow
     if category in (RunCategory.IMPORTED, RunCategory.SUBMITTED):
         return [run.source == category]
     own = run.source == RunSource.MEASURED
     if category not in (RunCategory.NIGHTLY, RunCategory.MANUAL):
         return [own, run.kind == category]
-    scheduled = exists().where(task.run_id == run.id)
+    # A task that was lost on a machine is measured anew: its earlier run is no person's either.
+    scheduled = or_(exists().where(task.run_id == run.id), exists().where(attempt.run_id == run.id))
     return [own, run.kind == RunKind.RUN, scheduled if category == RunCategory.NIGHTLY else ~scheduled]
 
 
@@ -404,9 +405,9 @@ def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]
 
 
 def upgrade_runs(
-    database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
+    database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100, offset: int = 0
 ) -> list[UpgradeRun]:
-    """The newest runs of a kind that measures two environments in turns, newest first."""
+    """The newest runs of a kind that measures two environments in turns, newest first, after `offset`."""
     run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
         select(
@@ -429,6 +430,7 @@ def upgrade_runs(
         .where(run.kind == kind)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)
+        .offset(offset)
     )
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(query).mappings()]

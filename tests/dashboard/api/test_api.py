@@ -57,6 +57,20 @@ def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: 
     assert {row["suite"] for row in answer_of(api, "/runs", suite=min(suites))} == {min(suites)}
 
 
+@pytest.mark.parametrize("path", ["/findings", "/verdicts"])
+def test_findings_and_verdicts_follow_each_other_to_the_last(api: TestClient, path: str) -> None:
+    every = [row["id"] for row in answer_of(api, path)]
+    assert len(every) > 1 and len(set(every)) == len(every)
+    seen: list[Any] = []
+    address = f"{path}?limit=1"
+    while address:
+        answer = api.get(address)
+        assert len(answer.json()) <= 1
+        seen += [row["id"] for row in answer.json()]
+        address = answer.links.get("next", {}).get("url", "")
+    assert seen == every
+
+
 def test_a_run_has_its_measurements_with_units_and_its_outcomes(api: TestClient, full_url: str) -> None:
     assert answer_of(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
     rows = answer_of(api, "/runs/run-11/measurements")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from html import escape
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dashboard.components import query_params, tables
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.runs import run_list
 from db.connection.engine import Database
+from db.queue import commands as queue
 from db.runs import queries
 from db.runs.store import save_run
 from records.kinds import RunCategory, RunState
@@ -88,6 +90,21 @@ def test_each_run_is_in_one_category(database: Database, mornings: Mornings) -> 
         "imported": ["imported"],
         "submitted": ["submitted"],
     }
+
+
+def test_the_run_of_an_attempt_that_was_lost_is_no_persons(database: Database, mornings: Mornings) -> None:
+    due = mornings.due(0)
+    mornings.trigger(due, ("nightly", ""))
+    token = mornings.begin(due, "bench-1")
+    save_run(database, a_run("lost", started_at=due))
+    assert queue.set_run(database, token, "lost")
+    assert queue.lose(database, token, "its machine went away", due, most=3)
+    again = mornings.measure(due + timedelta(hours=1), "bench-2")
+    found = {
+        each: {one.id for one in queries.recent_runs(database, limit=100, only=RunsOnly(category=each))}
+        for each in (RunCategory.NIGHTLY, RunCategory.MANUAL)
+    }
+    assert found == {"nightly": {"lost", again}, "manual": set()}
 
 
 def _added(runs: list[RunSummary]) -> list[str]:
