@@ -1,10 +1,12 @@
 """The four metrics of an upgrade as short texts, next to the verdict in every form of the report."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.verdict import Verdict
 from analysis.decision.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
@@ -60,10 +62,26 @@ def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry
     title = "Steady latency" if METRICS[metric].unit == "ms" else METRICS[metric].title
     return (
         _pass_rate(card.pass_rate),
-        _entry(title, card.latency, ""),
-        _entry("Compile time", card.compile_time, _limits(policy.compile_time, card.compile_time, policy)),
-        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory, card.peak_memory, policy)),
+        _entry(title, card.latency, policy, None),
+        _entry("Compile time", card.compile_time, policy, policy.compile_time),
+        _entry("Peak memory", card.peak_memory, policy, policy.peak_memory),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What a metric may be worse by, in the mean and in a single case, as logarithms of new / old."""
+
+    mean: float | None
+    worst: float | None
+
+
+def _bounds(metric: str, policy: Policy, limits: Limits | None) -> _Bounds:
+    """The bounds of a metric: those of its kind of metric, or the policy's own."""
+    mean = limits.mean if limits else policy.overall if metric == policy.metric else None
+    worst = policy.worst.get(metric, limits.worst if limits else None)
+    cost = -1 if METRICS[metric].better == "higher" else 1
+    return _Bounds(*(None if each is None else cost * math.log1p(each) for each in (mean, worst)))
 
 
 def _pass_rate(rate: PassRate) -> Entry:
@@ -76,34 +94,46 @@ def _pass_rate(rate: PassRate) -> Entry:
     )
 
 
-def _entry(title: str, score: Score, limits: str) -> Entry:
+def _entry(title: str, score: Score, policy: Policy, limits: Limits | None) -> Entry:
     """The first metric's geomean is the number, or its hint where none is known."""
-    known = [text for one in score.metrics if (text := _number(one))]
-    notes = [metric_note(one) for one in score.metrics]
-    worse = [(case, one.verdicts[case]) for one in score.metrics[:1] for case in one.worse[:1]]
-    largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
+    own = [(one, _bounds(one.metric, policy, limits)) for one in score.metrics]
+    known = [text for one, bounds in own if (text := _number(one, bounds))]
+    notes = [_metric_note(one, bounds) for one, bounds in own]
+    worse = [(case, _change(one.verdicts[case], bounds)) for one, bounds in own[:1] for case in one.worse[:1]]
+    largest = "".join(f"{change} {case}" for case, change in worse)
     value = known[0] if known else numbers.NONE
-    return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
+    if limits and notes:
+        notes.append(_limits(limits, score, policy))
+    return Entry(title, score.state, value, tuple(notes), largest)
 
 
-def _number(score: MetricScore) -> str:
+def _near(change: float, limit: float | None) -> str:
+    """A change with as many digits as it takes to lie on its side of a limit."""
+    return numbers.change_near(change, None, None, limit)[0]
+
+
+def _change(verdict: Verdict, bounds: _Bounds) -> str:
+    return wording.change(verdict) if verdict.change is None else _near(verdict.change, bounds.worst)
+
+
+def _number(score: MetricScore, bounds: _Bounds) -> str:
     """The number of a metric; empty where it has no ratio."""
     # A mean of single pairs of an exact metric is none that anything proves.
     if score.mean.change is not None and score.hinted < len(score.verdicts):
-        return numbers.percent(score.mean.change)
-    return f"{numbers.percent(score.hint)}, not proved" if score.hint is not None else ""
+        return _near(score.mean.change, bounds.mean)
+    return f"{_near(score.hint, bounds.mean)}, not proved" if score.hint is not None else ""
 
 
-def metric_note(score: MetricScore) -> str:
+def _metric_note(score: MetricScore, bounds: _Bounds) -> str:
     """What is known of one metric: `Peak RSS: +3.1 % over 30 cases; 22 worse, largest: bert +4.9 %`."""
     parts: list[str] = []
     if score.mean.change is not None:
         over = f"over {wording.plural(score.mean.cases, 'case')}, {wording.plural(score.mean.pairs, 'pair')}"
-        parts.append(f"{wording.mean(score.mean)} {over}")
+        parts.append(f"{wording.mean(score.mean, _near(score.mean.change, bounds.mean))} {over}")
     if score.worse:
         worst = score.verdicts[score.worse[0]]
         word = numbers.called("slower", score.metric)
-        largest = f"{score.worse[0]} {wording.change(worst)} (n = {worst.n})"
+        largest = f"{score.worse[0]} {_change(worst, bounds)} (n = {worst.n})"
         parts.append(f"{len(score.worse):,} {word}, largest: {largest}")
     if score.better:
         parts.append(f"{score.better:,} {numbers.called('faster', score.metric)}")

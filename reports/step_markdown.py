@@ -40,7 +40,7 @@ def step_markdown(subject: Subject, step: StepScript, results: Sequence[CaseResu
     each = rows(subject, results, upgrade)
     row = each[0] if each else None
     sections = [
-        _head(subject, step, row),
+        _head(subject, step, row, upgrade),
         _numbers(subject, row, upgrade) if row else "",
         *_raised(subject, step),
         _script(step),
@@ -61,16 +61,16 @@ def step_title(subject: Subject, step: StepScript, row: Row | None) -> str:
     return title.format(step=step.name, old=old, new=new)
 
 
-def _head(subject: Subject, step: StepScript, row: Row | None) -> str:
+def _head(subject: Subject, step: StepScript, row: Row | None, upgrade: Upgrade) -> str:
     lines = [f"## {text(step_title(subject, step, row))}"]
     if row is not None:
-        lines.append(_result(subject, row))
+        lines.append(_result(subject, row, upgrade))
     if so_far := sentences.so_far(subject):
         lines.append(f"**{text(so_far)}**")
     return "\n\n".join(lines)
 
 
-def _result(subject: Subject, row: Row) -> str:
+def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
     """The change with its interval; of a step that did not work in both, how it ended in each."""
     judged = row.verdict
     if not row.result.works:
@@ -80,10 +80,10 @@ def _result(subject: Subject, row: Row) -> str:
     if judged is None or judged.low is None:
         return f"{text(row.summary[:1].upper() + row.summary[1:])}."
     interval = wording.interval(judged.low, judged.high)
-    level = wording.share(1 - subject.plan.alpha)
+    what = sentences.interval_heading(subject, upgrade)
     said = f"; {text(row.summary)}" if row.summary != row.word else ""
     return (
-        f"{METRICS[judged.metric].title}: **{wording.change(judged)}** [{interval}], {level} interval over "
+        f"{METRICS[judged.metric].title}: **{wording.change(judged)}** [{interval}], {what} over "
         f"{wording.plural(judged.n, 'pair')} of fresh processes that took turns{said}."
     )
 

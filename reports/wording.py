@@ -98,13 +98,14 @@ def left_out(verdict: Verdict) -> list[str]:
     return [f"{plural(many, 'pair')}: {printable(why)}" for why, many in whys.items()]
 
 
-def mean(found: Geomean) -> str:
-    """A geomean with its interval."""
+def mean(found: Geomean, change: str = "") -> str:
+    """A geomean with its interval; `change` is its point where that is printed otherwise than usual."""
     if found.change is None:
         return NONE
+    point = change or percent(found.change)
     if found.low is None or found.high is None:
-        return percent(found.change)
-    return f"{percent(found.change)} [{interval(found.low, found.high)}]"
+        return point
+    return f"{point} [{interval(found.low, found.high)}]"
 
 
 def confidence(found: Geomean) -> str:

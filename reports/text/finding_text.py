@@ -8,7 +8,7 @@ from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
 from .case_text import ending
-from .numbers import called, percent
+from .numbers import called, change_near, percent
 from .verdict_text import open_because
 
 #: What each state of a finding means, for a reader who meets the word for the first time.
@@ -75,8 +75,7 @@ def verdict_word(verdict: PairVerdict) -> str:
 
 def interval(change: float, low: float | None, high: float | None) -> str:
     """A log ratio with its interval, where there is one: `+7.1 % [+5.9 %, +8.3 %]`."""
-    ratio = percent(change)
-    return ratio if low is None or high is None else f"{ratio} [{percent(low)}, {percent(high)}]"
+    return change_near(change, low, high)[0]
 
 
 def moved(metric: str, change: float) -> str:

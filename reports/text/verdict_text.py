@@ -1,8 +1,11 @@
 """Why a verdict is open, and why a case gets more pairs or no more, in words."""
 
+from analysis.comparison.disturbance import OWN_CORE
 from analysis.comparison.pairs import LeftOut, PairFlaw, SideFlaw
 from analysis.comparison.sequential_test import Advice
 from analysis.comparison.verdict import ChanceInSuite, Doubt, OneSideFirst, TooFewPairs, Verdict
+
+from .numbers import share_near
 
 _DOUBTS = {
     Doubt.NO_PAIR: "no pair counts",
@@ -38,7 +41,7 @@ def _side(flaw: SideFlaw) -> str:
 
 def had_of_core(share: float | None) -> str:
     """How much of its core a process had; empty for one that is not known to have shared it."""
-    return "" if share is None else f"had {100 * share:.0f} % of its core"
+    return "" if share is None else f"had {share_near(share, OWN_CORE)} of its core"
 
 
 def open_because(verdict: Verdict) -> str:

@@ -87,6 +87,25 @@ def test_a_single_pair_of_memory_is_no_proved_number() -> None:
     assert (memory.state, memory.value) == ("warning", "+40.0 %, not proved")
 
 
+def test_a_number_beyond_its_limit_does_not_read_as_the_limit() -> None:
+    """All cases need 2.04 % more, where 2 % are allowed, and one 10.04 %, where 10 % are."""
+    grown = [("rest", 1020.4)] * 9 + [("worst", 1100.4)]
+    cases = [
+        a_result(
+            f"{name}{number}/infer/-/eager",
+            more={"rss_peak_steady": an_exact_verdict("rss_peak_steady", 1000.0, new)},
+        )
+        for number, (name, new) in enumerate(grown)
+    ]
+    subject, _, upgrade = reported(cases[:9])
+    *_, memory = entries(upgrade.scorecard, subject.policy)
+    assert (memory.state, memory.value) == ("warning", "+2.04 %")
+    assert memory.notes[0].startswith("Peak RSS, steady: +2.04 % [")
+    subject, _, upgrade = reported(cases)
+    *_, memory = entries(upgrade.scorecard, subject.policy)
+    assert (memory.state, memory.largest) == ("no-go", "+10.04 % worst9/infer/-/eager")
+
+
 def test_the_limit_of_a_case_is_the_one_that_it_is_held_against() -> None:
     # As 0.1.0 stored it: 15 % is beyond the usual limit and not beyond this one.
     policy = Policy(worst={"latency_floor": 0.1, "rss_peak_steady": 0.2, "cuda_peak_allocated": 0.1})

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.comparison.case_results import CaseSide
+from analysis.comparison.policy import Policy
 from analysis.dispatch_difference import compare_cases
 from records.runs import StepScript
 from reports import sentences
@@ -65,6 +66,14 @@ def written(report: Report) -> str:
 
 def test_the_whole_report(golden: Golden) -> None:
     golden.check("step.md", written(a_step()))
+
+
+def test_an_exact_metric_has_a_range_and_no_confidence() -> None:
+    floor, memory = (
+        written(a_step(policy=Policy(metric=each))) for each in ("latency_floor", "rss_peak_steady")
+    )
+    assert "], 95 % interval over " in floor
+    assert "], range of the pairs over " in memory and "95 %" not in memory.split("###")[0]
 
 
 @pytest.mark.parametrize(
