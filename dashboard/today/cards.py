@@ -93,7 +93,7 @@ def _card(one: TrackStatus, now: datetime) -> str:
 def _when(one: TrackStatus, now: datetime) -> str:
     task = one.newest
     due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
-    if one.spent and task.state == TaskState.DONE:
+    if one.spent and task.state == TaskState.DONE and not one.without_task:
         seconds, times = one.spent
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
     elif task.started_at and task.state == TaskState.RUNNING:
@@ -107,7 +107,7 @@ def _what(one: TrackStatus) -> str:
     summary = one.summary
     if summary is None:
         return '<span class="py-quiet">no run yet</span>'
-    older = "" if summary.id == one.newest.run_id else "an earlier night: "
+    older = "" if summary.id == one.newest.run_id and not one.without_task else "an earlier night: "
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     about = " · ".join(part for part in (torch, summary.hardware) if part)
     return (
@@ -121,7 +121,7 @@ def _coverage(one: TrackStatus) -> str:
     if cover is None or not cover.usual:
         first = "no nights before to compare its cases with"
         return f'<span class="py-quiet">{first}</span>' if one.measured else ""
-    older = "" if one.measured == one.newest else "an earlier night: "
+    older = "" if one.measured == one.newest and not one.without_task else "an earlier night: "
     share = f"{older}{cover.measured:,} of {cover.usual:,} usual cases measured"
     if not cover.lost:
         return f'<span class="py-good">✓ {escape(share)}</span>'

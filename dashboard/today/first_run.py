@@ -18,13 +18,15 @@ from runner.suites.references import baselines
 
 #: With so many runs of its own a machine is not new any more.
 FEW = 3
+#: What a star says.
+_DISTURBED = r"\*: in some pair other programs took part of a core; such a ratio may be anything."
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedUpBar:
     """One technique of a workload: how many times as fast as its baseline, with a 95 % interval if known.
 
-    `label` is short where that names one `case` only.
+    `label` is short where that names one `case` only. `disturbed`: others took part of a core in some pair.
     """
 
     label: str
@@ -32,6 +34,12 @@ class SpeedUpBar:
     ratio: float
     low: float | None
     high: float | None
+    disturbed: bool = False
+
+    @property
+    def text(self) -> str:
+        """The ratio, with a star where it may be anything."""
+        return f"{wording.times(self.ratio)}{'*' if self.disturbed else ''}"
 
 
 def bars(outcomes: Sequence[Outcome]) -> list[SpeedUpBar]:
@@ -50,6 +58,7 @@ def bars(outcomes: Sequence[Outcome]) -> list[SpeedUpBar]:
             ratio,
             gain.low,
             gain.high,
+            gain.disturbed > 0,
         )
         for gain, ratio in found
     ]
@@ -79,15 +88,16 @@ def section(url: str, last: RunSummary) -> None:
     outcomes = load.outcomes(url, last.id)
     if drawn := bars(outcomes):
         rows = pd.DataFrame(
-            [(one.label, one.case, one.ratio, one.low, one.high, wording.times(one.ratio)) for one in drawn],
+            [(one.label, one.case, one.ratio, one.low, one.high, one.text) for one in drawn],
             columns=["label", "case", "ratio", "low", "high", "text"],
         )
         parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
-        parts.caption("Speed-up over eager fp32 of the same run, with its 95 % interval.")
-        best = drawn[0]
-        alt_text = (
-            f"{wording.plural(len(drawn), 'speed-up')}, the largest {wording.times(best.ratio)}: {best.label}"
+        parts.caption(
+            "Speed-up over eager fp32 of the same run, with its 95 % interval."
+            + (f" {_DISTURBED}" if any(one.disturbed for one in drawn) else "")
         )
+        best = drawn[0]
+        alt_text = f"{wording.plural(len(drawn), 'speed-up')}, the largest {best.text}: {best.label}"
         dark = st.context.theme.type == "dark"
         parts.chart(charts.speed_ups(len(drawn), dark=dark), alt_text, rows=rows)
     if limited := limits(outcomes, found[0].notes):

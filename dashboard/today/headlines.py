@@ -79,14 +79,21 @@ class TrackHeadlines:
 
 
 def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
-    """The tracks whose cases are listed: those with the most nights, of as many those measured last.
+    """The tracks whose cases are listed: the first of `moving`."""
+    return moving(parts)[:TRACKS]
+
+
+def moving(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
+    """The tracks whose cases may have moved: those with the most nights, of as many those measured last.
 
     Without the pinned ones, which are the baseline, unless all are pinned.
     """
     able = [(one.measured.due_at, one) for one in parts if one.scheduled and one.measured]
-    moving = [each for each in able if each[1].newest.track != each[1].newest.baseline]
-    richest = sorted(moving or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name))
-    return [one for _, one in richest[:TRACKS]]
+    unpinned = [each for each in able if each[1].newest.track != each[1].newest.baseline]
+    richest = sorted(
+        unpinned or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name)
+    )
+    return [one for _, one in richest]
 
 
 def _nights(one: TrackStatus) -> int:

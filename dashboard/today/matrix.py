@@ -61,10 +61,10 @@ def _cell(one: CaseNight) -> MatrixCell:
     if one.finding is not None and one.left:
         sign = "▲" if one.finding.change > 0 else "▼"
         return MatrixCell(f"{sign} {percent(one.finding.change)}", one.tone, one.finding.id)
-    if one.verdict == "outside noise" and one.against is not None:
-        return MatrixCell(
-            f"{percent(one.against.change)} ?", finding=one.candidate.id if one.candidate else None
-        )
+    if one.against is not None and one.against.outside:
+        # Also of a confirmed change of which less than half was there.
+        known = one.finding or one.candidate
+        return MatrixCell(f"{percent(one.against.change)} ?", finding=known.id if known else None)
     return MatrixCell("new" if one.verdict == "too few nights" else WITHIN)
 
 

@@ -38,7 +38,7 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
     with wide:
         _findings(url, found, chosen, now)
         _problems(failed)
-        _changes(items, now)
+        _changes(items, len(headlines.moving(looked)), now)
     with narrow:
         _trust(url, looked)
         _tracks(looked, every, now)
@@ -124,13 +124,16 @@ def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
     outside: list[str] = []
     within: list[str] = []
     for one in headlines.followed(looked):
-        newest = one.measured.run_id if one.measured else None
+        newest = one.measured.run_id if one.measured and not one.unmeasured else None
         if newest is not None:
             found = load.points_of_runs(url, _recent_runs(one, newest))
             moved, still = trust.canary_sentences(found, newest)
             outside += moved
             within += still
     answer = trust.trust(looked, outside)
+    seen, every = trust.machines(headlines.followed(looked)), trust.machines(looked)
+    if unseen := len(every - seen):
+        within.append(f"the canary is looked at on {len(seen)} of {len(seen) + unseen} machines")
     parts.html(markup.headed("Can I trust last night?", markup.label(answer.word, answer.tone)))
     parts.html(markup.bullets(dict.fromkeys((*answer.sentences, *within))))
 
@@ -146,11 +149,15 @@ def _problems(found: Sequence[problems.CaseProblem]) -> None:
         parts.html(problems.table(found))
 
 
-def _changes(items: Sequence[TrackHeadlines], now: datetime) -> None:
+def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> None:
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
     parts.caption(f"Against the median of {NIGHTS} nights; · within noise, coloured where confirmed.")
+    if tracks > headlines.TRACKS:
+        parts.caption(
+            f"Of {headlines.TRACKS} of {tracks} tracks, those with the most nights; History has all."
+        )
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))

@@ -95,6 +95,16 @@ class TrackStatus:
         return "late" if self.late else self.nights[0][1]
 
     @property
+    def without_task(self) -> bool:
+        """Whether its newest night was missed: the newest task is an earlier night's."""
+        return self.nights[0][0] > self.newest.due_at
+
+    @property
+    def unmeasured(self) -> bool:
+        """Whether its newest night is over and measured nothing."""
+        return self.nights[0][1] in _MISSING and (self.without_task or self.measured != self.newest)
+
+    @property
     def unschedulable(self) -> bool:
         """Whether its newest night waits, not for long yet, and no live scheduler could claim it."""
         return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")

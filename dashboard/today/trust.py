@@ -23,8 +23,11 @@ class NightTrust:
 
 
 def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
-    """How far the newest nights can be trusted; `canary` are sentences about canaries outside their noise."""
-    measured = [one for one in tracks if one.scheduled and one.measured]
+    """How far the newest nights can be trusted; `canary` are sentences about canaries outside their noise.
+
+    Of a track whose newest night measured nothing, an earlier night says nothing.
+    """
+    measured = [one for one in tracks if one.scheduled and one.measured and not one.unmeasured]
     if not measured:
         return NightTrust("not known", "quiet", ("No night was measured.",))
     disturbed = [
@@ -36,8 +39,14 @@ def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
     reasons = tuple(dict.fromkeys((*blank, *disturbed, *canary)))
     if reasons:
         return NightTrust("partly", "odd", reasons)
-    machines = wording.plural(len({one.measured.machine for one in measured if one.measured}), "machine")
-    return NightTrust("yes", "good", (f"No disturbance above the limit on {machines}.",))
+    counted_machines = wording.plural(len(machines(measured)), "machine")
+    return NightTrust("yes", "good", (f"No disturbance above the limit on {counted_machines}.",))
+
+
+def machines(tracks: Iterable[TrackStatus]) -> set[str]:
+    """The machines that measured the newest nights of tracks, by name."""
+    measured = (one.measured for one in tracks if one.scheduled and not one.unmeasured)
+    return {task.machine for task in measured if task}
 
 
 def canary_sentences(found: Lines, newest: str) -> tuple[list[str], list[str]]:

@@ -1,9 +1,12 @@
 """Which nights the Today page says are missing."""
 
+import streamlit as st
+
 from dashboard.today import load
+from dashboard.today.headlines import TRACKS
 from dashboard.today.track_status import NIGHTS
 from support.builders.schedule_nights import Mornings
-from support.pages import TODAY, Open, html
+from support.pages import TODAY, Open, html, text
 
 
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
@@ -47,3 +50,27 @@ def test_nights_are_missing_after_an_outage_longer_than_the_window(url: str, mor
     mornings.nights([0])
     (part,) = load.morning(url).parts
     assert (len(part.nights), part.missing) == (NIGHTS, NIGHTS - 1)
+
+
+def test_the_card_of_a_missed_night_says_that_its_numbers_are_an_earlier_ones(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.nights([2, 1])
+    shown = html(open_page(url, TODAY))
+    assert ", took " in shown and "an earlier night: " not in shown
+    mornings.trigger(mornings.due(0), kind="missed")
+    st.cache_data.clear()
+    shown = html(open_page(url, TODAY))
+    assert ", took " not in shown and shown.count("an earlier night: ") == 2
+
+
+def test_the_page_says_how_many_of_the_tracks_its_changes_and_canaries_are_of(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    names = [f"track{number}" for number in range(TRACKS + 1)]
+    mornings.trigger(mornings.due(0), *((name, "") for name in names))
+    for name in names:
+        mornings.measure(mornings.due(0), f"bench-{name}", version=f"{name}+cpu")
+    shown = text(open_page(url, TODAY))
+    assert f"Of {TRACKS} of {TRACKS + 1} tracks" in shown
+    assert f"the canary is looked at on {TRACKS} of {TRACKS + 1} machines" in shown

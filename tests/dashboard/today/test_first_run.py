@@ -5,6 +5,7 @@ import altair as alt
 from dashboard.today import charts, first_run
 from db.connection.engine import Database
 from db.runs import queries
+from records.outcomes import Outcome
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -51,6 +52,19 @@ def test_the_first_run_shows_speed_ups_limits_and_three_commands(
     ]
     (bar,) = first_run.bars(queries.outcomes_of_run(database, "first"))
     assert 1.9 < bar.ratio < 2.1 and bar.label == "resnet50 infer · compile=default"
+
+
+def test_a_speed_up_that_others_disturbed_has_a_star() -> None:
+    def outcomes(share: float) -> list[Outcome]:
+        facts = {"items": 8, "device": "cpu", "cpu_share": share}
+        return [
+            an_outcome(case, replicate=number, metrics={"latency_floor": value}, facts=facts)
+            for case, value in ((RESNET, 40.0), (RESNET_COMPILED, 20.0))
+            for number in range(3)
+        ]
+
+    (quiet,), (disturbed,) = first_run.bars(outcomes(0.99)), first_run.bars(outcomes(0.6))
+    assert (quiet.text, disturbed.text) == ("2.00×", "2.00×*")
 
 
 def test_the_chart_is_a_valid_specification() -> None:

@@ -66,6 +66,11 @@ def test_what_is_confirmed_and_was_not_there_last_night_has_no_colour(regression
     assert (cell.text, cell.tone) == ("·", "quiet")
 
 
+def test_of_a_confirmed_change_that_was_there_in_part_the_rest_is_no_noise(regression: Finding) -> None:
+    (cell,) = matrix([night(regression.key, MLP, 0.04, finding=regression)]).cells.values()
+    assert cell == MatrixCell("+4.1 % ?", "quiet", regression.id)
+
+
 def test_many_workloads_are_cut_and_names_stay_text(regression: Finding) -> None:
     names = [f"m{number:02}<b>/infer/b=1/eager" for number in range(MOST + 3)]
     found = matrix([night(regression.key, name, 0.0) for name in names])

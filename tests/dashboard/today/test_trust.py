@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.today import load
-from dashboard.today.trust import NightTrust, canary_sentences, trust
+from dashboard.today.trust import NightTrust, canary_sentences, machines, trust
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from support.builders.run_records import MLP, a_night
@@ -29,6 +29,14 @@ def test_without_a_night_nothing_is_known_and_a_moved_canary_is_a_reason(
     mornings.nights([1, 0])
     answer = trust(load.results(url, load.morning(url).parts), ["bench-1: canary moved"])
     assert (answer.word, answer.sentences) == ("partly", ("bench-1: canary moved",))
+
+
+def test_of_a_night_that_measured_nothing_the_night_before_says_nothing(url: str, mornings: Mornings) -> None:
+    mornings.nights([2, 1])
+    mornings.trigger(mornings.due(0), kind="missed")
+    found = load.results(url, load.morning(url).parts)
+    assert trust(found, []) == NightTrust("not known", "quiet", ("No night was measured.",))
+    assert machines(found) == set()
 
 
 @pytest.mark.parametrize(("last", "outside"), [(10.02, False), (10.8, True)])
