@@ -1,5 +1,7 @@
 """Numbers, outcomes and case keys as the command line writes them."""
 
+from collections.abc import Mapping
+
 from analysis.comparison.disturbance import core_share
 from analysis.comparison.screening import EVIDENCE
 from analysis.metrics import METRICS
@@ -47,6 +49,15 @@ def quantity(metric: str, value: float) -> str:
     return f"{figure(value)} {known.unit}" if known else figure(value)
 
 
+def _times_of(metrics: Mapping[str, float]) -> list[str]:
+    """The median latency and the compile times, as far as they are known."""
+    named = {
+        "latency": "median",
+        **{name: METRICS[name].title.lower() for name in ("compile_cold", "compile_warm")},
+    }
+    return [f"{words} {quantity(name, metrics[name])}" for name, words in named.items() if name in metrics]
+
+
 def outcome_line(outcome: Outcome, environment: str = "") -> str:
     """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
     name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
@@ -55,13 +66,8 @@ def outcome_line(outcome: Outcome, environment: str = "") -> str:
         return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
     if outcome.status == OutcomeStatus.OK:
         if (short := outcome.facts.get(EVIDENCE)) is not None:
-            return f"{name}: short pair of the screen, median {quantity('latency', short['latency'])}"
-        parts = [f"median {quantity('latency', outcome.metrics['latency'])}"]
-        parts += [
-            f"{METRICS[m].title.lower()} {quantity(m, outcome.metrics[m])}"
-            for m in ("compile_cold", "compile_warm")
-            if m in outcome.metrics
-        ]
+            return f"{name}: short pair of the screen, {', '.join(_times_of(short)) or 'no latency'}"
+        parts = _times_of(outcome.metrics) or ["no latency"]
         if disturbance := had_of_core(core_share(outcome.facts)):
             parts.append(f"disturbed: {disturbance}")
         return f"{name}: {', '.join(parts)}"

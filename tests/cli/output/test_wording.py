@@ -8,3 +8,11 @@ from support.builders.run_records import an_outcome
 def test_a_process_of_a_short_pair_is_named_as_one() -> None:
     short = as_evidence(an_outcome("mlp/infer/-/eager", metrics={"latency": 2.5}))
     assert outcome_line(short) == "mlp/infer/-/eager #0: short pair of the screen, median 2.500 ms"
+
+
+def test_a_process_without_a_latency_of_one_kind_is_told_too() -> None:
+    assert outcome_line(an_outcome("mlp/infer/-/eager", metrics={"rss_peak": 9.0})) == (
+        "mlp/infer/-/eager #0: no latency"
+    )
+    compiled = an_outcome("mlp/infer/-/eager", metrics={"compile_cold": 2.5, "latency": 4.0})
+    assert outcome_line(compiled) == "mlp/infer/-/eager #0: median 4.000 ms, compile, cold 2.500 s"
