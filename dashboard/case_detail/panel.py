@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from analysis.comparison import rounds
 from dashboard.case_detail import tables
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, last, sentence
@@ -67,12 +68,15 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str) -> None
     def body() -> None:
         _ended(run, outcomes)
         parts.kernels(outcomes, f"kernels-{run.id}.csv")
-        if first := next(iter(outcomes), None):
+        if outcomes:
+            # One that ended otherwise may have no samples.
+            well = (each for each in outcomes if each.status == OutcomeStatus.OK)
+            first = next(well, outcomes[0])
             blocks = load.samples(url, run.id, case, environment, first.replicate)
             name = f"{run.id}-{first.replicate}"
             parts.measure_again(run, first)
             if any(blocks):
-                parts.samples(blocks, name)
+                parts.samples(blocks, name, rounds.tainted(first.facts))
         _history(url, run, case, metric)
 
     _open(wording.case(case).text, body)

@@ -136,8 +136,18 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def number(value: float, unit: str) -> str:
-    """`value` without its unit, as a table column shows it; counts are shown exactly."""
-    return f"{value:,.0f}" if unit == "count" and float(value).is_integer() else significant(value)
+    """`value` without its unit, as a table column shows it; counts are exact, and no share reads as 1."""
+    if unit == "count" and float(value).is_integer():
+        return f"{value:,.0f}"
+    return _unlike_one(value, 3) if unit == "share" else significant(value)
+
+
+def _unlike_one(value: float, digits: int, one: float = 1.0) -> str:
+    """`value` to so many significant digits, to more where it would read as `one` and is not."""
+    unlike = abs(value - one) > _NOTHING * one
+    while unlike and digits < _MOST_DIGITS and float(f"{value:.{digits - 1}e}") == one:
+        digits += 1
+    return significant(value, digits)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -151,10 +161,18 @@ def value_range(low: float | None, high: float | None, unit: str) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction as a percentage of two digits, of three from 10 % on: `1.2 %`, `33.1 %`; a dash for None."""
+    """A fraction as a percentage of two digits, of three from 10 % on: `1.2 %`, `33.1 %`; a dash for None.
+
+    What is nearly 100 % has more: `99.96 %`.
+    """
     if fraction is None:
         return NONE
-    return f"{significant(100 * fraction, 2 if abs(fraction) < 0.1 else 3)} %"
+    return f"{percentage(fraction, 2 if abs(fraction) < 0.1 else 3)} %"
+
+
+def percentage(fraction: float, digits: int) -> str:
+    """A fraction in per cent to so many digits, to more where it would read as 100 and is not; no sign."""
+    return _unlike_one(100 * fraction, digits, 100.0)
 
 
 def signed_percent(fraction: float | None) -> str:
@@ -225,10 +243,7 @@ def _gain(found: Gain, value: float) -> str:
 
 def times(ratio: float) -> str:
     """A ratio as `1.92×`, with more digits where it would read as 1 and is not: `0.9996×`."""
-    digits = 3
-    while digits < _MOST_DIGITS and abs(ratio - 1) > _NOTHING and float(f"{ratio:.{digits - 1}e}") == 1:
-        digits += 1
-    return f"{significant(ratio, digits)}×"
+    return f"{_unlike_one(ratio, 3)}×"
 
 
 def with_unit(title: str, unit: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from analysis.comparison.case_results import BROKEN, side
-from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.kernel_difference import CaseKernels, kernel_changes
 from analysis.metrics import METRICS
 from dashboard.components import wording
@@ -178,12 +178,20 @@ def _change(
 
 
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:
-    """Whether two measurements differ by more than their noise; unknown where one has no interval."""
+    """Whether two measurements differ by more than their noise; unknown where one is of one replicate."""
     if old is None or new is None:
         return "not measured"
-    if old.low is None or old.high is None or new.low is None or new.high is None:
+    before, after = _ends(old), _ends(new)
+    if before is None or after is None:
         return "no interval"
-    least = threshold_of(old.metric).relative if old.metric in METRICS else 0.0
-    small = abs(new.point - old.point) <= least * abs(old.point)
-    meet = new.low <= old.high and old.low <= new.high
-    return "within" if small or meet else "outside"
+    threshold = threshold_of(old.metric) if old.metric in METRICS else Threshold(0.0, exact=True)
+    least = max(threshold.relative * abs(old.point), threshold.absolute)
+    meet = after[0] <= before[1] and before[0] <= after[1]
+    return "within" if abs(new.point - old.point) <= least or meet else "outside"
+
+
+def _ends(one: Measurement) -> tuple[float, float] | None:
+    """The interval; of values that have none, as counts of 0, their range; None for a single replicate."""
+    if one.low is not None and one.high is not None:
+        return one.low, one.high
+    return (one.smallest, one.largest) if one.n > 1 else None

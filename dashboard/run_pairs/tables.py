@@ -9,10 +9,11 @@ from markupsafe import Markup
 
 from dashboard.components import links, markup, wording
 from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
-from records.kinds import RunSource
+from records.kinds import RunKind, RunSource
 from reports.table import Column, DataTable
 from reports.tables import CaseKernel, kernels_of_cases
 from reports.text.numbers import percent
+from workflows.planning.select_cases import CHOSEN
 
 #: Cases in a table at most: the CSV file has all.
 _MOST = 100
@@ -50,14 +51,20 @@ def differences(found: RunComparison) -> list[str]:
 
 
 def paired_command(found: RunComparison) -> str:
-    """What measures the same in turns; empty where it is not two versions of PyTorch on one hardware."""
+    """What measures the same in turns; empty where it is not two versions of PyTorch on one hardware.
+
+    Nor does anything measure a trace in turns.
+    """
     a, b = found.a, found.b
     versions = [side.environment.torch_version.partition("+")[0] for side in (a, b)]
     alike = a.run.machine.hardware.fingerprint == b.run.machine.hardware.fingerprint
-    imported = any(side.run.source != RunSource.MEASURED for side in (a, b))
-    if not all(versions) or versions[0] == versions[1] or not alike or imported:
+    unlike = any(side.run.source != RunSource.MEASURED or side.run.kind == RunKind.TRACE for side in (a, b))
+    if not all(versions) or versions[0] == versions[1] or not alike or unlike:
         return ""
-    return shlex.join(["pyrometer", "upgrade", *versions, "--suite", b.run.suite])
+    # Cases that were named one by one are no suite.
+    named = [part for one in found.cases for part in ("--case", one.case)]
+    cases = named if b.run.suite == CHOSEN else ["--suite", b.run.suite]
+    return shlex.join(["pyrometer", "upgrade", *versions, *cases])
 
 
 def changes(

@@ -294,5 +294,5 @@ _ALWAYS = tuple(group[0].name for group in (CASE, RUN, ENDED, WHY))
 
 def _value(value: float, unit: str) -> str:
     if unit == "share":
-        return f"{wording.significant(100 * value, 2)}{_TIED}%"
+        return f"{wording.percentage(value, 2)}{_TIED}%"
     return wording.number(value, unit)

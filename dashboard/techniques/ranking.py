@@ -219,7 +219,7 @@ def _named(case: TechniqueResult) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{wording.significant(100 * share, 2)} %"
+    return f"{wording.percentage(share, 2)} %"
 
 
 def _numbers(case: TechniqueResult) -> str:

@@ -78,7 +78,7 @@ def _cell(row: Row, verdict: Verdict | None, address: CaseAddress | None) -> Hea
     text = wording.change(verdict)
     if verdict.word == "unclear" and verdict.low is not None and verdict.high is not None:
         # What is still possible.
-        text = wording.within(max(abs(verdict.low), abs(verdict.high)))
+        text = wording.interval(verdict.low, verdict.high)
     mark = "?" if verdict.word == "unclear" else sign(verdict.word)
     return HeatCell(mark, numbers.word(verdict), text, tone(verdict.word), _shade(verdict), about, link)
 

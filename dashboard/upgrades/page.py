@@ -26,6 +26,7 @@ from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
 from reports.tables import cases as cases_table
+from reports.tables import metric_table
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 
 _MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
@@ -229,7 +230,13 @@ def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> 
     drawn = heat.matrix(judged, report.rows, chosen.shown, chosen.opened)
     if drawn is None:
         return
-    csv = cases_table(judged.subject, judged.upgrade, report.rows)
+    others = {table.metric: table for table in judged.upgrade.tables}
+    own = chosen.shown == judged.subject.policy.metric or chosen.shown not in others
+    csv = (
+        cases_table(judged.subject, judged.upgrade, report.rows)
+        if own
+        else metric_table(others[chosen.shown])
+    )
     parts.heading("Every case, change in %", csv, f"upgrade-{chosen.run}-grid.csv")
     if len(metrics) > 1:
         parts.segments("Metric", "shown", metrics, chosen)

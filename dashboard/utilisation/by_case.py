@@ -43,9 +43,15 @@ def by_source(run: str, measured: Sequence[Measurement]) -> dict[str, list[CaseU
     return found
 
 
-def table(source: str, cases: Sequence[CaseUtilisation]) -> DataTable[CaseUtilisation]:
-    """Cases with the metrics of one source and those that all have, without columns that no case has."""
+def table(
+    source: str, cases: Sequence[CaseUtilisation], environments: Mapping[str, str] | None = None
+) -> DataTable[CaseUtilisation]:
+    """Cases with the metrics of one source and those that all have, without columns that no case has.
+
+    `environments` are their names by fingerprint: of a run of several each case has a row in each.
+    """
     names = [name for name in (*SOURCES[source], *_COMMON) if any(name in one.metrics for one in cases)]
+    several = len({one.environment for one in cases}) > 1
     columns: list[Column[CaseUtilisation]] = [
         Column(
             "case",
@@ -54,7 +60,12 @@ def table(source: str, cases: Sequence[CaseUtilisation]) -> DataTable[CaseUtilis
             lambda one: Markup(markup.case(one.case)),
             link=lambda one: links.windows(one.run, one.case, one.environment),
         ),
-        Column("environment", value=lambda one: one.environment),
+        Column(
+            "environment",
+            "Environment" if several else None,
+            lambda one: one.environment,
+            lambda one: (environments or {}).get(one.environment, links.short(one.environment)),
+        ),
         *(column for name in names for column in _metric(name)),
         Column("source", value=lambda one: source),
     ]

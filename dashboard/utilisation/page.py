@@ -47,7 +47,7 @@ def show() -> None:
         parts.several(label, "devices", names, chosen, most)
 
     for source, measured in by_case.by_source(run_id, load.measurements(url, run_id)).items():
-        table = by_case.table(source, measured)
+        table = by_case.table(source, measured, {w.environment: w.environment_name for w in windows})
         parts.heading(table.label, table, f"utilisation-{run_id}-{next(iter(by_case.SOURCES[source]))}.csv")
         parts.table(table)
     telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])

@@ -1,5 +1,6 @@
 """Two runs compared: what differs by more than its noise, and that nothing of it is proved."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -88,6 +89,25 @@ def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
     assert (found.only_a, found.only_b) == (1, 0)
 
 
+def test_a_count_of_none_has_a_range_too() -> None:
+    """A graph that does not break in any of three processes, and three times in each."""
+
+    def breaks(one: RunSide, many: float) -> RunSide:
+        about = {"metric": "graph_breaks", "point": many, "smallest": many, "largest": many}
+        counted = [
+            replace(each, low=None, high=None, **about)
+            for each in one.measurements
+            if each.metric == "latency" and each.case == MLP
+        ]
+        return replace(one, measurements=counted)
+
+    def status(old: float, new: float) -> list[str]:
+        found = compare(breaks(A, old), breaks(B, new), "graph_breaks")
+        return [one.status for one in found.cases if one.case == MLP]
+
+    assert (status(0, 3), status(3, 0), status(0, 0)) == (["outside"], ["outside"], ["within"])
+
+
 @pytest.mark.parametrize("status", ["skipped", "contended", "lost"])
 def test_what_a_run_does_not_know_neither_broke_nor_was_mended(status: str) -> None:
     """Where a case was not measured, it may have worked or not."""
@@ -156,6 +176,13 @@ def test_conditions_that_differ_are_named_and_only_versions_can_be_measured_in_t
     found = compare(A, B, "latency")
     assert tables.differences(found) == []
     assert tables.paired_command(found) == "pyrometer upgrade 2.13.0 2.14.0 --suite smoke"
+    chosen = compare(A, replace(B, run=replace(B.run, suite="chosen")), "latency")
+    assert shlex.split(tables.paired_command(chosen))[2:] == [
+        *("2.13.0", "2.14.0"),
+        *(part for one in chosen.cases for part in ("--case", one.case)),
+    ]
+    traced = compare(A, replace(B, run=replace(B.run, kind="trace")), "latency")
+    assert tables.paired_command(traced) == ""
     elsewhere = replace(B, run=replace(B.run, machine=a_machine("bench-2", "8 x H200"), harness="other"))
     found = compare(A, elsewhere, "latency")
     assert tables.differences(found) == ["hardware", "machine", "harness"]

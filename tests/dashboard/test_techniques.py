@@ -15,6 +15,7 @@ import streamlit as st
 from dashboard.components import parts
 from dashboard.exports.page_recorder import PageRecord
 from records.kinds import RunKind
+from records.outcomes import Outcome
 from records.runs import Run
 from support.builders.run_records import FIRST_NIGHT, a_run, an_outcome
 from support.builders.technique_runs import (
@@ -120,6 +121,26 @@ def test_techniques_are_set_against_the_baseline_that_is_chosen(open_page: Open,
     said = [each.value.replace("\\", "") for each in unknown.warning]
     assert said[0].startswith('Unknown workload "bert"')
     assert said[1].startswith('Unknown baseline "precision=fp4"') and len(said) == 2
+
+
+def test_the_samples_of_a_panel_are_those_that_count(
+    open_page: Open, tmp_path: Path, records: list[PageRecord]
+) -> None:
+    """The first process crashed; of the blocks of the second one others disturbed one."""
+    case = f"{RESNET}/compile=default"
+    made: list[Outcome] = []
+    for one in outcomes(ON_CPU):
+        if one.case == case and one.replicate == 0:
+            one = replace(one, status="crashed", metrics={}, blocks=())
+        elif one.case == case:
+            tainted = [{"block": 0, "status": "contended", "reason": "another program"}]
+            blocks = (90_000_000,) * 5, (50_000_000,) * 4
+            one = replace(one, facts={**one.facts, "tainted_blocks": tainted}, blocks=blocks)
+        made.append(one)
+    open_page(save(f"sqlite:///{tmp_path}/p.db", run(), made), TECHNIQUES, detail=case)
+    said = [piece.text for piece in records[-1].pieces if piece.kind == "words"]
+    (samples,) = [each for each in said if each.startswith("9 samples in 2 blocks")]
+    assert "median 50.0 ms" in samples and "1 block disturbed by others" in samples
 
 
 def test_a_cell_opens_the_panel_of_its_case(

@@ -36,7 +36,7 @@ from support.builders.upgrade_journals import (
     store_upgrades,
 )
 from support.builders.upgrade_reports import NASTY
-from support.pages import UPGRADE, Open, html, text, typed
+from support.pages import UPGRADE, Open, csv_of_section, html, text, typed
 from support.servers.browser import Visitor, drawn, fits
 from workflows.load_run import judge_loaded, load_run
 
@@ -201,12 +201,28 @@ def test_the_matrix_shows_the_metric_that_is_chosen_and_only_what_is_proved_is_s
     latency = cells(html(page))
     assert latency[BERT] == "· same"
     assert latency[RESNET].startswith("▲ slower +7.0 %") and "py-shaded" in latency.shaded[RESNET]
-    assert latency[GPT_COMPILED] == "✗ broken" and latency[BERT_COMPILED].startswith("? unclear ±")
+    assert latency[GPT_COMPILED] == "✗ broken" and re.fullmatch(
+        r"\? unclear -.* % to \+.* %", latency[BERT_COMPILED]
+    )
     assert "py-shaded" not in latency.shaded[BERT] + latency.shaded[BERT_COMPILED]
     memory = cells(html(open_page(url, UPGRADE, shown="rss_peak_steady")))
     assert memory[BERT] == "▲ worse +9.0 %" and memory[GPT_COMPILED] == "✗ broken"
     unknown = open_page(url, UPGRADE, shown="beauty")
     assert "nknown shown" in unknown.warning[0].value and cells(html(unknown))[BERT] == "· same"
+
+
+def test_the_file_beside_the_matrix_is_of_the_metric_that_is_shown(
+    open_page: Open, filled: Filled, records: list[PageRecord]
+) -> None:
+    url = filled(Story(broken=(GPT_COMPILED,)))
+    changes: dict[str, float] = {}
+    for metric in ("latency_floor", "rss_peak_steady"):
+        open_page(url, UPGRADE, shown=metric)
+        frame = csv_of_section(records[-1], "Every case, change in %").set_index("case")
+        changes[metric] = frame.loc[BERT, "ratio"]
+        assert frame.loc[BERT, "metric"] == metric
+    assert changes["latency_floor"] == pytest.approx(1.0, abs=0.01)
+    assert changes["rss_peak_steady"] == pytest.approx(1.09, abs=0.001)
 
 
 def test_cases_stand_in_groups_and_what_did_not_move_is_folded(open_page: Open, filled: Filled) -> None:

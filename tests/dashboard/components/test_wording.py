@@ -49,6 +49,21 @@ def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
     assert wording.percent(None) == "–"
 
 
+@pytest.mark.parametrize(
+    ("share", "as_number", "as_percent"),
+    [
+        (1.0, "1.00", "100 %"),
+        (0.9996, "0.9996", "99.96 %"),
+        (1.0003, "1.0003", "100.03 %"),
+        (0.331, "0.331", "33.1 %"),
+    ],
+)
+def test_no_share_reads_as_all_where_something_is_missing(
+    share: float, as_number: str, as_percent: str
+) -> None:
+    assert (wording.number(share, "share"), wording.percent(share)) == (as_number, as_percent)
+
+
 def measured(point: float, smallest: float, largest: float, n: int = 3) -> SeriesPoint:
     return replace(a_point(0, point=point), smallest=smallest, largest=largest, n=n)
 

@@ -268,5 +268,9 @@ def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> N
         "Power (W)",
         "Energy per item (J)",
     ]
+    both = by_case.by_source("run", [*rows, *(replace(one, environment="other") for one in rows)])
+    two = by_case.table("the driver's samples", both["the driver's samples"], {"other": "my nightly"})
+    assert two.shown[1].label == "Environment"
+    assert sorted(two.shown[1].cell(one) for one in two.rows) == ["e", "my nightly"]
     assert table.records()[0]["energy_per_item"] == 0.25 and table.records()[0]["power"] is None
     assert "view=utilisation" in table.html()
