@@ -129,9 +129,16 @@ def compare(a: RunSide, b: RunSide, metric: str) -> RunComparison:
     pairs = {f"{case.rpartition('/')[0]}{ending}" if techniques else case: case for case in old}
     numbers = _numbers(a, metric), _numbers(b, metric)
     cases = [_change(case, pairs[case], old, new, *numbers) for case in pairs if case in new]
-    cases.sort(key=lambda one: (_ORDER.index(one.status), -abs(math.log(one.ratio or 1.0)), one.case))
+    cases.sort(key=lambda one: (_ORDER.index(one.status), -_size(one), one.case))
     only_a, only_b = sum(case not in new for case in pairs), sum(case not in pairs for case in new)
     return RunComparison(a, b, metric, tuple(cases), only_a, only_b, techniques)
+
+
+def _size(one: RunCaseChange) -> float:
+    """How far a case moved, as a logarithm; from 0 or to 0 it is further than any ratio."""
+    if one.ratio is None:
+        return math.inf if one.status == "outside" else 0.0
+    return abs(math.log(one.ratio))
 
 
 def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:

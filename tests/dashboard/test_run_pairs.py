@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_a_count_of_none_has_a_range_too() -> None:
     """A graph that does not break in any of three processes, and three times in each."""
 
     def breaks(one: RunSide, many: float) -> RunSide:
-        about = {"metric": "graph_breaks", "point": many, "smallest": many, "largest": many}
+        about: dict[str, Any] = {"metric": "graph_breaks", "point": many, "smallest": many, "largest": many}
         counted = [
             replace(each, low=None, high=None, **about)
             for each in one.measurements
