@@ -12,7 +12,7 @@ import pytest
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
 from dashboard.run_pairs.view import RunPairView, run_pair
-from records.outcomes import MetricDefinition, Outcome
+from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import RunSummary
 from support.builders.run_records import (
     BERT,
@@ -90,23 +90,28 @@ def test_one_process_has_no_range_and_other_cases_are_counted() -> None:
     assert (found.only_a, found.only_b) == (1, 0)
 
 
-def test_a_count_of_none_has_a_range_too() -> None:
-    """A graph that does not break in any of three processes, and three times in each."""
-
-    def breaks(one: RunSide, many: float) -> RunSide:
+def counted(one: RunSide, **breaks: float) -> RunSide:
+    """A run with so many graph breaks in each of three processes of some cases."""
+    cases = {"mlp": MLP, "resnet": RESNET}
+    made: list[Measurement] = []
+    for name, many in breaks.items():
         about: dict[str, Any] = {"metric": "graph_breaks", "point": many, "smallest": many, "largest": many}
-        counted = [
-            replace(each, low=None, high=None, **about)
-            for each in one.measurements
-            if each.metric == "latency" and each.case == MLP
-        ]
-        return replace(one, measurements=counted)
+        latency = next(each for each in one.measurements if each.case == cases[name])
+        made.append(replace(latency, low=None, high=None, **about))
+    return replace(one, measurements=made)
 
-    def status(old: float, new: float) -> list[str]:
-        found = compare(breaks(A, old), breaks(B, new), "graph_breaks")
-        return [one.status for one in found.cases if one.case == MLP]
 
-    assert (status(0, 3), status(3, 0), status(0, 0)) == (["outside"], ["outside"], ["within"])
+@pytest.mark.parametrize(
+    ("old", "new", "status"), [(0, 3, "outside"), (3, 0, "outside"), (0, 0, "within"), (3, 3, "within")]
+)
+def test_a_count_of_none_has_a_range_too(old: float, new: float, status: str) -> None:
+    found = compare(counted(A, mlp=old), counted(B, mlp=new), "graph_breaks")
+    assert [one.status for one in found.cases if one.case == MLP] == [status]
+
+
+def test_what_moved_from_none_moved_furthest() -> None:
+    found = compare(counted(A, mlp=10, resnet=0), counted(B, mlp=20, resnet=1), "graph_breaks")
+    assert [one.case for one in found.having("outside")] == [RESNET, MLP]
 
 
 @pytest.mark.parametrize("status", ["skipped", "contended", "lost"])
