@@ -72,8 +72,8 @@ def test_an_exact_metric_has_a_range_and_no_confidence() -> None:
     floor, memory = (
         written(a_step(policy=Policy(metric=each))) for each in ("latency_floor", "rss_peak_steady")
     )
-    assert "], 95 % interval over " in floor
-    assert "], range of the pairs over " in memory and "95 %" not in memory.split("###")[0]
+    assert "], 99 % interval over " in floor
+    assert "], range of the pairs over " in memory and "99 %" not in memory.split("###")[0]
 
 
 @pytest.mark.parametrize(

@@ -15,4 +15,4 @@ def test_a_process_without_a_latency_of_one_kind_is_told_too() -> None:
         "mlp/infer/-/eager #0: no latency"
     )
     compiled = an_outcome("mlp/infer/-/eager", metrics={"compile_cold": 2.5, "latency": 4.0})
-    assert outcome_line(compiled) == "mlp/infer/-/eager #0: median 4.000 ms, compile, cold 2.500 s"
+    assert outcome_line(compiled) == "mlp/infer/-/eager #0: median 4.000 ms, compile, cold cache 2.500 s"

@@ -101,7 +101,7 @@ def test_the_run_of_an_attempt_that_was_lost_is_no_persons(database: Database, m
     assert queue.lose(database, token, "its machine went away", due, most=3)
     again = mornings.measure(due + timedelta(hours=1), "bench-2")
     found = {
-        each: {one.id for one in queries.recent_runs(database, limit=100, only=RunsOnly(category=each))}
+        each: set(_added(queries.recent_runs(database, limit=100, only=RunsOnly(category=each))))
         for each in (RunCategory.NIGHTLY, RunCategory.MANUAL)
     }
     assert found == {"nightly": {"lost", again}, "manual": set()}
