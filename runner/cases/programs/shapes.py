@@ -27,7 +27,7 @@ class PaddedEncoder(nn.Module):
 
 @case(family="transformers", phases=("infer", "train"), batch=[4], tokens=[128], layers=[2])
 def padded_encoder(batch: int, tokens: int, layers: int) -> Workload:
-    """PyTorch's own encoder over a batch of sentences, of which the last is the longest and three are padded.
+    """PyTorch's own encoder over a batch of sentences, the last of them the longest, the others padded.
 
     In inference it packs the sentences into a nested tensor and leaves the padding out. Items are the tokens
     without the padding.
