@@ -34,7 +34,7 @@ class SplitLayer(nn.Module):
         return attended + fed.to(hidden.device, non_blocking=True)
 
 
-@case(family="transformers", batch=[8], tokens=[128], width=[1024])
+@case(family="transformers", phases=("infer", "train"), batch=[8], tokens=[128], width=[1024])
 def split_layer(batch: int, tokens: int, width: int) -> Workload:
     """One layer of BERT-large with attention on one device and the feed-forward part on another.
 
