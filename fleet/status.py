@@ -34,8 +34,8 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
 
     Raises UsageError where no fleet is configured, DatabaseError, and JobError.
     """
-    now = datetime.now(UTC)
     with app.open_database() as database:
+        now = queue_queries.shared_time(database, datetime.now(UTC))
         seen = queue_queries.schedulers(database)
         running = queue_queries.running(database)
         waiting, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
@@ -54,7 +54,10 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
 
 
 def recently_seen(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
-    """The schedulers that reported lately, and whose process is not known to be dead."""
+    """The schedulers that reported lately, and whose process is not known to be dead.
+
+    `now` is by the clock that all machines share.
+    """
     me = this_process(machine_name())
     return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 

@@ -81,7 +81,8 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
 
 def _living(database: Database, now: datetime) -> EligibleMachines:
     """The machines with a running scheduler that measures."""
-    living = present(recently_seen(queue_queries.schedulers(database), now))
+    seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
+    living = present(recently_seen(seen, now))
     return eligible_machines(filter(measures, living))
 
 
@@ -129,7 +130,8 @@ def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[T
         *queue_queries.running(database),
         *(task for task in current if task.state == TaskState.WAITING),
     ]
-    status = fleet_status(seen, recently_seen(seen, now), open_tasks, now)
+    reporting = recently_seen(seen, queue_queries.shared_time(database, now))
+    status = fleet_status(seen, reporting, open_tasks, now)
     reasons = {task.id: why for task, why in status.waiting}
     said = queue_queries.wait_reasons(database, [task.id for task in current])
     return [TaskProgress(task, reasons.get(task.id), said.get(task.id, "")) for task in current]

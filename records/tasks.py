@@ -109,8 +109,8 @@ class TaskAttempt:
 class SchedulerSeen:
     """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does.
 
-    `facts` say what it serves: `scheduled_jobs.scheduler.advertised_schedules` writes them. Empty: a version
-    that said nothing of it.
+    `seen_at` is by the clock that all machines share (`db.queue.queries.shared_time`). `facts` say what
+    it serves (written by `scheduled_jobs.scheduler.advertised_schedules`); empty for an earlier version.
     """
 
     owner: str

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from analysis.staleness import present
+from analysis.staleness import eligible_machines, present
 from common.interrupts import Interrupts, interruptible
 from common.text import printable
 from configuration.errors import ConfigurationError
@@ -42,7 +42,7 @@ from scheduled_jobs.scheduler.scheduler import SchedulerConfig, Service
 from scheduled_jobs.scheduler.worker_pool import WorkerSlot
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.fleet_status import MEASURING
+from workflows.fleet_status import MEASURING, measures, runs_control_jobs
 from workflows.planning.resolve_environment import parse_environment
 from workflows.planning.schedule_devices import schedule_devices, unmeasured_gpus
 from workflows.planning.select_cases import choose_preset, choose_suite
@@ -320,7 +320,8 @@ def trigger(
             now = datetime.now(UTC)
             moment = planner.trigger_schedule(database, app_context.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
-            alive = present(recently_seen(queue_queries.schedulers(database), now))
+            seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
+            alive = present(recently_seen(seen, now))
     if as_json:
         typer.echo(
             json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})
@@ -334,12 +335,17 @@ def trigger(
 
 
 def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
-    """Why tasks will wait: no scheduler is there, or none that has a label."""
+    """Why tasks will wait: no scheduler is there, or none that does such jobs has a label."""
     if not alive:
         return ["no scheduler is running: start one with `pyrometer scheduler`"]
-    served = {label for one in alive for label in one.labels}
-    missing = sorted({task.label for task in tasks if task.label} - served)
-    return [f'no scheduler is running on a machine with the label "{label}"' for label in missing]
+    able = {True: list(filter(measures, alive)), False: list(filter(runs_control_jobs, alive))}
+    wanted = sorted({(task.job in MEASURING, task.label) for task in tasks})
+    return [
+        f"no scheduler{' that measures' if alone else ''} is running"
+        + (f' on a machine with the label "{label}"' if label else "")
+        for alone, label in wanted
+        if not eligible_machines(able[alone]).of(label)
+    ]
 
 
 @tasks_app.command("list")

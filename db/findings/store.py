@@ -146,15 +146,16 @@ def revise_evidence(database: Database, revisions: Mapping[int, Callable[[Eviden
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
 
 
-def defer(database: Database, ids: Collection[int], reason: str) -> None:
+def defer(database: Database, ids: Collection[int], reason: str, attempts: int = 1) -> None:
     """Make findings candidates again that could not be measured, with the reason, and count the attempt.
 
+    It counts as so many `attempts`: more than one where a further one would fail for the same reason.
     Findings that were confirmed or refuted meanwhile are unchanged.
     """
     with database.writing() as connection:
         for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
             known = evidence_of(row.evidence)
-            evidence = evidence_body(replace(known, waits=reason, tries=known.tries + 1))
+            evidence = evidence_body(replace(known, waits=reason, tries=known.tries + attempts))
             values: Values = {"state": FindingState.CANDIDATE, "evidence": evidence}
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 

@@ -21,7 +21,7 @@ from records.tasks import (
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import queue_tables
-from ..schema.types import PlainText
+from ..schema.types import PlainText, UtcTime
 from .prometheus_counts import schedule_names
 
 _SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
@@ -225,6 +225,17 @@ def schedulers(database: Database) -> list[SchedulerSeen]:
     ]
     # Not by the database: each has its own order of texts.
     return sorted(found, key=lambda scheduler: (scheduler.machine, scheduler.owner))
+
+
+def shared_time(database: Database, now: datetime) -> datetime:
+    """The present time by the clock that all machines of a database share; `now` is this machine's.
+
+    A server has a clock of its own. The users of a file are on one machine, so theirs is `now`.
+    """
+    if database.engine.dialect.name == "sqlite":
+        return now
+    with database.reading() as connection:
+        return connection.execute(select(func.current_timestamp(type_=UtcTime()))).scalar_one()
 
 
 def task_of(row: RowMapping) -> Task:

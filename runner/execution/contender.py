@@ -34,6 +34,7 @@ from ..worker.messages import (
     ProtocolError,
     Ready,
     Traced,
+    Unchecked,
     Window,
 )
 from .blocks import Blocks
@@ -56,6 +57,9 @@ _CUDA_OBSERVE_SECONDS = 5.0
 #: ECC, GSP timeout and error, unrecovered ECC (docs.nvidia.com/deploy/xid-errors). Others, such as 31, a page
 #: fault, may be the fault of what ran.
 _HARDWARE_XIDS = frozenset({48, 74, 79, 94, 95, 119, 120, 140})
+
+#: In these phases everything is measured: a worker that ends in them costs no metric that it reported.
+_MEASURED = ("finish", "check")
 
 M = TypeVar("M", bound=Message)
 
@@ -114,6 +118,8 @@ class Contender:
         self._hello: Hello | None = None
         self._window: Window | None = None
         self._traced: Traced | None = None
+        self._unchecked = Unchecked()
+        self._offender = ""
         self._on_cuda = device.startswith("cuda")
         shared = self._on_cuda and CaseKey.parse(planned.case).count("instances") > 1
         self._blocks = Blocks(timing, self._on_cuda, shared)
@@ -206,7 +212,7 @@ class Contender:
     def finish(self) -> None:
         """Take the telemetry window or the trace if requested, then the final report and the outcome."""
         self._discard_disturbed()
-        offender = offender_clause(self._interference_check.offender())
+        self._offender = offender_clause(self._interference_check.offender())
         # Once per case: telemetry windows differ little from process to process.
         if self._timing.observe_seconds > 0 and self.planned.replicate == 0:
             least = _CUDA_OBSERVE_SECONDS if self._on_cuda else 0.0
@@ -218,7 +224,7 @@ class Contender:
         finished = self._request(Finish(), Finished)
         self._enter("end")
         report = self._worker.close()
-        self._complete(finished, report, offender)
+        self._complete(finished, report)
 
     def _observe(self, seconds: float) -> None:
         """The telemetry window: the case runs continuously while the sampler writes rows."""
@@ -250,8 +256,8 @@ class Contender:
 
     # -- how it ended ---------------------------------------------------------------------
 
-    def _complete(self, finished: Finished, report: Mapping[str, Any], offender: str) -> None:
-        """The outcome after the worker's final report; `offender` ends the reason of a disturbed outcome."""
+    def _complete(self, finished: Finished, report: Mapping[str, Any]) -> None:
+        """The outcome after the worker's final report."""
         assert self._ready is not None
         metrics: dict[str, float] = {}
         if self._tracing is not None and self._traced is not None:
@@ -270,7 +276,7 @@ class Contender:
         metrics |= observed
         found |= notes
         check = finished.facts.get("check") or {}
-        status, reason = self._blocks.invalid_reason(offender) or (OutcomeStatus.OK, "")
+        status, reason = self._blocks.invalid_reason(self._offender) or (OutcomeStatus.OK, "")
         if finished.facts.get("not_compiled"):
             status, reason = OutcomeStatus.NOT_COMPILED, str(finished.facts["not_compiled"])
         if check.get("wrong"):
@@ -300,17 +306,24 @@ class Contender:
         return metrics | roofline(metrics, self._ready.facts), facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
-        """End this contender with a failure: kill it, collect the report, make the outcome."""
+        """End this contender with a failure: kill it, collect the report, make the outcome.
+
+        Where everything is measured, that is the outcome: what cannot be checked says so.
+        """
         phase = self._phase
         if status == OutcomeStatus.CRASHED and (xids := self._hardware_xids()):
             self.lost_device = True
             status, reason = OutcomeStatus.LOST, f"its GPU reported Xid {', '.join(map(str, xids))}: {reason}"
         self._worker.kill()
         report = self._worker.close()
-        facts: dict[str, Any] = {**(self._ready.facts if self._ready else {})}
-        if traceback:
-            facts["traceback"] = traceback
-        self._end(status, reason, {}, facts, report, phase)
+        failure = {"traceback": traceback} if traceback else {}
+        if phase in _MEASURED and status != OutcomeStatus.LOST:
+            check = {"error": None, "wrong": "", "note": f"not compared: {reason}"}
+            facts = {**self._unchecked.facts, **failure, "check": check}
+            self._complete(Finished(self._unchecked.metrics, facts), report)
+        else:
+            facts = {**(self._ready.facts if self._ready else {}), **failure}
+            self._end(status, reason, {}, facts, report, phase)
         return ContenderFinished()
 
     def _hardware_xids(self) -> list[int]:
@@ -389,6 +402,8 @@ class Contender:
             self._budget -= time.monotonic() - sent
             if isinstance(message, Phase):
                 self._enter(message.name)
+            elif isinstance(message, Unchecked):
+                self._unchecked = message
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
                 known = message.status in STATUSES

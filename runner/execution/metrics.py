@@ -63,12 +63,7 @@ def replicate_metrics(
         if ready_seconds is not None:
             metrics["cold_start"] = ready_seconds
     metrics |= _clock(blocks, left_out, metrics.get("latency"))
-    metrics |= {
-        name: value
-        for name, value in finished.metrics.items()
-        # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
-        if not (cache == "warm" and name in _COMPILING)
-    }
+    metrics |= _reported(ready, blocks, finished, cache)
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
     if (flops := ready.facts.get("flops")) and "throughput" in metrics:
@@ -77,6 +72,17 @@ def replicate_metrics(
     if (moved := ready.facts.get("bytes_moved")) and metrics.get("latency"):
         metrics["bandwidth"] = moved / metrics["latency"] / 1e6
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
+
+
+def _reported(ready: Ready, blocks: Sequence[Block], finished: Finished, cache: str) -> dict[str, float]:
+    """The worker's own metrics, without those of which this process has too little to go by."""
+    # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
+    left_out = set[str](_COMPILING if cache == "warm" else ())
+    requests = ready.facts["items"] * sum(block.iterations for block in blocks)
+    if requests < _PERCENTILES["latency_p99"][1]:
+        # Of few requests it is the longest one.
+        left_out.add("queue_latency_p99")
+    return {name: value for name, value in finished.metrics.items() if name not in left_out}
 
 
 def _clock(blocks: Sequence[Block], left_out: Collection[int], latency_ms: float | None) -> dict[str, float]:

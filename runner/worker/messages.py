@@ -217,6 +217,14 @@ class Fingerprinted(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Unchecked(Message):
+    """What `Finished` will hold, without the verdict on the answer: a check may cost the worker its life."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Message):
     """The end of a worker's life as it sees it: metrics by name, facts that only the end knows."""
 
@@ -268,6 +276,7 @@ class _Registry:
             Window,
             Traced,
             Fingerprinted,
+            Unchecked,
             Finished,
             Failed,
             Described,

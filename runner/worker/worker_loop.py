@@ -36,6 +36,7 @@ from .messages import (
     TakeFingerprint,
     Trace,
     Traced,
+    Unchecked,
     parse,
     torch_build,
 )
@@ -200,6 +201,7 @@ class Worker:
         metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
         facts = {**self._placement.facts(), **runner.facts()}
         if self._prepare is not None and self._prepare.check:
+            self._send(Unchecked(metrics, facts))
             self._enter("check")
             checked = runner.check()
             facts["check"] = asdict(checked)

@@ -22,7 +22,7 @@ MOST_CASES = 12
 MOST_COLD = 4
 #: So many characters of a fingerprint distinguish environments.
 _FINGERPRINT = 12
-#: Sessions that may fail before a finding waits for people.
+#: Sessions that may fail before a finding waits for people; one on other hardware counts as all of them.
 MOST_TRIES = 3
 
 CONFIRM = "confirm"

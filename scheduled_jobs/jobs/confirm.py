@@ -32,7 +32,7 @@ from ..detection.confirmation_plan import (
 )
 from ..detection.evidence import bisect_offer, moved_with, operator_difference, pair_verdict
 from ..detection.findings import OPEN, compared_runs
-from ..detection.sessions import RELATED_ONLY, detect_again, related_after
+from ..detection.sessions import MOST_TRIES, RELATED_ONLY, detect_again, related_after
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
 _TRACED = 2
@@ -42,6 +42,10 @@ _OTHERS, _LOOK_BACK = 2000, timedelta(days=14)
 
 class _Unjudged(Exception):
     """A session without a result; the text is the reason, in a sentence."""
+
+
+class _OtherConditions(_Unjudged):
+    """A session on other hardware or under another preset; a further one would be so too."""
 
 
 def confirm(task: Task, context: JobContext) -> JobResult:
@@ -68,8 +72,9 @@ def confirm(task: Task, context: JobContext) -> JobResult:
     try:
         header, result, comparison = _measured(context, session, done)
     except _Unjudged as problem:
+        attempts = MOST_TRIES if isinstance(problem, _OtherConditions) else 1
         with context.open_database() as database:
-            return _unjudged(database, found, str(problem), done.run)
+            return _unjudged(database, found, str(problem), done.run, attempts)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
     meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
@@ -128,8 +133,10 @@ def _in_states(
     return [one for one in found if one is not None and one.state in states]
 
 
-def _unjudged(database: Database, found: Sequence[Finding], why: str, run: str = "") -> JobResult:
-    stored.defer(database, [one.id for one in found], why)
+def _unjudged(
+    database: Database, found: Sequence[Finding], why: str, run: str = "", attempts: int = 1
+) -> JobResult:
+    stored.defer(database, [one.id for one in found], why, attempts)
     return JobResult(TaskState.FAILED, {"run": run, "findings": [one.id for one in found]}, why)
 
 
@@ -144,8 +151,9 @@ def _measured(
     comparison = loaded.header.compared if loaded.header else None
     if loaded.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")
-    problem = environment_mismatch(session.old, session.new, loaded.header, comparison)
-    if problem := problem or conditions_mismatch(session.hardware, session.preset, loaded.header):
+    if problem := conditions_mismatch(session.hardware, session.preset, loaded.header):
+        raise _OtherConditions(problem)
+    if problem := environment_mismatch(session.old, session.new, loaded.header, comparison):
         raise _Unjudged(problem)
     return loaded.header, loaded.result, comparison
 

@@ -37,11 +37,11 @@ from .digest import (
     COUNTED,
     REPORTED,
     WAITING,
+    CoverageKey,
     DigestData,
     DigestProblem,
     PartResult,
     UpgradeDecision,
-    coverage_key,
 )
 
 #: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
@@ -66,7 +66,7 @@ class EarlierDigests:
     until: datetime | None
     reported: frozenset[int]
     as_machines: frozenset[int]
-    coverage: frozenset[str]
+    coverage: frozenset[CoverageKey]
     known_since: datetime
 
 
@@ -170,7 +170,7 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
         reported=frozenset().union(*reported),
         as_machines=frozenset().union(*as_machines),
-        coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
+        coverage=_coverage_of(last) if last else frozenset(),
         known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
     )
 
@@ -181,6 +181,12 @@ def _as_machines(made: Notice) -> frozenset[int]:
     if ids is None:
         ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
     return frozenset(map(int, ids))
+
+
+def _coverage_of(made: Notice) -> frozenset[CoverageKey]:
+    """The lost cases of a digest; none of an earlier Pyrometer, whose keys cannot be divided into parts."""
+    keys = (each for each in made.facts["coverage"] if not isinstance(each, str))
+    return frozenset((str(schedule), str(part), str(case)) for schedule, part, case in keys)
 
 
 def _measuring(database: Database, settings: Settings) -> list[str]:
@@ -288,16 +294,18 @@ def _lost_cases(
 
 
 def _lost_still(
-    lost: Collection[str], recent: Iterable[Task], nights: Iterable[MeasuredNight], own: Collection[int]
-) -> list[str]:
+    lost: Collection[CoverageKey],
+    recent: Iterable[Task],
+    nights: Iterable[MeasuredNight],
+    own: Collection[int],
+) -> list[CoverageKey]:
     """The keys of earlier lost cases of parts that are still followed, and not measured by `own` (task ids).
 
     A part that rests for a night must not have its lost cases reported again after it.
     """
     looked_at = {(one.task.schedule, one.task.part) for one in nights if one.task.id in own}
     others = {(task.schedule, task.part) for task in recent} - looked_at
-    begin = tuple(coverage_key(schedule, part, "") for schedule, part in others)
-    return sorted(key for key in lost if key.startswith(begin))
+    return sorted(key for key in lost if key[:2] in others)
 
 
 def _disturbed(

@@ -20,6 +20,9 @@ REPORTED = (FindingState.CONFIRMED, FindingState.MACHINE)
 WAITING = (FindingState.CANDIDATE, FindingState.CONFIRMING)
 COUNTED = (FindingState.REFUTED, FindingState.UNCLEAR)
 
+#: What a lost case is known by from one digest to the next: its schedule, part and case.
+CoverageKey = tuple[str, str, str]
+
 _NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED, "missed")
 
 
@@ -154,8 +157,8 @@ class DigestData:
     crossed: Sequence[BorderChange] = ()
     outages: Sequence[Outage] = ()
     lost_cases: Sequence[LostCase] = ()
-    lost_before: Collection[str] = frozenset()
-    lost_still: Collection[str] = ()
+    lost_before: Collection[CoverageKey] = frozenset()
+    lost_still: Collection[CoverageKey] = ()
     disturbed: Sequence[Disturbed] = ()
     disturbed_share: float = 0.05
     failed: Sequence[DigestProblem] = ()
@@ -238,7 +241,7 @@ class Digest:
     problems: tuple[DigestProblem, ...]
     ids: tuple[int, ...]
     machine_ids: tuple[int, ...]
-    coverage: tuple[str, ...]
+    coverage: tuple[CoverageKey, ...]
 
     @property
     def quiet(self) -> bool:
@@ -437,13 +440,8 @@ def _ended(one: LostCase) -> str:
     return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
 
 
-def _coverage_key(one: LostCase) -> str:
-    return coverage_key(one.schedule, one.part, one.case)
-
-
-def coverage_key(schedule: str, part: str, case: str) -> str:
-    """What a lost case is known by from one digest to the next."""
-    return f"{schedule} {part} {case}"
+def _coverage_key(one: LostCase) -> CoverageKey:
+    return one.schedule, one.part, one.case
 
 
 def _within(moment: datetime | None, night: DigestData) -> bool:

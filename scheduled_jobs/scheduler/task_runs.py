@@ -39,7 +39,7 @@ class MeasuredRun:
     """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
 
     `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
-    in it.
+    in it. `unreadable` says why a journal that is there cannot be used.
     """
 
     run: str
@@ -47,6 +47,7 @@ class MeasuredRun:
     began: bool = False
     complete: bool = False
     counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
+    unreadable: str = ""
 
 
 def run_measurement(
@@ -59,7 +60,7 @@ def run_measurement(
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
     `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
     interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
-    not start.
+    not start. A run that can never be resumed is left as it is, and another one begun.
     """
     run = _known_run(task, context) or new_run_id()
     context.set_run(run)
@@ -69,6 +70,8 @@ def run_measurement(
         before = _status(context, run)
         if before.complete:
             break
+        if before.unreadable:
+            run = _run_instead(context, run, before.unreadable)
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
         ended = context.child(
             [command[0], *goes_on, "--json"],
@@ -90,9 +93,7 @@ def run_measurement(
             continue
         if ended.code == CANNOT_RESUME:
             # Other hardware, another environment, a harness that is gone: it would be another run.
-            context.say(f"run {run} is left as it is: {ended.sentence}")
-            run = new_run_id()
-            context.set_run(run)
+            run = _run_instead(context, run, ended.sentence)
         elif before.began:
             # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be resumed now: {ended.sentence}")
@@ -100,6 +101,14 @@ def run_measurement(
     if status.complete:
         store_runs(context, run)
     return replace(status, ended=ended)
+
+
+def _run_instead(context: JobContext, run: str, why: str) -> str:
+    """The name of the run that the task measures in place of one that is left as it is."""
+    context.say(f"run {run} is left as it is: {why}")
+    other = new_run_id()
+    context.set_run(other)
+    return other
 
 
 def _events_of(context: JobContext) -> OnEvent:
@@ -151,8 +160,8 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
     try:
         contents = journal.read(path)
         planned = Header.from_body(contents.header).replicates
-    except JournalError:
-        return MeasuredRun(run)
+    except JournalError as error:
+        return MeasuredRun(run, unreadable=str(error))
     counts = Counter(outcome.status for outcome in contents.outcomes)
     return MeasuredRun(run, None, True, not contents.missing(planned), counts)
 

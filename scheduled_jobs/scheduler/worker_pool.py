@@ -13,7 +13,7 @@ from configuration.errors import ConfigurationError
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
 from db.queue.commands import gone_all, seen_all
-from db.queue.queries import schedulers
+from db.queue.queries import schedulers, shared_time
 from records.tasks import SchedulerSeen, Task, TaskState
 from runner.errors import RunnerError
 from workflows.errors import JobError
@@ -243,7 +243,7 @@ class WorkerPool:
 
     def report(self, database: Database, served: Mapping[str, Any], version: str) -> None:
         """Report the workers, and unregister those that left; `served` are the facts of this service."""
-        now = self._now()
+        now = shared_time(database, self._now())
         if self._beats == 0:
             self._forget_the_dead(database, now)
         self._beats += 1

@@ -6,6 +6,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -263,6 +264,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.not_started: lambda database: queue_queries.not_started(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
+    # A file takes the machine's clock, which is the same one here.
+    queue_queries.shared_time: lambda database: (
+        abs(queue_queries.shared_time(database, datetime.now(UTC)) - datetime.now(UTC)) < timedelta(days=1)
+    ),
     queue_queries.night_tasks: lambda database: queue_queries.night_tasks(
         database, a_night(1), a_night(9), 5
     ),

@@ -28,6 +28,7 @@ from runner.worker.messages import (
     TakeFingerprint,
     Trace,
     Traced,
+    Unchecked,
     Window,
     parse,
 )
@@ -49,6 +50,7 @@ MESSAGES: list[Message] = [
     Block((), 0, 0),
     Window(1, 2, 3),
     Traced(({"name": "aten::addmm", "calls": 3.0},), {"steps": 5, "outside_us": 1.5}, "", "too large"),
+    Unchecked({"rss_peak": 3}, {"items": 8}),
     Finished({"latency": 1.5, "rss_peak": 3}, {"check": {"wrong": ""}}),
     Failed("oom", "MemoryError", "build", "Traceback ...\nsnowman: \u2603"),
     Described({"torch": "2.13"}, ({"name": "mlp"}, {"name": "gpt"}), {"mine": "line 3: no"}),

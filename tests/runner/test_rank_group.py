@@ -1,12 +1,13 @@
 """Several processes as one case: instances and ranks of every kind, and what becomes of one that dies."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from records.outcomes import Outcome
-from support.measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
+from support.measuring import CASE_FILES, QUICK, Happened, Scratch, alive, conditions, measure
 from support.site import unavailable
 
 pytestmark = pytest.mark.torch
@@ -25,6 +26,7 @@ DIES = "ends/train/how=dies/parallel=ddp,ranks=2"
 FORKS = "ends/train/how=forks/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 GREEDY = "greedy_at_its_end/infer/-/instances=2"
+IN_TURN = "in_turn/train/-/parallel=ddp,ranks=2"
 CLOSURE = "closure/infer/-/parallel=fsdp2"
 
 #: Weights and biases of the small transformer: two linear layers around three blocks of three each.
@@ -173,6 +175,16 @@ def test_a_members_reason_is_the_cases(happened: Happened) -> None:
     closure = outcome_of(happened, CLOSURE)
     assert closure.status == "unsupported"
     assert closure.reason == "a case given as a closure has no model to share between ranks"
+
+
+def test_every_shape_has_come_twice_before_ranks_are_timed(scratch: Scratch) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        unavailable("two processes at once need two CPUs")
+    timing = replace(QUICK, warm_up_max_seconds=0.0)
+    shared = conditions(scratch.folder, CASE_FILES / "several.py", timing=timing)
+    (outcome,) = measure(shared, [[IN_TURN]]).outcomes
+    assert (outcome.status, outcome.reason, outcome.facts["shapes"]) == ("ok", "", 6)
+    assert outcome.metrics["data_wait"] == 0
 
 
 def test_what_members_measure_at_the_end_is_in_no_peak(happened: Happened) -> None:

@@ -223,7 +223,7 @@ def _affordable(app: AppContext, plan: Plan, budget: float, pair_seconds: float,
     """
     room = int(budget // max(pair_seconds, 1.0))
     if room < plan.largest:
-        note = f"a budget of {budget:g} s has room for about {room} pairs of each case"
+        note = f"a budget of {budget:g} s has room for about {plural(room, 'pair')} of each case"
         if over_suite and room < FEWEST:
             note += f", and fewer than {FEWEST} are not judged: unless a case breaks, it can only end unclear"
         app.reporter.note(note)

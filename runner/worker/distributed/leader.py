@@ -87,6 +87,8 @@ class RankGroup:
         #: Of the last block: timed iterations, untimed ones before them, iterations of one sample.
         self._steps = {"iterations": _FIRST_ROUND, "lead_in": 0, "per_sample": 1}
         self._last_samples = 0
+        #: Steps after the first call until every shape of inputs has come twice.
+        self._early_steps = 0
         self._build(device, seed)
 
     def first_call(self) -> int:
@@ -96,7 +98,12 @@ class RankGroup:
         return max(one["ns"] for one in reports)
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
-        """Rounds of steps until they are steady, judged as one process's are."""
+        """Rounds of steps until they are steady, judged as one process's are.
+
+        Every shape of inputs comes twice before.
+        """
+        if self._early_steps:
+            self._members.request("steps", count=self._early_steps, start_ns=self._members.soon())
         steps: list[int] = []
         started = time.perf_counter_ns()
         count = _FIRST_ROUND
@@ -246,7 +253,8 @@ class RankGroup:
         for number in range(self._count):
             local = self._members.local_number(number)
             self._members.order_one(number, "build", rank=number, local=local, store_port=store_port, **about)
-        self._members.gather()
+        # The first call is one of them.
+        self._early_steps = max(0, max(self._members.gather()) - 1)
 
     def _blocks(self) -> list[Block]:
         # Ranks wait for each other in every step; instances keep each other company to the end.

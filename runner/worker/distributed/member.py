@@ -7,7 +7,7 @@ from typing import Any
 
 from ..case import REGISTER
 from ..case_key import CaseKey
-from ..measurements import memory, timing
+from ..measurements import compiling, memory, timing
 from ..measurements.affinity_check import ThreadPlacement
 from ..messages import Block
 from ..prepared_case import Unsupported
@@ -73,7 +73,8 @@ class Member:
 
     def _build(
         self, case: str, device: str, seed: int, rank: int, local: int, world: int, store_port: int | None
-    ) -> None:
+    ) -> int:
+        """Build this member's part; answers how many steps it takes until every shape has come twice."""
         key = CaseKey.parse(case)
         if key.name not in REGISTER:
             self._load_user_cases()
@@ -88,6 +89,7 @@ class Member:
             # From here on: what is synchronised, and whose memory is counted, is this rank's own GPU.
             self._device = device_of(device, local)
             self._part = Rank(key, self._device, seed, rank, world, store_port)
+        return compiling.calls_of_each_shape(self._built.prepared.shapes)
 
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         self._await_start(start_ns)

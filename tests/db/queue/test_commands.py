@@ -1,7 +1,7 @@
 """Scheduled runs, tasks, attempts: each run once, one attempt at a time, a late write is refused."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -364,6 +364,15 @@ def test_a_scheduler_is_seen_until_it_goes(database: Database) -> None:
     for _ in range(2):
         queue.gone_all(database, ["owner-1", "nobody"])
     assert queue_queries.schedulers(database) == [one(1, "owner-2")]
+
+
+def test_a_server_has_the_clock_that_its_machines_share(database: Database) -> None:
+    shared = queue_queries.shared_time(database, NOW)
+    if database.engine.dialect.name == "sqlite":
+        assert shared == NOW
+    else:
+        assert shared.tzinfo == UTC and shared > NOW
+        assert queue_queries.shared_time(database, shared + timedelta(days=1)) < shared + timedelta(hours=1)
 
 
 def test_a_scheduler_of_an_older_version_has_no_facts(database: Database) -> None:

@@ -169,6 +169,35 @@ def is_killed():
     return lambda: subprocess.run(["sh", "-c", f"kill -9 {os.getpid()}"], check=True) and time.sleep(600)
 
 
+#: The models that this process has made.
+MADE = []
+
+
+@case()
+def is_killed_by_its_reference():
+    """The second model of a process is the reference of its answer's check."""
+    MADE.append(1)
+    if len(MADE) > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Workload(torch.nn.Identity(), (torch.ones(1),), items=1)
+
+
+@case()
+def exits_in_its_reference():
+    MADE.append(1)
+    if len(MADE) > 1:
+        sys.exit(3)
+    return Workload(torch.nn.Identity(), (torch.ones(1),), items=1)
+
+
+@case()
+def is_killed_by_its_report():
+    """The report of a case is asked for after the last block."""
+    return Workload(
+        torch.nn.Identity(), (torch.ones(1),), items=1, report=lambda: os.kill(os.getpid(), signal.SIGKILL)
+    )
+
+
 @case()
 def is_signalled():
     return lambda: os.kill(os.getpid(), signal.SIGRTMIN + 5)

@@ -1,7 +1,9 @@
 """Cases that several processes share: a small transformer, some that die or are greedy, a closure."""
 
+import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,6 +103,36 @@ class DiesOnRankOne(Blocks):
 @case(phases=("train",), how=["dies", "forks", "hangs", "raises"])
 def ends(how: str) -> Workload:
     return Workload(DiesOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
+
+
+class NotesNewShapes(nn.Module):
+    """Counts what is late: first and second calls with a shape after objects were frozen, before blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.calls: Counter[torch.Size] = Counter()
+        self.frozen = gc.get_freeze_count()
+        self.late = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls[inputs.shape] += 1
+        self.late += self.calls[inputs.shape] <= 2 and gc.get_freeze_count() > self.frozen
+        return self.layer(inputs)
+
+
+@case(phases=("train",))
+def in_turn() -> Workload:
+    model = NotesNewShapes()
+    first, *others = ((torch.randn(4, length, 4),) for length in range(1, 7))
+    return Workload(
+        model,
+        first,
+        items=4,
+        variants=tuple(others),
+        loss=lambda output: output.square().mean(),
+        report=lambda: {"data_wait": float(model.late)},
+    )
 
 
 @case()

@@ -133,6 +133,28 @@ def test_a_mean_over_a_part_of_the_shapes_is_not_reported(forking: Conditions) -
     assert not {name for name in outcome.metrics if name.startswith(("latency", "throughput"))}
 
 
+@pytest.mark.parametrize(
+    ("case", "ended", "reported"),
+    [
+        ("is_killed_by_its_reference", "killed by SIGKILL in check (killed from outside)", True),
+        ("exits_in_its_reference", "the case called sys.exit(3)", True),
+        ("is_killed_by_its_report", "killed by SIGKILL in finish (killed from outside)", False),
+    ],
+)
+def test_what_ends_after_the_last_block_costs_no_metric_that_was_reported(
+    forking: Conditions, case: str, ended: str, reported: bool
+) -> None:
+    outcome = outcome_of(forking, case, QUICK, None)
+    assert (outcome.status, outcome.reason, outcome.phase) == ("ok", "", "")
+    assert outcome.facts["check"] == {"error": None, "wrong": "", "note": f"not compared: {ended}"}
+    assert outcome.metrics["latency_floor"] > 0 and len(outcome.blocks) >= 3
+    assert ("rss_peak" in outcome.metrics) is reported
+
+
+def test_a_gpu_that_fails_during_the_check_loses_the_session(forking: Conditions) -> None:
+    assert outcome_of(forking, "is_killed_by_its_reference", QUICK, ReportsAnXid(79)).status == "lost"
+
+
 @pytest.mark.parametrize(("xid", "status"), [(79, "lost"), (31, "crashed")])
 def test_a_crash_under_a_gpu_that_failed_says_nothing_of_the_case(
     forking: Conditions, xid: int, status: str

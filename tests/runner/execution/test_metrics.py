@@ -61,6 +61,17 @@ def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, reporte
     assert metrics.get("cold_start") == (2.5 if reported else None)
 
 
+def test_a_percentile_of_requests_needs_as_many() -> None:
+    def published(items: int) -> dict[str, float]:
+        finished = Finished({"queue_latency": 1.0, "queue_latency_p99": 9.0})
+        block = Block((1_000_000,) * 10, 10_000_000, 0)
+        return replicate_metrics(Ready(1, 1, facts={"items": items}), [block], finished, {}, "")
+
+    few, enough = published(66), published(67)
+    assert few["queue_latency"] == enough["queue_latency"] == 1.0
+    assert "queue_latency_p99" not in few and enough["queue_latency_p99"] == 9.0
+
+
 @pytest.mark.parametrize(
     ("name", "share"), [("latency_p10", 0.1), ("latency_p90", 0.9), ("latency_p99", 0.99)]
 )

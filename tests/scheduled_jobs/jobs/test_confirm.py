@@ -330,7 +330,19 @@ def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) 
 def test_other_hardware_judges_nothing(watched: Watched) -> None:
     done = watched.confirm(watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores")))
     assert done.state == "failed" and "hardware of bench-1 has changed" in done.error
-    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
+    found = watched.finding
+    assert (found.state, found.evidence.waits) == ("candidate", done.error)
+
+
+def test_a_session_on_other_hardware_is_not_measured_again(watched: Watched, sqlite: Database) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    child = watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores"))
+    done = confirm(running, job_context(watched.folder, MORNING, child))
+    finish(sqlite, running, done, MORNING)
+    watched.look()
+    assert waiting(sqlite, "confirm") == []
+    assert watched.finding.evidence.waits == done.error
 
 
 def test_a_session_under_another_preset_judges_nothing(watched: Watched) -> None:

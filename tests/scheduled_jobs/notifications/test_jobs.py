@@ -1,6 +1,7 @@
 """The notification jobs, on both databases and to a real server: each report of real rows once."""
 
 import threading
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from records.findings import Notice
 from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import BORDER_CHANGES, BorderChange
 from scheduled_jobs.jobs.context import JobResult, Stopped
-from scheduled_jobs.notifications.collect import stored_digest
+from scheduled_jobs.notifications.collect import before, stored_digest
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import MLP, RESNET
 from support.servers.databases import on_both
@@ -183,6 +184,31 @@ def test_lost_coverage_is_not_reported_again_after_a_night_of_rest(site: Notifie
     site.measured(DUE + 3 * DAY, "run-11")
     site.run_digest(MORNING + 3 * DAY)
     assert site.digest("2026-11-25").facts["coverage"] == []
+
+
+def test_lost_coverage_of_one_part_is_not_kept_by_another_whose_name_begins_its_own(
+    site: NotifiedSite,
+) -> None:
+    site.measured(DUE - 2 * DAY - MINUTE, "run-other")
+    part = "nightly@h200 again"
+    for night in range(4):
+        site.measured(DUE - (4 - night) * DAY, f"run-{night}", part=part)
+    site.measured(DUE, "run-9", part=part, b="oom")
+    site.run_digest()
+    assert site.digest().facts["coverage"] == [["nightly", part, RESNET]]
+    site.measured(DUE + DAY, "run-10", part=part)
+    site.run_digest(MORNING + DAY)
+    assert site.digest("2026-11-23").facts["coverage"] == []
+
+
+def test_lost_coverage_of_an_earlier_pyrometer_is_reported_again(site: NotifiedSite) -> None:
+    for night in range(4):
+        site.measured(DUE - (4 - night) * DAY, f"run-{night}")
+    site.measured(DUE, "run-9", b="oom")
+    site.run_digest()
+    made = site.digest()
+    earlier = {**made.facts, "coverage": [f"nightly nightly@h200 {RESNET}"]}
+    assert before([replace(made, facts=earlier)], MORNING + DAY).coverage == frozenset()
 
 
 def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSite) -> None:

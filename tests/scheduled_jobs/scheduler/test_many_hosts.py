@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from analysis.staleness import alive
 from db.connection.engine import Database, open_database
 from db.queue import queries as queue_queries
 from db.queue.commands import plan_run
@@ -22,8 +23,9 @@ from scheduled_jobs.scheduler.child_process import Logs
 from scheduled_jobs.scheduler.hosts import HostStatus
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import this_process
-from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask
+from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask, WorkerPool
 from support.servers import schedulers
+from support.servers.databases import BOTH
 from support.sqlite_files import sqlite_with_tables
 from support.waiting import PATIENCE_SECONDS
 
@@ -136,6 +138,21 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def database(tmp_path: Path) -> Iterator[Database]:
     with open_database(sqlite_with_tables(tmp_path / "many/pyrometer.db")) as opened:
         yield opened
+
+
+@pytest.mark.parametrize("url", BOTH[1:], indirect=True)
+def test_a_machine_whose_clock_is_behind_is_seen(url: str) -> None:
+    local = PoolWorker(Idle("here", ("here",)), this_process("here"), (), NOW, ("here",))
+
+    def behind() -> datetime:
+        return datetime.now(UTC) - timedelta(minutes=3)
+
+    pool = WorkerPool(local, None, Log("json", behind, stream=StringIO()), behind)
+    with open_database(url, timeout=30) as database:
+        pool.report(database, {}, "test")
+        now = queue_queries.shared_time(database, datetime.now(UTC))
+        (seen,) = alive(queue_queries.schedulers(database), now, 2)
+    assert seen.machine == "here"
 
 
 def trigger(database: Database, *labels: str) -> None:

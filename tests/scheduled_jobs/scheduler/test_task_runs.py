@@ -269,6 +269,16 @@ def test_an_empty_journal_is_a_run_that_never_began(setup: TaskSetup) -> None:
     assert done.run == OLD_RUN == setup.named(0, "--run-id")
 
 
+def test_a_run_whose_header_cannot_be_read_is_left_and_begun_anew(setup: TaskSetup) -> None:
+    path = setup.data_dir / "runs" / OLD_RUN / "journal.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("half a header\n")
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), begins(setup))
+    assert done.run != OLD_RUN and done.complete and setup.named(0, "--run-id") == done.run
+    assert setup.said[0] == f"run {OLD_RUN} is left as it is: {path} has no readable header"
+    assert path.read_text() == "half a header\n"
+
+
 def test_every_attempt_says_which_run_it_measured(setup: TaskSetup) -> None:
     write_half(setup.data_dir, OLD_RUN)
     task = setup.attempt(LOCAL_OWNER, OLD_RUN)

@@ -63,10 +63,16 @@ class NotifiedSite:
             say=self.said.append,
         )
 
-    def due(self, due_at: datetime = DUE, kind: str = "timetable", tasks: bool = True) -> None:
+    def due(
+        self,
+        due_at: datetime = DUE,
+        kind: str = "timetable",
+        tasks: bool = True,
+        part: str = "nightly@h200",
+    ) -> None:
         """The night is due on h200."""
         spec = {"track": "nightly"}
-        new = [NewTask("nightly@h200", "measure", spec, "h200")] if tasks else []
+        new = [NewTask(part, "measure", spec, "h200")] if tasks else []
         assert queue.plan_run(self.database, "nightly", due_at, kind, new, due_at)
 
     def measured(
@@ -76,10 +82,11 @@ class NotifiedSite:
         *,
         driver: str = "575.57",
         state: str = "done",
+        part: str = "nightly@h200",
         **statuses: str,
     ) -> None:
         """It was, in a run in which each case ended as said (`a` for MLP, `b` for RESNET; default: ok)."""
-        self.due(due_at)
+        self.due(due_at, part=part)
         outcomes = [
             an_outcome(case, environment=NEW, status=statuses.get(name, "ok"), started_at=due_at)
             for name, case in (("a", MLP), ("b", RESNET))

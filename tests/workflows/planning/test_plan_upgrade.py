@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparison.plan import Plan
 from cli.context import context
 from runner.environment import MeasuredEnvironment
 from workflows.planning.plan_run import ProbedMachine, compare_builds
-from workflows.planning.plan_upgrade import distinguish_environments, unmatched_waivers, waivers
+from workflows.planning.plan_upgrade import (
+    _affordable,
+    distinguish_environments,
+    unmatched_waivers,
+    waivers,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,20 @@ def test_what_is_said_of_equal_fingerprints(
     probed = distinguish_environments(context(), ProbedMachine(tuple(sides), {}))
     assert capsys.readouterr().err == sentence
     assert len({one.fingerprint for one in probed.environments}) == 2
+
+
+@pytest.mark.parametrize(("budget", "room"), [(40.0, "0 pairs"), (60.0, "1 pair"), (120.0, "2 pairs")])
+def test_the_pairs_that_a_budget_has_room_for_are_counted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget: float,
+    room: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "pyrometer.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    _affordable(context(), Plan(8), budget, 50.0, over_suite=False)
+    assert f"room for about {room} of each case" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
