@@ -52,24 +52,43 @@ def _causal(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
+#: Tokens of a window, about the 7 x 7 of a Swin transformer.
+_WINDOW = 64
+
+
+def _windows(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention within windows, which lie half a window further than the input begins.
+
+    Source: Liu et al. 2021, arXiv:2103.14030, section 3.2, without the mask of the last window.
+    """
+    query, key, value = (
+        one.roll(-(_WINDOW // 2), -2).unflatten(-2, (-1, _WINDOW)) for one in (query, key, value)
+    )
+    return F.scaled_dot_product_attention(query, key, value).flatten(-3, -2).roll(_WINDOW // 2, -2)
+
+
 #: Query heads that share one head of keys and values, as in Llama 3 with 8 billion weights.
 _GROUP = 4
 
 
 @case(
     family="attention",
-    kind=["plain", "masked", "one_query", "five_dimensions", "grouped"],
+    kind=["plain", "masked", "boolean", "one_query", "five_dimensions", "windows", "grouped"],
     heads=[12],
     tokens=[256],
 )
 def attention(kind: str, heads: int, tokens: int) -> Workload:
-    """Attention without a causal mask: plain, masked, one query, five dimensions, grouped queries.
+    """Attention without a causal mask: plain, masked, one query, five dimensions, windows, grouped queries.
 
     Guards: a shape or mask for which the fused kernel is not taken, so that scores are written to memory.
     """
     function, query, key, others = _plain, (1, heads, tokens), (1, heads, tokens), ()
     if kind == "masked":
         function, others = _masked, (torch.randn(1, 1, tokens, tokens),)
+    elif kind == "boolean":
+        function, others = _masked, (torch.rand(1, 1, tokens, tokens) > 0.1,)
+    elif kind == "windows":
+        function = _windows
     elif kind == "one_query":
         query = (1, heads, 1)
     elif kind == "five_dimensions":
@@ -92,7 +111,7 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
         inputs,
         items=rows,
         unit="tokens",
-        flops=flops.attention(1, rows, key[-1], heads * HEAD_WIDTH),
+        flops=flops.attention(1, rows, _WINDOW if kind == "windows" else key[-1], heads * HEAD_WIDTH),
         variants=copies(*inputs),
     )
 

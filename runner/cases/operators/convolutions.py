@@ -111,6 +111,8 @@ KINDS = {
     "grouped": ConvolutionKind(152, 152, (3, 3), (28, 28), padding=1, groups=19),
     # DeepLab's atrous convolution.
     "dilated": ConvolutionKind(128, 128, (3, 3), (28, 28), padding=2, dilation=2),
+    # Few channels, a wide kernel with gaps, and no padding.
+    "dilated7": ConvolutionKind(16, 32, (7, 7), (112, 112), dilation=2),
     # DCGAN's way back to an image.
     "transposed": ConvolutionKind(128, 64, (4, 4), (16, 16), stride=(2, 2), padding=1, transposed=True),
     # Whisper's first layer over 80 mel bands.
@@ -121,6 +123,8 @@ KINDS = {
     # Video: the patch embedding of Qwen2-VL, and a level of the decoder of a video autoencoder.
     "patches3d": ConvolutionKind(3, 1280, (2, 14, 14), (2, 224, 224), stride=(2, 14, 14)),
     "block3d": ConvolutionKind(96, 96, (3, 3, 3), (5, 32, 32), padding=1),
+    # The way up in a U-Net over volumes.
+    "transposed3d": ConvolutionKind(64, 32, (2, 2, 2), (8, 16, 16), stride=(2, 2, 2), transposed=True),
     # A large image in few channels.
     "wide": ConvolutionKind(16, 16, (3, 3), (512, 512), padding=1),
 }
@@ -135,12 +139,14 @@ KINDS = {
         "depthwise5",
         "grouped",
         "dilated",
+        "dilated7",
         "transposed",
         "sequence",
         "transposed1d",
         "inverse_stft",
         "patches3d",
         "block3d",
+        "transposed3d",
         "wide",
     ],
     batch=[1, 8],

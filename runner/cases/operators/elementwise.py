@@ -61,6 +61,24 @@ def _chain(rows: Tensor, other: Tensor) -> Tensor:
     return torch.sigmoid(rows * 1.5 + other).mul(rows).add(0.1).tanh()
 
 
+def _polynomials(rows: Tensor, other: Tensor) -> Tensor:
+    """A ratio of two polynomials with roots among their terms, as an equation of state in physics."""
+    upper, lower = rows, other
+    for number in range(1, 7):
+        upper = upper * rows / 8 + other / number
+        lower = lower * other / 8 + rows.abs().sqrt() / number
+    return upper / (1 + lower.square())
+
+
+def _stencil(rows: Tensor, other: Tensor) -> Tensor:
+    """Each number with its four neighbours, whose slopes are limited; zero along the border."""
+    across, down = rows[1:-1, 2:] - rows[1:-1, :-2], rows[2:, 1:-1] - rows[:-2, 1:-1]
+    slope = torch.where(across * down > 0, across / (1 + down.abs()), other[1:-1, 1:-1])
+    result = torch.zeros_like(rows)
+    result[1:-1, 1:-1] = rows[1:-1, 1:-1] + slope.clamp(-1.0, 1.0)
+    return result
+
+
 def _cast(rows: Tensor) -> Tensor:
     return rows.to(torch.bfloat16).to(torch.float16).to(torch.float32)
 
@@ -76,6 +94,8 @@ def _shape(kind: str, rows: int, width: int) -> tuple[tuple[int, ...], ...]:
         "stack": ((rows, width), (rows, width)),
         "add": ((rows, width), (rows, width)),
         "chain": ((rows, width), (rows, width)),
+        "polynomials": ((rows, width), (rows, width)),
+        "stencil": ((rows, width), (rows, width)),
     }
     return shapes.get(kind, ((rows, width),))
 
@@ -98,6 +118,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": lambda rows: torch.where(rows > 0, rows, -0.1 * rows),
     "cat": lambda rows, other: torch.cat([rows, other, rows], -1),
     "stack": lambda rows, other: torch.stack([rows, other], 1),
+    "unbind": lambda rows: torch.stack(rows.unbind()),
+    "polynomials": _polynomials,
+    "stencil": _stencil,
 }
 
 
@@ -121,6 +144,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "where",
         "cat",
         "stack",
+        "unbind",
+        "polynomials",
+        "stencil",
     ],
     rows=[256, 4096],
     width=[512],
@@ -128,7 +154,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 def elementwise(kind: str, rows: int, width: int) -> Workload:
     """One operator number by number: sums, broadcasts, casts, functions, copies of layouts, cat and stack.
 
-    Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number.
+    `unbind` takes rows apart and stacks them again. `polynomials` and `stencil` are chains of dozens, from
+    models of physics: within each number, and over slices of its neighbours.
+
+    Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number, and chains
+    that a compiler no longer fuses.
     """
     inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
     return Workload(
@@ -147,12 +177,23 @@ _BACKWARD: dict[str, Callable[..., Tensor]] = {
     },
     "softmax": lambda rows: rows.softmax(-1),
     "layer_norm": _normalised,
+    "batch_norm": lambda rows: F.batch_norm(rows, None, None, training=True),
 }
 
 
 @case(
     family="elementwise",
-    kind=["add", "broadcast_row", "broadcast_column", "chain", "gelu", "cat", "softmax", "layer_norm"],
+    kind=[
+        "add",
+        "broadcast_row",
+        "broadcast_column",
+        "chain",
+        "gelu",
+        "cat",
+        "softmax",
+        "layer_norm",
+        "batch_norm",
+    ],
     rows=[4096],
     width=[512],
 )

@@ -19,6 +19,10 @@ def _warped(images: Tensor, turns: Tensor) -> Tensor:
     return F.grid_sample(images, grid, align_corners=False)
 
 
+def _thumbnails(images: Tensor) -> Tensor:
+    return F.interpolate(images, scale_factor=0.5, mode="bilinear", antialias=True)
+
+
 def _inputs(kind: str, batch: int, channels: int, side: int) -> tuple[Tensor, ...]:
     images = torch.randn(batch, channels, side, side)
     if kind != "warp":
@@ -34,6 +38,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
     "nearest": lambda images: F.interpolate(images, scale_factor=2.0, mode="nearest"),
     "bilinear": lambda images: F.interpolate(images, scale_factor=2.0, mode="bilinear"),
     "bicubic": lambda images: F.interpolate(images, scale_factor=2.0, mode="bicubic"),
+    "antialias": _thumbnails,
     "warp": _warped,
     "reflect": lambda images: F.pad(images, (1, 1, 1, 1), mode="reflect"),
     "unfold": lambda images: F.unfold(images, 3, padding=1),
@@ -52,6 +57,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
         "nearest",
         "bilinear",
         "bicubic",
+        "antialias",
         "warp",
         "reflect",
         "unfold",
@@ -76,7 +82,7 @@ def on_images(kind: str, batch: int, channels: int, side: int) -> Workload:
 
 @case(
     family="indexing and reductions",
-    kind=["max_pool", "average_pool", "bilinear", "warp", "group_norm"],
+    kind=["max_pool", "average_pool", "adaptive_pool", "bilinear", "bicubic", "warp", "group_norm"],
     batch=[4],
     channels=[64],
     side=[56],

@@ -81,26 +81,48 @@ def _scattered(reduce: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return function
 
 
-_BY_INDEX = {
+def _mask_put(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    changed = rows.clone()
+    changed[rows > 0] = 0.0
+    return changed
+
+
+_BY_INDEX: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "gather": _gathered,
     "index_select": lambda rows, places, values: rows.index_select(0, places),
     "index_add": _added,
     "index_put": _put,
     "scatter_sum": _scattered("sum"),
     "scatter_amax": _scattered("amax"),
+    "pairs": lambda rows, places, values: rows[places, places % rows.shape[1]],
+    "mask": lambda rows, places, values: rows[rows > 0],
+    "mask_put": _mask_put,
 }
 
 
 @case(
     family="indexing and reductions",
-    kind=["gather", "index_select", "index_add", "index_put", "scatter_sum", "scatter_amax"],
+    kind=[
+        "gather",
+        "index_select",
+        "index_add",
+        "index_put",
+        "scatter_sum",
+        "scatter_amax",
+        "pairs",
+        "mask",
+        "mask_put",
+    ],
     rows=[8, 4096],
     width=[32, 128],
 )
 def by_index(kind: str, rows: int, width: int) -> Workload:
     """Rows read, added or reduced at given places, two for each row: the messages of a graph network.
 
-    Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large.
+    `pairs` reads numbers by row and column, `mask` and `mask_put` read and write those above zero.
+
+    Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large, and
+    what indexing costs before its kernel.
     """
     inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
     return Workload(
@@ -123,6 +145,11 @@ def by_index_backward(kind: str, rows: int, width: int) -> Workload:
     return Workload(Backward(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows")
 
 
+def _buckets(numbers: Tensor) -> Tensor:
+    bounds = torch.linspace(-3.0, 3.0, 64, dtype=numbers.dtype, device=numbers.device)
+    return torch.bucketize(numbers, bounds)
+
+
 _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "topk": lambda numbers: numbers.topk(40, -1).values,
     "sort": lambda numbers: numbers.sort(-1).values,
@@ -136,6 +163,9 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "variance": lambda numbers: numbers.var(-1),
     "masked": lambda numbers: numbers[numbers > 0],
     "histogram": lambda numbers: torch.histc(numbers, 100, -4.0, 4.0),
+    "quantile": lambda numbers: numbers.quantile(0.9, -1),
+    "nanmean": lambda numbers: numbers.nanmean(-1),
+    "buckets": _buckets,
 }
 
 
@@ -154,6 +184,9 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
         "variance",
         "masked",
         "histogram",
+        "quantile",
+        "nanmean",
+        "buckets",
     ],
     rows=[16, 512],
     columns=[1024],

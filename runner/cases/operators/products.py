@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ...worker.case import Workload, case
 from .. import flops
-from .operator import FunctionModel, copies
+from .operator import Backward, FunctionModel, copies
 
 
 class Matmul(nn.Module):
@@ -68,6 +68,38 @@ def matmul_transposed(operand: str, size: int) -> Workload:
         unit="rows",
         flops=flops.linear(size, size, size),
         variants=copies(left, right),
+    )
+
+
+@case(family="products", m=[16, 512], n=[16, 512], k=[16, 512])
+def matmul_backward(m: int, n: int, k: int) -> Workload:
+    """The gradients of the product (m, k) @ (k, n) at both operands, alone.
+
+    Guards: operands copied before the products of a backward pass, and what the autograd engine itself costs,
+    which a small product shows.
+    """
+    return Workload(
+        Backward(torch.matmul),
+        (torch.randn(m, k), torch.randn(k, n)),
+        items=m,
+        unit="rows",
+        flops=2 * flops.linear(m, k, n),
+    )
+
+
+def _complex_product(left: Tensor, right: Tensor) -> Tensor:
+    return torch.view_as_real(torch.view_as_complex(left) @ torch.view_as_complex(right))
+
+
+@case(family="products", size=[256])
+def complex_product(size: int) -> Workload:
+    """A square product of complex numbers, each of which is two of the input.
+
+    Guards: complex numbers that are left to a slow loop, or taken apart.
+    """
+    inputs = torch.randn(size, size, 2), torch.randn(size, size, 2)
+    return Workload(
+        FunctionModel(_complex_product), inputs, items=size, unit="rows", variants=copies(*inputs)
     )
 
 

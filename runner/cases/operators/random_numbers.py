@@ -12,6 +12,7 @@ from .operator import FunctionModel, copies
 _DRAWN: dict[str, Callable[[Tensor], Tensor]] = {
     "normal": torch.randn_like,
     "uniform": torch.rand_like,
+    "exponential": lambda numbers: torch.empty_like(numbers).exponential_(),
     "bernoulli": torch.bernoulli,
     "dropout": lambda numbers: F.dropout(numbers, 0.1),
     "permutation": lambda numbers: torch.randperm(numbers.shape[-1], device=numbers.device),
@@ -26,7 +27,7 @@ def _checkable(draw: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 @case(
     family="elementwise",
-    kind=["normal", "uniform", "bernoulli", "dropout", "permutation", "multinomial"],
+    kind=["normal", "uniform", "exponential", "bernoulli", "dropout", "permutation", "multinomial"],
     rows=[64],
     columns=[16384],
 )

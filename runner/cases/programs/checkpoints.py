@@ -1,4 +1,4 @@
-"""Saving and loading the weights of a model."""
+"""Saving and loading the weights of a model, or all of it."""
 
 import importlib
 import shutil
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...worker.case import case
 from ...worker.prepared_case import Unsupported
 
-#: Numbers in each tensor: 4 MiB of fp32.
-_NUMBERS = 1 << 20
+#: Numbers in each tensor, and along each side of it as a matrix: 4 MiB of fp32.
+_NUMBERS, _SIDE = 1 << 20, 1 << 10
 _DISTRIBUTED = "torch.distributed.checkpoint"
 
 
@@ -29,16 +29,34 @@ def _by_distributed_checkpoint(folder: Path, state: dict[str, Tensor]) -> None:
     checkpoint.load(state, checkpoint_id=folder, no_dist=True)
 
 
-@case(family="input pipeline", way=["torch", "distributed"], mebibytes=[64])
-def save_and_load(way: str, mebibytes: int) -> Callable[[], object]:
-    """Weights written to a file and read back, by torch.save or by torch.distributed.checkpoint.
+def _scripted(state: dict[str, Tensor]) -> Callable[[Path, dict[str, Tensor]], None]:
+    """What writes and reads a program of TorchScript with these weights, which is made here and now."""
+    layers: list[nn.Module] = []
+    for weight in state.values():
+        layer = nn.Linear(_SIDE, _SIDE, bias=False)
+        layer.weight = nn.Parameter(weight.view(_SIDE, _SIDE))
+        layers += [layer, nn.ReLU()]
+    program: Any = torch.jit.script(nn.Sequential(*layers))
 
-    Guards: a copy or a check more for each tensor. The page cache answers: the disk is not measured.
+    def write(folder: Path, state: dict[str, Tensor]) -> None:
+        torch.jit.save(program, str(folder / "model.pt"))
+        torch.jit.load(str(folder / "model.pt"))
+
+    return write
+
+
+@case(family="input pipeline", way=["torch", "distributed", "script"], mebibytes=[64])
+def save_and_load(way: str, mebibytes: int) -> Callable[[], object]:
+    """Weights written to a file and read back: by torch.save, torch.distributed.checkpoint or torch.jit.save.
+
+    Guards: a copy or a check more for each tensor, and the code of a program that is read twice. The page
+    cache answers: the disk is not measured.
     """
     if way == "distributed" and not hasattr(importlib.import_module(_DISTRIBUTED), "save"):
         raise Unsupported(f"{_DISTRIBUTED}.save is not in this version of PyTorch ({torch.__version__})")
     state = {f"weight_{number}": torch.randn(_NUMBERS) for number in range(mebibytes // 4)}
-    write = {"torch": _by_torch, "distributed": _by_distributed_checkpoint}[way]
+    ways = {"torch": _by_torch, "distributed": _by_distributed_checkpoint}
+    write = _scripted(state) if way == "script" else ways[way]
 
     def run() -> None:
         folder = Path(tempfile.mkdtemp(prefix="pyrometer-checkpoint-"))

@@ -1,4 +1,4 @@
-"""DataLoader without a network: small objects, batches with bytes, and the first batch of a new loader."""
+"""Data without a network: small objects, bytes, the first batch of a loader, and lists of numbers."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -112,3 +112,18 @@ def sharded_records(batch: int, workers: int) -> Callable[[], object]:
         return sum(len(one) for one in loader)
 
     return epoch
+
+
+@case(family="input pipeline", kind=["from_list", "to_list", "items"], numbers=[10000])
+def conversion(kind: str, numbers: int) -> Callable[[], object]:
+    """Numbers of Python made a tensor, a tensor made a list, or its numbers read one by one.
+
+    Guards: objects that are walked or checked more often than before, and the cost of the smallest call.
+    """
+    tensor = torch.rand(numbers)
+    values = tensor.tolist()
+    return {
+        "from_list": lambda: torch.tensor(values),
+        "to_list": tensor.tolist,
+        "items": lambda: [float(one) for one in tensor],
+    }[kind]

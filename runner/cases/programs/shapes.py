@@ -1,10 +1,48 @@
 """Inputs whose shapes vary: sentences padded to the longest of all."""
 
+import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
 from ..bert import BASE, MIDDLE_LENGTH, Bert, dynamic_lengths, operations
 from ..bert import draw as draw_tokens
+from ..layers import squared_error
+
+WIDTH = 256
+
+
+class PaddedEncoder(nn.Module):
+    """`nn.TransformerEncoder` over sentences (batch, tokens, 256); zero at the `padding` (batch, tokens)."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(WIDTH, WIDTH // 64, 4 * WIDTH, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers)
+
+    def forward(self, hidden: Tensor, padding: Tensor) -> Tensor:
+        encoded = self.encoder(hidden, src_key_padding_mask=padding)
+        return encoded.masked_fill(padding[..., None], 0.0)
+
+
+@case(family="transformers", phases=("infer", "train"), batch=[4], tokens=[128], layers=[2])
+def padded_encoder(batch: int, tokens: int, layers: int) -> Workload:
+    """PyTorch's own encoder over a batch of sentences, the last of them the longest, the others padded.
+
+    In inference it packs the sentences into a nested tensor and leaves the padding out. Items are the tokens
+    without the padding.
+
+    Guards: its fast path, which is left for small reasons, and what nested tensors cost.
+    """
+    lengths = torch.linspace(tokens / batch, tokens, batch).int()
+    padding = torch.arange(tokens) >= lengths[:, None]
+    return Workload(
+        PaddedEncoder(layers),
+        (torch.randn(batch, tokens, WIDTH), padding),
+        items=int(lengths.sum()),
+        unit="tokens",
+        loss=squared_error(batch, tokens, WIDTH),
+    )
 
 
 @case(family="transformers", batch=[4], layers=[2], lengths=[3, 9])

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, jacfwd, jacrev, vmap
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -94,6 +94,33 @@ def inner_loop(tasks: int, samples: int, image: int) -> Workload:
     return Workload(InnerStep(_small_convolutions()), inputs, items=tasks, unit="tasks")
 
 
+class Jacobian(nn.Module):
+    """The derivatives of each output of a network by each of its inputs: (batch, outputs, inputs)."""
+
+    def __init__(self, network: nn.Module, way: str) -> None:
+        super().__init__()
+        self.network = network
+        self._derive = {"forward": jacfwd, "reverse": jacrev}[way]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        weights = {name: one.detach() for name, one in self.network.named_parameters()}
+
+        def outputs(row: Tensor) -> Tensor:
+            return functional_call(self.network, weights, (row,))
+
+        return vmap(self._derive(outputs))(rows)
+
+
+@case(family="programs", way=["forward", "reverse"], batch=[64], width=[16])
+def jacobian(way: str, batch: int, width: int) -> Workload:
+    """The Jacobian matrix of a small network at each row, by forward or reverse mode under vmap.
+
+    Guards: derivatives whose rule for a batch is a loop, and the cost of nested transforms.
+    """
+    network = nn.Sequential(nn.Linear(width, 4 * width), nn.Tanh(), nn.Linear(4 * width, width))
+    return Workload(Jacobian(network, way), (torch.randn(batch, width),), items=batch, unit="rows")
+
+
 class GraphIsomorphismLayer(nn.Module):
     """Each node plus the sum of its neighbours, through two linear layers.
 
@@ -168,6 +195,39 @@ def module_stack(layers: int, width: int, batch: int) -> Workload:
         items=batch,
         unit="rows",
         flops=layers * flops.linear(batch, width, width),
+    )
+
+
+def _seen(*arguments: object) -> None:
+    """A hook that changes nothing."""
+
+
+@case(
+    family="programs",
+    phases=("infer", "train"),
+    hooks=["none", "forward", "gradient"],
+    layers=[48],
+    width=[64],
+    batch=[4],
+)
+def hooked_stack(hooks: str, layers: int, width: int, batch: int) -> Workload:
+    """Many small modules with a hook on the output of each, on its gradient (in training), or without.
+
+    Guards: what calling a module costs in Python, and hooks that cost more than their call.
+    """
+    modules = [ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers)]
+    for module in modules:
+        if hooks == "forward":
+            module.register_forward_hook(_seen)
+        elif hooks == "gradient":
+            module.register_full_backward_hook(_seen)
+    return Workload(
+        nn.Sequential(*modules),
+        (torch.randn(batch, width),),
+        items=batch,
+        unit="rows",
+        flops=layers * flops.linear(batch, width, width),
+        loss=lambda output: output.square().mean(),
     )
 
 

@@ -78,6 +78,13 @@ def test_gradients_alone_are_those_of_calculus_and_stay(families: Any) -> None:
     assert families["gradient"] < 1e-6
 
 
+def test_windows_complex_numbers_derivatives_and_padding_are_those_of_a_second_way(families: Any) -> None:
+    assert families["windows"] < 1e-5
+    assert families["complex_product"] < 1e-5
+    assert max(families["jacobian"].values()) < 1e-5
+    assert families["padded"] < 1e-5
+
+
 def test_rotation_keeps_lengths_and_knows_distances_alone(families: Any) -> None:
     rotated = families["rotated"]
     assert rotated["length"] == pytest.approx(1.0, rel=1e-5)

@@ -12,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import runner.cases
 from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
-from runner.cases.operators import operator
-from runner.cases.programs import extensions, requests, transforms
+from runner.cases.operators import attention, operator, products
+from runner.cases.programs import extensions, requests, shapes, transforms
 from runner.worker.case import REGISTER, Workload
 
 #: Small enough to be quick, while copies are still taken.
@@ -37,6 +37,7 @@ SMALLER = {
     "linear_layer": {"m": 3, "n": 40, "k": 56},
     "unique": {"numbers": 1000},
     "small_records": {"batch": 2},
+    "save_and_load": {"mebibytes": 8},
 }
 #: PyTorch's counter of operations cannot run around it.
 UNCOUNTABLE = {"flex_attention"}
@@ -216,6 +217,39 @@ def gradient_of_a_product():
     return max(error((of_left, of_right), expected), error(again, expected))
 
 
+def windows_by_mask():
+    """Attention in windows is attention over all tokens that sees those of its own window alone."""
+    torch.manual_seed(0)
+    tokens = 4 * attention._WINDOW
+    query, key, value = (torch.randn(1, 2, tokens, 8) for _ in range(3))
+    window = (torch.arange(tokens) - attention._WINDOW // 2) // attention._WINDOW % 4
+    whole = F.scaled_dot_product_attention(query, key, value, attn_mask=window[:, None] == window)
+    return error(attention._windows(query, key, value), whole)
+
+
+def complex_product_by_parts():
+    torch.manual_seed(0)
+    left, right = torch.randn(5, 5, 2), torch.randn(5, 5, 2)
+    (a, b), (c, d) = left.unbind(-1), right.unbind(-1)
+    return error(products._complex_product(left, right), torch.stack((a @ c - b @ d, a @ d + b @ c), -1))
+
+
+def jacobian_row_by_row(way):
+    torch.manual_seed(0)
+    network, rows = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh()), torch.randn(3, 5)
+    expected = torch.stack([torch.autograd.functional.jacobian(network, row) for row in rows])
+    return error(transforms.Jacobian(network, way)(rows), expected)
+
+
+def padded_sentence_alone():
+    """A padded sentence is encoded as it is alone, without its padding."""
+    torch.manual_seed(0)
+    model, hidden = shapes.PaddedEncoder(2).eval(), torch.randn(2, 6, shapes.WIDTH)
+    padding = torch.arange(6) >= torch.tensor([[4], [6]])
+    alone = model(hidden[:1, :4], padding[:1, :4])
+    return error(model(hidden, padding)[:1, :4], alone)
+
+
 def rotated_by_hand():
     """Turned heads keep their length, and a product of two depends on the distance alone."""
     torch.manual_seed(0)
@@ -277,6 +311,10 @@ with torch.no_grad():
         "experts": experts_token_by_token(),
         "bags": bags_by_loop(),
         "gradient": gradient_of_a_product(),
+        "windows": windows_by_mask(),
+        "complex_product": complex_product_by_parts(),
+        "jacobian": {way: jacobian_row_by_row(way) for way in ("forward", "reverse")},
+        "padded": padded_sentence_alone(),
         "rotated": rotated_by_hand(),
         "dense_width": dense_block_width(),
         "operator_in_cpp": operator_in_cpp(),
