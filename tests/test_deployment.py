@@ -229,6 +229,7 @@ def deployed_dashboard(folder: Path) -> Iterator[int]:
             process.terminate()
 
 
+@pytest.mark.slow
 def test_the_deployed_dashboard_goes_by_its_own_names_only(tmp_path: Path) -> None:
     with deployed_dashboard(tmp_path) as port:
         for name, refused in (("localhost", False), ("127.0.0.1", False), ("evil.example", True)):

@@ -20,6 +20,8 @@ from reports.upgrade_report import FORMATS, JudgedUpgrade
 from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
 from support.servers.loopback import Quiet, answering
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

@@ -121,7 +121,8 @@ class Pairs:
 
     Where the budget has no room to bring all cases to `first_look` pairs, before which none has a verdict,
     the first ones of the suite are brought there before any other goes on: better some that are judged than
-    all of them nearly. What the pairs say plays no part in that choice, only what they cost.
+    all of them nearly. What the pairs say plays no part in that choice, only what they cost. Where those need
+    no more pairs, the others have single ones as long as the budget lasts, which show at least what breaks.
     """
 
     def __init__(
@@ -156,15 +157,23 @@ class Pairs:
         """The case that gets the next pair; None where no case needs one, which ends them."""
         candidates = self._brought_first(open_cases, fits) or open_cases
         if self._allocate is not None:
-            behind = [case for case in candidates if len(self._cases[case].numbers) < self._first_look]
+            behind = [case for case in candidates if self._is_behind(case)]
             if not behind:
                 chosen, reason = self._allocated(open_cases)
-                for case in open_cases if chosen is None else ():
-                    self._cases[case].over = f"not needed: {reason}"
-                return chosen
+                if chosen is not None:
+                    return chosen
+                behind = [case for case in open_cases if self._is_behind(case)]
+                for case in open_cases:
+                    if case not in behind:
+                        self._cases[case].over = f"not needed: {reason}"
+                if not behind:
+                    return None
             candidates = behind
         # `min` keeps the order of the suite among equal numbers.
         return min(candidates, key=lambda each: self._cases[each].waiting[0])
+
+    def _is_behind(self, case: str) -> bool:
+        return len(self._cases[case].numbers) < self._first_look
 
     def _allocated(self, open_cases: Sequence[str]) -> tuple[str | None, str]:
         assert self._allocate is not None

@@ -8,7 +8,6 @@ lines. Exit code: 0 no line failed, 1 a line failed, 2 wrong usage.
 """
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -24,8 +23,6 @@ from report import Report
 
 #: For the bundle, out of the whole.
 _RESERVE_SECONDS = 25.0
-#: The variable that names the folder which `--wheels` made, to be deleted at the end.
-_PROGRAM_FOLDER = "ACCEPTANCE_PROGRAM_FOLDER"
 
 
 def main() -> None:
@@ -50,7 +47,7 @@ def main() -> None:
     if unknown := only - BY_NAME.keys():
         parser.error(f"no line is named {', '.join(sorted(unknown))}: one of {', '.join(BY_NAME)}")
     if options.wheels is not None:
-        _start_again(options.wheels)
+        layout.start_again(options.wheels)
     options.out.mkdir(parents=True, exist_ok=True)
     sys.exit(_accept(options.out.absolute(), options.python or sys.executable, options.seconds, only))
 
@@ -59,19 +56,6 @@ def _list_lines() -> None:
     """Print each line: what it needs, what it means, its bounds."""
     for number, line in enumerate(LINES, start=1):
         print(f"{number:02d} {line.name:<18} {line.needs:<5} {line.meaning}\n{'':27}{line.bound}")
-
-
-def _start_again(wheels: Path) -> None:
-    """Become the same command in an environment that has the wheels too."""
-    if not wheels.is_dir():
-        sys.exit(f"there is no folder {wheels}")
-    folder = Path(tempfile.mkdtemp(prefix="acceptance-program-"))
-    os.environ[_PROGRAM_FOLDER] = str(folder)
-    python = layout.make(folder, wheels)
-    words = sys.argv[1:]
-    at = next(number for number, word in enumerate(words) if word.startswith("--wheels"))
-    del words[at : at + (1 if "=" in words[at] else 2)]
-    os.execv(python, [str(python), __file__, *words])
 
 
 def _accept(out: Path, python: str, seconds: float, only: frozenset[str]) -> int:
@@ -91,8 +75,7 @@ def _accept(out: Path, python: str, seconds: float, only: frozenset[str]) -> int
             acceptance.bundle()
         finally:
             processes.end_all()
-            if folder := os.environ.get(_PROGRAM_FOLDER):
-                shutil.rmtree(folder, ignore_errors=True)
+            layout.remove()
     report.describe(complete=True)
     return _conclude(report)
 

@@ -23,7 +23,7 @@ from runner import journal
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
-_PROGRAM = (sys.executable, "-c", "from cli.app import main; main()")
+PROGRAM = (sys.executable, "-c", "from cli.app import main; main()")
 _FAULT_CASES = ("--cases", str(FOLDER / "fault_cases.py"))
 _MIB = 1 << 20
 #: They take seconds and belong to the end: the reserve of the budget is for them and for the bundle.
@@ -176,7 +176,7 @@ class Acceptance:
     # -- the program's commands ------------------------------------------------------------
 
     def _pyrometer(self, *words: str, seconds: float, **variables: str) -> Ended:
-        return self._processes.run((*_PROGRAM, *words), seconds, **variables)
+        return self._processes.run((*PROGRAM, *words), seconds, **variables)
 
     def _doctor(self, seconds: float) -> Figures:
         done = self._pyrometer("doctor", "--json", seconds=seconds)
@@ -268,7 +268,7 @@ class Acceptance:
 
         An empty word names the run itself: what it had started must end by itself. Answers the run.
         """
-        command = (*_PROGRAM, "run", "--suite", "accept-kills", "--json", "--yes")
+        command = (*PROGRAM, "run", "--suite", "accept-kills", "--json", "--yes")
         process = self._processes.start(command, **_ANY_LOAD)
         assert process.stdout is not None
         lines = Lines(process.stdout)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from run import change, exhibits, judged, reports, verdict
+from run import change, exhibits, is_broken, judged, reports, verdict
 
 from common.text import plural
 from runner.worker.case import FAMILIES
@@ -46,7 +46,9 @@ def evidence(report: dict[str, Any]) -> tuple[str, str]:
             continue
         found = verdict(one)
         word = judged(one, found)
-        if found and word in _WORDS:
+        if is_broken(one):
+            words.append((word, f"**{word}**, it does not work any more"))
+        elif found and word in _WORDS:
             pairs = plural(found["n"], "pair")
             words.append((word, _WORDS[word].format(change=change(found["ratio"]), pairs=pairs)))
     if not words:

@@ -93,6 +93,7 @@ def _upgrade(one: Exhibit, report: Path, pairs: int, minutes: float) -> int:
         *("upgrade", one.old, one.new, "--case", one.case, "--device", "cpu"),
         *("--pairs", str(pairs), "--budget", str(minutes * 60), "--report", str(report)),
         *(() if one.metric == "latency_floor" else ("--also", one.metric)),
+        *(("--cold-pairs", str(pairs)) if one.metric == "compile_cold" else ()),
     ]
     return subprocess.run(command, cwd=FOLDER.parents[1], check=False).returncode
 
@@ -105,11 +106,19 @@ def verdict(one: Exhibit) -> dict[str, Any] | None:
     return next((each for each in found if each["metric"] == one.metric), None)
 
 
+def is_broken(one: Exhibit) -> bool:
+    """Whether its case works in the old release and not in the new one, by its kept report."""
+    return one.file.exists() and one.case in json.loads(one.file.read_text())["broken"]
+
+
 def judged(one: Exhibit, found: dict[str, Any] | None) -> str:
     """`caught`, `missed`, `undecided`, `held` (a negative control), `false`, or `not measured`.
 
-    Missed is what the interval rules out; where it does not, the pairs were too few or too far apart.
+    A case that broke is caught. Missed is what the interval rules out; where it does not, the pairs were too
+    few or too far apart.
     """
+    if is_broken(one):
+        return "false" if one.at_least is None else "caught"
     if found is None or found["ratio"] is None:
         return "not measured"
     slower = found["word"] == "slower"
@@ -134,7 +143,7 @@ def print_table(chosen: list[Exhibit]) -> int:
         found = verdict(one)
         word = judged(one, found)
         counts[word] = counts.get(word, 0) + 1
-        moved = "-"
+        moved = "broken" if is_broken(one) else "-"
         if found and found["ratio"] is not None:
             moved = change(found["ratio"])
             if found["ratio_low"] is not None:

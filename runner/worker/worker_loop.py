@@ -231,12 +231,18 @@ def allocates_elsewhere(key: CaseKey) -> bool:
     return key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
 
 
+def _first_sentence(error: BaseException) -> str:
+    """The first line of what an error says, and the next where that one only announces it with a colon."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+
+
 def failure(error: BaseException, phase: str) -> Failed:
     """The message for an exception: what kind of outcome it is, in one sentence, with the traceback."""
     if isinstance(error, MemoryError):
         # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
         traceback.clear_frames(error.__traceback__)
-    text = str(error).strip().split("\n")[0][:500]
+    text = _first_sentence(error)[:500]
     reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):

@@ -63,6 +63,7 @@ def false_a_year(draw: Callable[[np.random.Generator], Values], first: int = 0) 
     return many / YEARS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spread", "keep", "most"),
     [
@@ -83,11 +84,13 @@ def test_nights_that_resemble_each_other_are_seldom_a_candidate(
     assert false_a_year(lambda rng: spread * noise(keep)(rng, 365)) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "most"), [(LOW, 0.2), (MID, 0.6), (HIGH, 0.4)])
 def test_two_modes_are_no_changes_once_both_were_seen(spread: float, most: float) -> None:
     assert false_a_year(lambda rng: modes(rng, 365) + spread * noise()(rng, 365), first=40) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "most"), [(LOW, 2.5), (MID, 1.5), (HIGH, 0.8)])
 def test_two_long_modes_are_a_candidate_twice_and_then_known(spread: float, most: float) -> None:
     assert false_a_year(lambda rng: modes(rng, 365, longest=20) + spread * noise()(rng, 365)) <= most

@@ -54,6 +54,7 @@ def test_without_a_gpu_device_cuda_is_refused_before_anything_is_measured(world:
     assert not [*world.place.folder.glob(".pyrometer/runs/*")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [

@@ -16,6 +16,8 @@ from support.builders import full_database
 from support.servers.ports import free_port
 from support.site import COMMAND, obey_permissions
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -12,6 +12,8 @@ import pytest
 
 from support.site import ROOT
 
+pytestmark = pytest.mark.slow
+
 DISTRIBUTIONS = sorted(file.parent for file in (ROOT / "clients").glob("*/pyproject.toml"))
 
 

@@ -14,6 +14,8 @@ from records.kinds import RunSource
 from runner.worker.case_key import CaseKey
 from support.site import ROOT
 
+pytestmark = pytest.mark.slow
+
 PLUGIN = ROOT / "clients" / "pytest_pyrometer"
 PYROMETER = str(Path(sys.executable).with_name("pyrometer"))
 TESTS = """

@@ -239,6 +239,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
+@pytest.mark.slow
 @settings(derandomize=True, database=None, deadline=None, max_examples=300)
 @given(content=files)
 def test_whatever_a_file_holds_it_loads_or_is_refused_in_one_sentence(

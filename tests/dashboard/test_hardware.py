@@ -134,6 +134,7 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
     assert f"torch {NEWER}</small>" in shown
 
 
+@pytest.mark.slow
 def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
     open_page: Open, tmp_path: Path
 ) -> None:

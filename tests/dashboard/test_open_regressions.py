@@ -72,6 +72,7 @@ def test_a_mute_that_ends_opens_it_again(database: Database, mornings: Mornings)
     assert findings.open_regressions(database, later) == 4
 
 
+@pytest.mark.slow
 def test_the_database_groups_findings_as_a_finding_itself_does(
     database: Database, mornings: Mornings
 ) -> None:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.postgres
 ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"
 
 
+@pytest.mark.slow
 def test_a_reader_serves_and_leaves_journals_to_others(
     postgres: PostgresServer,
     serve: Callable[..., Any],

@@ -165,6 +165,7 @@ EVERYTHING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["date", "version"])
 @pytest.mark.parametrize("look", [EVERYTHING, {"bars": False, "relative": True}])
 def test_the_spec_is_vega_lite_without_data(axis: Any, look: dict[str, Any]) -> None:

@@ -22,6 +22,8 @@ from support.builders.upgrade_journals import BEGUN, GPT_COMPILED, KINDS, PAIRS,
 from support.pages import UPGRADE, Open, html, text
 from support.servers.browser import Visitor, fits, settle
 
+pytestmark = pytest.mark.slow
+
 H100, A100, H200 = "1 x H100", "1 x A100", "8 x H200"
 ON_A100, ON_H200, LATER = "20261123-080000-aaaa", "20261124-080000-bbbb", "20261125-080000-cccc"
 

@@ -133,6 +133,7 @@ def test_wrong_counts_are_found(url: str, database: Database) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database: Database) -> None:
     filled(database)
     of_one = tables.MeasurementRow.run_number == 2
@@ -274,6 +275,7 @@ def damaged(path: Path, places: Iterable[int]) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 3, 7])
 def test_a_damaged_file_is_said_in_sentences(tmp_path: Path, every: int) -> None:
     path = tmp_path / "pyrometer.db"

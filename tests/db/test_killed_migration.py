@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from sqlalchemy import inspect
 
 from db.connection.connection import make_engine, parse_url
@@ -16,6 +17,8 @@ from db.schema import version as schema
 from support.builders.run_records import a_run, an_outcome
 from support.builders.stored_run import store_run
 from support.site import ROOT
+
+pytestmark = pytest.mark.slow
 
 #: A revision that changes a table, deletes rows, and never comes to its end.
 KILLED = """

@@ -22,6 +22,8 @@ from support.builders.run_records import (
 )
 from support.sqlite_files import sqlite_with_tables
 
+pytestmark = pytest.mark.slow
+
 #: Fewer than there are series or runs, and three batches: a stock SQLite takes 32,766, a batch is 10,000.
 VARIABLES = 100
 MANY = 150

@@ -55,6 +55,8 @@ from support.builders.run_records import (
 )
 from support.builders.stored_run import store_run
 
+pytestmark = pytest.mark.slow
+
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 
 TODAY = schema.head()

@@ -19,6 +19,8 @@ from db.errors import DatabaseUnavailable
 from db.runs import queries, store
 from support.builders.run_records import a_run
 
+pytestmark = pytest.mark.slow
+
 #: Reads as a user who owns nothing here, then tries to write. Imports come first: they may be out of reach.
 STRANGER = """
 import os, sys

@@ -7,6 +7,8 @@ import pytest
 
 from support.scripts import BENCHMARKS, script
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:

@@ -15,6 +15,8 @@ from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulato
 from interchange.importers import action_benchmark, pytest_benchmark
 from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in, text_lines, text_of
 
+pytestmark = pytest.mark.slow
+
 SOURCE = SourcePlace("here")
 ROOT = Path(__file__).resolve().parents[2]
 

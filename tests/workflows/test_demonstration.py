@@ -14,6 +14,8 @@ from records.runs import RunsOnly
 from workflows import demonstration
 from workflows.load_run import judge_loaded, load_run
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 26, 9, 0, tzinfo=UTC)
 
 

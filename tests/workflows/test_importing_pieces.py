@@ -38,6 +38,8 @@ from workflows.ingest import measurements_of
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path, keep
 from workflows.transfer.merge_runs import UNFINISHED
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = SourcePlace("runs.jsonl")
 OURS, FOREIGN = "20260901-020000-1f3a", "20260901-020000-tool-0123abcd"

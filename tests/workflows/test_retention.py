@@ -56,6 +56,7 @@ def observed_runs(database: Database) -> set[str]:
     return {each.run for each in telemetry.windows(database)}
 
 
+@pytest.mark.slow
 def test_a_recording_reaches_the_database_as_it_was_measured(
     tmp_path: Path, url: str, database: Database
 ) -> None:

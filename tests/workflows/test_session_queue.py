@@ -39,8 +39,8 @@ def never(outcomes: Sequence[Outcome]) -> str:
     return ""
 
 
-def queue(pairs: int, *cases: str, enough=never, first_look: int = 1) -> Pairs:
-    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look)
+def queue(pairs: int, *cases: str, enough=never, first_look: int = 1, allocate=None) -> Pairs:
+    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look, allocate)
 
 
 def always(sessions: Sequence[SessionPlan]) -> bool:
@@ -76,6 +76,21 @@ def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_
             pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
     # The third case can no longer be brought there: what is left goes to one that has a verdict.
     assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
+
+
+def test_what_a_budget_leaves_shows_whether_other_cases_break():
+    third = "softmax/infer/size=64/eager"
+    allocate = lambda cases, ended: (None, "the decision stands")  # noqa: E731
+    pairs, seen = queue(4, A, B, third, first_look=2, allocate=allocate), list[tuple[str, int]]()
+    while len(seen) < 5 and (session := pairs.next(lambda sessions: len(sessions) <= 5 - len(seen))):
+        seen.append((session.contenders[0].case, session.contenders[0].replicate))
+        for one in session.contenders:
+            pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
+    assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (third, 0)]
+    # What was not measured of the third case is a matter of the budget.
+    assert {(one.case, reason) for one, reason in pairs.not_needed()} == {
+        (case, "not needed: the decision stands") for case in (A, B)
+    }
 
 
 def test_a_pair_without_a_result_does_not_count_towards_a_verdict():

@@ -41,6 +41,8 @@ from workflows.load_run import judge_loaded, load_run
 from workflows.run_header import Header
 from workflows.transfer import export_runs, import_runs
 
+pytestmark = pytest.mark.slow
+
 STORIES = {
     "mixed": Story(),
     "broken": Story(broken=(GPT_COMPILED,)),

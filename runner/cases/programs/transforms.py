@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jacfwd, jacrev, vmap
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from ...worker.case import Workload, case
 from .. import flops
@@ -238,36 +239,76 @@ class _PassingOn(TorchDispatchMode):
 
 
 class UnderMode(nn.Module):
-    """A model inside of a dispatch mode in every call, or in the first call alone."""
+    """A model inside of a dispatch mode in every call."""
 
-    def __init__(self, model: nn.Module, always: bool) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self._always = always
-        self._called = False
 
     def forward(self, rows: Tensor) -> Tensor:
-        if self._called and not self._always:
-            return self.model(rows)
-        self._called = True
         with _PassingOn():
             return self.model(rows)
 
 
-@case(family="programs", when=["always", "before"], batch=[64])
-def dispatch_mode(when: str, batch: int) -> Workload:
-    """A perceptron under a dispatch mode, as counters of operations are, or after one was left.
+@case(family="programs", batch=[64])
+def dispatch_mode(batch: int) -> Workload:
+    """A perceptron under a dispatch mode, as counters of operations are.
 
-    Guards: the cost of an operator in Python, and a mode that leaves later calls slow.
+    Guards: the cost of an operator in Python.
     """
     widths = 512, 1024, 1024, CLASSES
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return Workload(
-        UnderMode(nn.Sequential(*layers), when == "always"),
+        UnderMode(nn.Sequential(*layers)),
         (torch.randn(batch, widths[0]),),
         items=batch,
         unit="samples",
         flops=sum(flops.linear(batch, a, b) for a, b in pairwise(widths)),
+    )
+
+
+class _Gated(nn.Module):
+    """Several small operators that a compiler fuses: (batch, width) to the same shape."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows + self.linear(rows) * torch.sigmoid(1.702 * rows - 0.5)
+
+
+class CountedFirst(nn.Module):
+    """A model whose operations are counted in its first call, which is also the one that compiles it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._counted = False
+
+    # The counter is the caller's, and no part of what is compiled.
+    @torch.compiler.disable(recursive=False)
+    def forward(self, rows: Tensor) -> Tensor:
+        if self._counted:
+            return self.model(rows)
+        self._counted = True
+        with FlopCounterMode(display=False):
+            return self.model(rows)
+
+
+@case(family="programs", batch=[64], layers=[8])
+def counted_first(batch: int, layers: int) -> Workload:
+    """A stack of small gated layers after a FLOP counter saw the first call.
+
+    Guards: a dispatch mode, once left, that keeps a compiled model from its code.
+    """
+    width = 64
+    return Workload(
+        CountedFirst(nn.Sequential(*(_Gated(width) for _ in range(layers)))),
+        (torch.randn(batch, width),),
+        items=batch,
+        unit="samples",
+        flops=layers * flops.linear(batch, width, width),
     )

@@ -247,6 +247,7 @@ def test_thresholds_by_metric() -> None:
         threshold_of("speed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "n"), [(0.02, 8), (0.05, 6), (0.003, 12)])
 def test_the_smallest_effect_is_seen_in_four_cases_of_five(spread: float, n: int) -> None:
     rng, plan, trials = np.random.default_rng(4), Plan(n), 1500
@@ -283,6 +284,7 @@ def sequentially(row: Sequence[float]) -> Verdict:
         measured += advice.more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "spread"), [("normal", 0.03), ("wild", 0.01), ("wild", 0.03), ("order", 0.02)]
 )

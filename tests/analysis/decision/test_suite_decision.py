@@ -78,6 +78,7 @@ def test_three_materially_slower_cases_of_thirty_are_allowed() -> None:
     assert states(decision)["share"] == "kept"
 
 
+@pytest.mark.slow
 def test_a_change_at_a_limit_is_hardly_ever_a_go() -> None:
     """Over 400 drawn suites with one case of ten exactly at the limit: at most 1 % may be a go."""
     wrong = 0

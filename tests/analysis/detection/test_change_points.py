@@ -49,6 +49,7 @@ def test_a_step_is_one_candidate_however_often_one_asks() -> None:
     assert abs(seen[0].index - 60) <= 1 and seen[0].raised <= 64 and seen[0].against < 60
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.0, 0.3), st.integers(10, 50))
 def test_a_candidate_keeps_index_direction_and_night_as_nights_are_added(

@@ -21,6 +21,8 @@ from runner import journal
 from support.builders import full_database
 from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
 
+pytestmark = pytest.mark.slow
+
 Call = tuple[str, dict[str, Any]]
 
 

@@ -9,6 +9,8 @@ from db.connection.engine import open_database
 from db.runs import queries
 from support.fakes.scripted_workers import CASE, World, a_row, end_of, one_world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:

@@ -12,6 +12,8 @@ import pytest
 from support.fakes.scripted_workers import World, a_row, end_of, one_world
 from workflows.bisection.state import Bisection, Shelf
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:

@@ -19,6 +19,8 @@ from support.fakes.torch_wheels import install_only_from, write_wheel
 from support.servers.package_index import GatedIndex
 from support.site import COMMAND, PATIENCE_SECONDS, Site, measured_python
 
+pytestmark = pytest.mark.slow
+
 VERSIONS = ("2.9.1", "2.10.0")
 
 

@@ -27,6 +27,8 @@ from support.site import Done
 from support.sqlite_files import sqlite_with_tables
 from support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 FAKE = Path(__file__).resolve().parents[2] / "support/fakes/pyrometer_upgrade.py"
 
 

@@ -113,6 +113,7 @@ def test_a_server_that_is_not_there_is_one_sentence(client: Any) -> None:
         client.series("http://127.0.0.1:9", "mlp/infer/-/eager")
 
 
+@pytest.mark.slow
 def test_results_are_submitted(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyrometer.toml").touch()
     monkeypatch.chdir(tmp_path)
@@ -128,6 +129,7 @@ def test_results_are_submitted(client: Any, tmp_path: Path, monkeypatch: pytest.
         client.submit(result, command="no-such-program")
 
 
+@pytest.mark.slow
 def test_results_are_posted_to_a_server(client: Any, full_url: str, tmp_path: Path) -> None:
     shutil.copy(full_url.removeprefix("sqlite:///"), tmp_path / "pyrometer.db")
     (tmp_path / "pyrometer.toml").write_text(

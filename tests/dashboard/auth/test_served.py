@@ -26,6 +26,8 @@ from support.servers.login_site import (
 from support.servers.oidc_provider import CLIENT, SECRET, Provider, provider
 from support.servers.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 BOB, EVE, MALLORY = "bob@example.com", "eve@evil.example", "ada"
 ACCOUNTS: dict[str, dict[str, Any]] = {
     ADA: {"email": ADA, "email_verified": True},

@@ -16,6 +16,8 @@ from websockets.sync.client import connect
 from dashboard.server import errors, server
 from dashboard.server.asgi import SameOrigin
 
+pytestmark = pytest.mark.slow
+
 Serve = Callable[..., Any]
 
 

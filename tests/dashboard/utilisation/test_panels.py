@@ -220,6 +220,7 @@ def test_where_nothing_answers_to_the_pointer_there_is_nothing_that_could() -> N
     assert "rows" not in names and len(silent["vconcat"]) == len(drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", [an_h200(), a_host(64)])
 def test_the_spec_is_vega_lite(recording: Recording) -> None:
     spec = window_charts.window(panels.panels(recording), 3.3)

@@ -57,6 +57,7 @@ def rows(database: Database) -> dict[str, int]:
         return {t.name: connection.execute(select(func.count()).select_from(t)).scalar_one() for t in every}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", [0, 1, 2])
 def test_what_is_left_is_as_if_it_had_never_been(database: Database, night: int) -> None:
     others = [each for each in CASES if each != night]

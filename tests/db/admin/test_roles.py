@@ -37,7 +37,7 @@ from support.builders.run_records import (
 from support.builders.stored_run import store_run
 from support.servers.postgres import PostgresServer
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 ROLES = Path(__file__).parents[3] / "deploy" / "roles.sql"
 OWNER, WRITER, READER = "pyrometer_owner", "pyrometer_writer", "pyrometer_reader"

@@ -83,6 +83,7 @@ def test_nothing_is_made_unless_requested(empty_url: str, tmp_path: Path) -> Non
     open_database(empty_url, create=False).close()
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_database_at_once_all_succeed(empty_url: str) -> None:
     command = [sys.executable, "-W", "error", "-c", OPEN, empty_url]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(4)]

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
 
+import pytest
+
 from db.connection.engine import Database, open_database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
@@ -52,6 +54,7 @@ def _scheduler(url: str, owner: str, step: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_plan_and_take_every_task_once(url: str, database: Database) -> None:
     both = [_scheduler(url, "one", 1), _scheduler(url, "other", -1)]
     for each in both:

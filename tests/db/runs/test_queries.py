@@ -348,6 +348,7 @@ def _blocks_read(database: Database) -> int:
     return blocks
 
 
+@pytest.mark.slow
 def test_work_does_not_grow_with_history(database: Database) -> None:
     work_of = _instructions if database.name.startswith("sqlite") else _blocks_read
     _history(database, range(30))

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from db.connection.engine import Database
 from db.runs.store import save_outcomes, save_run
 from db.runs.traces import newest_operator_table, operator_tables
@@ -129,6 +131,7 @@ def test_tables_of_other_hardware_hide_none_that_are_like_those_of_a_run(databas
     assert found(database, workload=workload, like="none") == []
 
 
+@pytest.mark.slow
 def test_the_newest_table_of_a_version_is_found_behind_any_others(database: Database) -> None:
     for number, version in enumerate(("2.12.0+cpu", "2.13.0+cpu", "2.13.0+cpu")):
         traced(database, f"run-{number}", number, MLP, torch_version=version)

@@ -247,6 +247,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(["n", "point", "low", "high", "smallest"]), json_values), max_size=2

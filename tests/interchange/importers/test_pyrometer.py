@@ -117,6 +117,7 @@ imported_runs = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(imported_runs, max_size=2, unique_by=lambda one: one.run.id))
 def test_what_is_written_comes_back_to_the_bit(them: Sequence[ImportedRun]) -> None:
@@ -234,6 +235,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_whatever_a_line_holds_it_is_read_or_refused(data: st.DataObject) -> None:

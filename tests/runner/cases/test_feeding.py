@@ -16,6 +16,7 @@ TO_DEVICE = "host_copy/infer/direction=to_device,mebibytes=2,pinned=False/eager"
 TO_HOST = "host_copy/infer/direction=to_host,mebibytes=2,pinned=False/eager"
 PINNED_COPY = "host_copy/infer/direction=to_host,mebibytes=2,pinned=True/eager"
 PEER = "peer_copy/infer/mebibytes=1/eager"
+SPLIT = "split_layer/train/batch=1,tokens=8,width=64/eager"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def feeding(measured: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
-    cases = (FED_BY_PROCESSES, PINNED, SHAPES, OPTIMIZER, TO_DEVICE, TO_HOST, PINNED_COPY, PEER)
+    cases = (FED_BY_PROCESSES, PINNED, SHAPES, OPTIMIZER, TO_DEVICE, TO_HOST, PINNED_COPY, PEER, SPLIT)
     return measure(conditions(module_scratch.folder), [[case] for case in cases])
 
 
@@ -67,8 +68,8 @@ def test_a_copy_has_the_bandwidth_of_its_bytes(happened: Happened, case: str) ->
     assert "bandwidth" not in of(happened, SHAPES).metrics
 
 
-@pytest.mark.parametrize("case", [PINNED_COPY, PEER])
-def test_a_copy_for_which_a_device_lacks_is_unsupported(happened: Happened, case: str) -> None:
+@pytest.mark.parametrize("case", [PINNED_COPY, PEER, SPLIT])
+def test_what_takes_a_device_more_is_unsupported(happened: Happened, case: str) -> None:
     assert of(happened, case).status == "unsupported"
 
 

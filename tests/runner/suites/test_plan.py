@@ -143,7 +143,7 @@ def replay(file: Path) -> list[tuple[Planned, Timing, float]]:
 
 
 def test_estimates_on_a_gpu_are_nearer_to_what_an_h100_took() -> None:
-    measured = replay(EXAMPLES / "gpu/h100/suite.jsonl.gz")
+    measured = replay(EXAMPLES / "gpu/h100/run.jsonl.gz")
     assert len(measured) > 10
     by_gpu, by_cpu = (
         [plan.estimate(one, timing, on_cuda=on_cuda) / seconds for one, timing, seconds in measured]

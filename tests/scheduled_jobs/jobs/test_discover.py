@@ -21,6 +21,8 @@ from support.builders.detection_nights import Child, a_task, claimed, finish, jo
 from support.builders.run_records import a_night
 from support.fakes.torch_wheels import install_only_from, write_wheel
 
+pytestmark = pytest.mark.slow
+
 TOML = """
 [environments.stable]
 torch = "2.13"

@@ -10,6 +10,8 @@ from support.fakes.torch_wheels import install_only_from, write_wheel
 from workflows.bisection.bisector import between, choose_candidates
 from workflows.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 def test_between_two_versions_lie_the_releases_or_the_days() -> None:
     offered = ["2.9.1", "2.10.0", "2.10.0+cpu", "2.11.0rc1", "2.11.0", "2.12.0", "2.16.0.dev20261119+cpu"]

@@ -15,6 +15,8 @@ from support.fakes.torch_wheels import install_only_from, write_wheel
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import built_of, make_ready, store_of
 
+pytestmark = pytest.mark.slow
+
 DECLARED = """
 [environments.ours]
 torch = "nightly"

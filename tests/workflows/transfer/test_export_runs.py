@@ -32,6 +32,8 @@ from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import Exported, Format
 
+pytestmark = pytest.mark.slow
+
 SPEEDUP = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")
 OLD, NEW = an_environment("2.12.1"), an_environment("2.13.0")
 

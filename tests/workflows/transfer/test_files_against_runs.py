@@ -30,6 +30,8 @@ from workflows.database_upkeep import check, journal_check, repair
 from workflows.recorder import Recorder
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 QUIET = MachinePreset("quiet", {"KMP_BLOCKTIME": "1"}, cpus=(1,), housekeeping=(0,))
 FACTS: dict[str, Any] = {
