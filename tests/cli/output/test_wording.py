@@ -10,7 +10,7 @@ def test_a_process_of_a_short_pair_is_named_as_one() -> None:
     assert outcome_line(short) == "mlp/infer/-/eager #0: short pair of the screen, median 2.500 ms"
 
 
-def test_a_process_without_a_latency_of_one_kind_is_told_too() -> None:
+def test_a_process_without_a_latency_has_a_line() -> None:
     assert outcome_line(an_outcome("mlp/infer/-/eager", metrics={"rss_peak": 9.0})) == (
         "mlp/infer/-/eager #0: no latency"
     )
