@@ -63,11 +63,10 @@ def test_it_says_what_each_file_holds_and_what_of_it_is_new(start_folder: Path) 
 
 
 def test_the_runs_of_a_real_h100_can_still_be_read(database: Database) -> None:
-    suite, memory = (EXAMPLES / "gpu/h100" / f"{name}.jsonl.gz" for name in ("suite", "memory"))
-    result = typed("import", "--json", suite, memory)
+    result = typed("import", "--json", EXAMPLES / "gpu/h100/run.jsonl.gz")
     assert result.exit_code == 0
     new = [event["new"] for event in events(result) if "new" in event][-1]
-    assert (new["runs"], new["outcomes"], new["measurements"]) == (8, 167, 1247)
+    assert (new["runs"], new["outcomes"], new["measurements"]) == (8, 152, 905)
     newest = queries.recent_runs(database, limit=9)
     assert {run.hardware for run in newest} == {"1 x NVIDIA H100 80GB HBM3"}
     statuses = [run.counts for run in newest if run.counts.get("oom")]
