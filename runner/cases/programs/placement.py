@@ -36,10 +36,7 @@ class SplitLayer(nn.Module):
 
 @case(family="transformers", phases=("infer", "train"), batch=[8], tokens=[128], width=[1024])
 def split_layer(batch: int, tokens: int, width: int) -> Workload:
-    """One layer of BERT-large with attention on one device and the feed-forward part on another.
-
-    Guards: what passes from one device to the next within a step.
-    """
+    """One layer of BERT-large with attention on one CUDA device and the feed-forward part on another."""
     return Workload(
         SplitLayer(width, heads=16),
         (torch.randn(batch, tokens, width),),
