@@ -289,7 +289,7 @@ class CountedFirst(nn.Module):
         self._counted = False
 
     # The counter is the caller's, and no part of what is compiled.
-    @torch.compiler.disable(recursive=False)
+    @torch.compiler.disable(recursive=False)  # pyright: ignore[reportUntypedFunctionDecorator]
     def forward(self, rows: Tensor) -> Tensor:
         if self._counted:
             return self.model(rows)
