@@ -15,16 +15,14 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import layout
-from processes import Processes
+from processes import Ended, Processes
 
-if TYPE_CHECKING:
-    from processes import Ended
-
+_ON_GPU = ("--device", "cuda")
 #: The cases whose fingerprints are compared: kernels of libraries, a recorded graph, and code of Triton.
 _RECORDED = (
     "mlp_overhead/infer/batch=64/eager",
@@ -46,7 +44,6 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder of the results")
     parser.add_argument("--wheels", type=Path, help="folder with the packages that this interpreter lacks")
     parser.add_argument("--python", default="", help="interpreter to measure [default: this one]")
-    parser.add_argument("--device", default="cuda", help="what to measure [default: cuda]")
     parser.add_argument("--seconds", type=float, default=270.0, help="for everything [default: 270]")
     options = parser.parse_args()
     if options.wheels is not None:
@@ -60,24 +57,23 @@ def _compare(out: Path, python: str, options: argparse.Namespace) -> int:
     from steps import FOLDER, PROGRAM, variables
 
     ends = time.monotonic() + options.seconds
-    device = ("--device", options.device)
     with tempfile.TemporaryDirectory(prefix="comparison-") as scratch, (out / "log.txt").open("w") as log:
         work = Path(scratch)
         shutil.copy(FOLDER / "accept.toml", work / "pyrometer.toml")
         processes = Processes(variables(work, python, uuid.uuid4().hex), work, log)
 
-        def pyrometer(*words: str, seconds: float) -> "Ended":
+        def pyrometer(*words: str, seconds: float) -> Ended:
             done = processes.run((*PROGRAM, *words), seconds)
             print(f"pyrometer {words[0]}: exit code {done.code}{', at its deadline' * done.late}", flush=True)
             return done
 
         try:
-            same = _same_fingerprints(out, pyrometer, device)
+            same = _same_fingerprints(out, pyrometer)
             left = ends - time.monotonic() - _EXPORT_SECONDS
             budget = ("--budget", f"{max(1.0, left - 30):.0f}", "--no-fingerprint", "--pairs", "8")
             # A report in Markdown takes a package more, which a machine without network may lack.
             report = ("--report", str(out / "report.json"))
-            suite = ("--suite", "accept-itself", *device, *budget, *report)
+            suite = ("--suite", "accept-itself", *_ON_GPU, *budget, *report)
             pyrometer("upgrade", "default", "default", *suite, seconds=left)
             exported = ("export", "--all", "--force", str(out / "comparison.jsonl.gz"))
             pyrometer(*exported, seconds=max(_EXPORT_SECONDS, ends - time.monotonic()))
@@ -87,12 +83,12 @@ def _compare(out: Path, python: str, options: argparse.Namespace) -> int:
     return 0 if _no_difference(out / "report.json") and same else 1
 
 
-def _same_fingerprints(out: Path, pyrometer: Any, device: tuple[str, str]) -> bool:
+def _same_fingerprints(out: Path, pyrometer: Callable[..., Ended]) -> bool:
     """Record each fingerprint twice and keep both; are they there, and equal?"""
     each = _RECORDING_SECONDS / 2
     recorded: list[Mapping[str, Any]] = []
     for name in ("first", "second"):
-        words = ("fingerprint", "case", *_RECORDED, *device, "--again", "--json")
+        words = ("fingerprint", "case", *_RECORDED, *_ON_GPU, "--again", "--json")
         done = pyrometer(*words, seconds=each)
         (out / f"fingerprints_{name}.json").write_text(done.out)
         recorded.append(json.loads(done.out) if done.code == 0 else {})

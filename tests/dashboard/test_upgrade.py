@@ -211,7 +211,7 @@ def test_the_matrix_shows_the_metric_that_is_chosen_and_only_what_is_proved_is_s
     assert "nknown shown" in unknown.warning[0].value and cells(html(unknown))[BERT] == "· same"
 
 
-def test_the_csv_file_of_the_matrix_is_of_the_metric_that_is_shown(
+def test_the_matrix_csv_has_the_selected_metric(
     open_page: Open, filled: Filled, records: list[PageRecord]
 ) -> None:
     url = filled(Story(broken=(GPT_COMPILED,)))
