@@ -9,7 +9,7 @@ from runner.execution import harness as harnesses
 from .app_context import AppContext
 from .errors import NothingToMeasure
 from .fingerprints import Fingerprints, take_all
-from .planning.plan_run import Chosen, ask, check_alike
+from .planning.plan_run import Chosen, ask, check_alike, check_device
 from .planning.resolve_environment import make_ready, store_of
 from .planning.select_cases import canonical_key, choose_cases, choose_preset, choose_suite
 from .run_locally import exclusive_machine
@@ -44,9 +44,11 @@ def fingerprints_of(
     harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
     with exclusive_machine(app.reporter):
         ready = make_ready(app, list(request.environments))
-        described = ask(Chosen(preset, suite, harness), ready).environments
+        probed = ask(Chosen(preset, suite, harness), ready)
+        described = probed.environments
         device = request.device or suite.device
         check_alike(described, device)
+        check_device(probed, device)
         cases = choose_cases(
             suite, [canonical_key(pattern) for pattern in request.cases], described[0], app.settings
         )

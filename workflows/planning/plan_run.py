@@ -171,8 +171,7 @@ def prepare(
     preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
-    if plan.device == "cuda" and not gpus:
-        raise UsageError(_without_a_gpu(probed))
+    check_device(probed, plan.device)
     device = "cuda:0" if gpus else "cpu"
     cards = _cards(plan, gpus, _probe(probed), nodes)
     traced = plan.timing.trace_steps > 0
@@ -296,6 +295,12 @@ def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[s
     numbers would join the series of those that were measured on them.
     """
     return [] if device == "cpu" else environment.gpus
+
+
+def check_device(probed: ProbedMachine, device: str) -> None:
+    """Raise UsageError where `device` is `cuda` and the environments see no GPU."""
+    if device == "cuda" and not probed.environments[0].gpus:
+        raise UsageError(_without_a_gpu(probed))
 
 
 def check_alike(described: Sequence[MeasuredEnvironment], device: str) -> None:
