@@ -287,9 +287,9 @@ class CountedFirst(nn.Module):
         super().__init__()
         self.model = model
         self._counted = False
+        # The counter is the caller's, and no part of what is compiled.
+        self.forward = torch.compiler.disable(self.forward, recursive=False)
 
-    # The counter is the caller's, and no part of what is compiled.
-    @torch.compiler.disable(recursive=False)  # pyright: ignore[reportUntypedFunctionDecorator]
     def forward(self, rows: Tensor) -> Tensor:
         if self._counted:
             return self.model(rows)

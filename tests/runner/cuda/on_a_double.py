@@ -260,7 +260,7 @@ class Ranks:
 
         # Of the first rank's profiler nothing is known; the slower rank is the second.
         return {
-            "build": [None] * 2,
+            "build": [1] * 2,
             "block": [block(4), block(5)],
             "metrics": [{"rss_peak": 1.0}, {"rss_peak": 2.0}],
             "device_time": [{}, {"device_time": 3.0, "launch_bound": 0.4}],
@@ -403,7 +403,7 @@ def newer_interface():
 
 def waited_for(local):
     """The device that a rank of this number on its machine waits for before and after a block."""
-    built = SimpleNamespace(prepared=SimpleNamespace(step=lambda: None))
+    built = SimpleNamespace(prepared=SimpleNamespace(step=lambda: None, shapes=()))
     devices = []
     with (
         mock.patch.object(member, "Rank", lambda *_: built),
