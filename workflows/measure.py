@@ -42,7 +42,7 @@ from .planning.screening import ScreenedPairs, timing_of_replicates
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header
-from .session_queue import InOrder, Pairs, Queue, enough_lost, enough_pairs, first_look
+from .session_queue import InOrder, Pairs, Queue, Room, enough_lost, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
@@ -326,8 +326,7 @@ class _Run:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:
-        room = self._header.budget_seconds - spent
-        return self._queue.next(lambda sessions: sum(map(self._durations.session, sessions)) <= room)
+        return self._queue.next(Room(self._header.budget_seconds - spent, self._durations.session))
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
         cost = self._durations.session(session)
