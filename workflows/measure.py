@@ -48,7 +48,7 @@ from .session_queue import InOrder, Pairs, Queue, Room, enough_lost, enough_pair
 _INTERRUPT_PATIENCE_SECONDS = 60.0
 #: Among short sessions the canary would be most of what a run does: it rests this long between two
 #: boundaries, the first and the last one excepted.
-_CANARY_REST_SECONDS = 3.0
+_CANARY_REST_SECONDS = 10.0
 #: How often a request to stop is looked for while a session runs.
 _POLL_SECONDS = 0.25
 
