@@ -295,13 +295,15 @@ def summary(census: Census) -> str:
         f"{plural(census.steps, 'step')} in PyTorch {census.torch}: "
         f"{plural(len(census.operators), 'operator call')}{distinct} take {taken:.1%} of the time"
     )
-    return f"{text}. {region_summary(census)}" if census.regions else text
+    return (
+        f"{text}. {region_summary(census)}; in all {census.share:.1%} is measured" if census.regions else text
+    )
 
 
 def region_summary(census: Census) -> str:
     """The share of the time that is in compiled regions, and what of it is measured, in a sentence."""
     lost = math.fsum(one.share for one in census.regions if one.arguments is None)
-    text = f"{plural(len(census.regions), 'compiled region')} take {census.region_share:.1%}"
+    text = f"{census.region_share:.1%} is in {plural(len(census.regions), 'compiled region')}"
     if not lost:
         return f"{text}, all measured compiled"
     return (

@@ -30,7 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 #: Operators that make memory or change its description, and compute nothing.
 _NOTHING = (
     *("empty", "new_empty", "detach", "alias", "lift_fresh", "resize", "set_", "_local_scalar_dense"),
-    "from_file",
+    *("from_file", "_record_function_"),
 )
 #: A word, or what `einsum` takes. Any other text may be the name of a file.
 _WORD = re.compile(r"(?:[A-Za-z0-9_ ,>:-]|[.]{3}){0,64}")

@@ -68,8 +68,8 @@ def test_a_compiled_region_is_recorded_and_measured_compiled(site: Site) -> None
     (site.folder / "region.toml").write_text(alone.to_toml())
     done = site.call("run", "--census", "region.toml", "--replicates", "1", "--yes", "--json")
     assert done.code == 0, done.err
-    (case,) = [one for one in map(json.loads, done.out.splitlines()) if one.get("case") == region["case"]]
-    assert case["status"] == "ok"
+    (outcome,) = [one for one in done.events if one["event"] == "outcome"]
+    assert (outcome["case"], outcome["status"]) == (region["case"], "ok")
 
 
 @pytest.mark.slow
