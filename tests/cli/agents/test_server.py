@@ -112,6 +112,8 @@ def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPa
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
     _, listed = answers(folder, [("runs", {"newest": 5})])
     assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        assert listed["total"] == queries.count_runs(database) > 5
 
 
 def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
