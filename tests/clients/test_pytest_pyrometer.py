@@ -12,6 +12,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from records.kinds import RunSource
 from runner.worker.case_key import CaseKey
+from support.fakes.coarse_clock import CoarseClock
 from support.site import ROOT
 
 pytestmark = pytest.mark.slow
@@ -94,6 +95,17 @@ def test_a_wrong_answer_has_no_time_and_of_two_functions_the_first_has(project: 
     assert result["facts"]["test"] == "perf/test_speed.py::test_of_two_functions"
     # The second one would fill three batches with three calls.
     assert result["facts"]["calls"] > 3
+
+
+def test_a_batch_is_long_enough_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    import pytest_pyrometer
+
+    clock = CoarseClock(slow_calls=2)
+    monkeypatch.setattr(pytest_pyrometer, "time", clock)
+    times, _ = pytest_pyrometer.timed(clock.step, 0.05)
+    assert times.median_ms == pytest.approx(0.003, rel=0.03)
+    assert times.least_ms == pytest.approx(0.003, rel=0.03)
 
 
 def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:

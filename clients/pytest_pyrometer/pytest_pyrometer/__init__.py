@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 import pytest
 
-#: A batch of calls that takes shorter is not timed: the clock's own time would be part of it.
+#: A batch of calls that takes shorter does not count: the clock's own time would be part of it.
 _BATCH_SECONDS = 1e-3
 _LEAST_BATCHES = 3
 
@@ -130,16 +130,18 @@ class Times:
 def timed(step, seconds):
     """Call `step` for about `seconds`, after one call that is not timed; returns Times and its result."""
     step()
-    started = time.perf_counter()
-    result = step()
-    batch = max(1, int(_BATCH_SECONDS / max(time.perf_counter() - started, 1e-9)))
-    batches, over = [], time.perf_counter() + seconds
+    batches, calls, batch, over = [], 0, 1, time.perf_counter() + seconds
     while len(batches) < _LEAST_BATCHES or time.perf_counter() < over:
         started = time.perf_counter()
         for _ in range(batch):
             result = step()
-        batches.append(1e3 * (time.perf_counter() - started) / batch)
-    return Times(batches, batch * len(batches)), result
+        took = time.perf_counter() - started
+        if took < _BATCH_SECONDS:
+            batch *= 2
+            continue
+        batches.append(1e3 * took / batch)
+        calls += batch
+    return Times(batches, calls), result
 
 
 class Measured:

@@ -16,6 +16,7 @@ from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
+from support.builders.schedule_nights import CASES, LATENCY_MS, Mornings, a_finding, confirm
 from support.builders.stored_run import store_run
 from support.site import ROOT
 from support.sqlite_files import open_with_tables
@@ -252,6 +253,38 @@ def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(
     exported = {dict(labels)["part"] for name, labels in samples if name == "pyrometer_case_latency_seconds"}
     assert exported == {"node0", "node1"}
     assert sample(samples, "case_parts_left_out") == 2
+
+
+def test_results_of_cases_are_exported_where_they_are_asked_for(
+    database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([6, 5, 4, 3, 2, 1])
+    runs += mornings.nights([0], factor=1.1)
+    confirm(database, mornings, a_finding(database, mornings, runs))
+    plain, asked = (parsed(exposition(database, mornings.now, most)) for most in (0, 100))
+    results = {f"pyrometer_case_{name}" for name in ("result_seconds", "change_ratio", "verdict")}
+    assert asked[0].keys() - plain[0].keys() == results | {"pyrometer_case_result_parts_left_out"}
+    samples = asked[1]
+    of = {"schedule": "nightly", "part": "nightly", "metric": "latency_floor"}
+    for case, verdict in ((MLP, "worse"), (RESNET, "outside noise")):
+        assert sample(samples, "case_change_ratio", **of, case=case) == pytest.approx(1.1)
+        assert sample(samples, "case_verdict", **of, case=case, verdict=verdict) == 1
+    value = sample(samples, "case_result_seconds", **of, case=MLP)
+    assert value == pytest.approx(1.1 * LATENCY_MS[MLP] / 1e3, rel=0.01)
+    assert sum(name == "pyrometer_case_verdict" for name, _ in samples) == len(CASES)
+    assert sample(samples, "case_result_parts_left_out") == 0
+
+
+def test_results_are_bounded_by_whole_parts_and_the_rest_is_counted(
+    database: Database, mornings: Mornings
+) -> None:
+    for age, part in enumerate(("one", "two", "three")):
+        mornings.trigger(mornings.due(age), (part, ""))
+        mornings.measure(mornings.due(age))
+    samples = parsed(exposition(database, mornings.now, 2 * len(CASES) + 1))[1]
+    verdicts = [dict(labels)["part"] for name, labels in samples if name == "pyrometer_case_verdict"]
+    assert len(verdicts) == 2 * len(CASES) and len(set(verdicts)) == 2
+    assert sample(samples, "case_result_parts_left_out") == 1
 
 
 @pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
