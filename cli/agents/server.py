@@ -21,6 +21,7 @@ from common.text import key_matches
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
+from records.kinds import RunSource
 from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
 from workflows.app_context import AppContext
@@ -82,6 +83,7 @@ class Tools:
             imported = metric_definitions.metric_definitions(database)
         definition = METRICS.get(metric) or imported.get(metric)
         environments = {one.fingerprint: one for one in record.environments}
+        measured_here = record.source == RunSource.MEASURED
         rows = [
             {
                 "case": one.case,
@@ -91,7 +93,8 @@ class Tools:
                 "low": one.low,
                 "high": one.high,
                 "n": one.n,
-                "reproduce": f"pyrometer reproduce {run}:{one.case} --run",
+                # What made the numbers of other programs is not known.
+                "reproduce": f"pyrometer reproduce {run}:{one.case} --run" if measured_here else "",
             }
             for one in found
             if one.metric == metric and (not case or key_matches(one.case, case))

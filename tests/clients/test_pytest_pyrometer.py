@@ -142,6 +142,15 @@ def test_the_times_are_stored_as_a_submission(project: Path) -> None:
 NAMES = ("test_step", "TestGroup.test_of_pytest_benchmark:8", "TestGroup.test_of_pytest_benchmark:16")
 
 
+def test_the_mark_of_pytest_benchmark_is_known(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(
+        "import pytest\n\n\n@pytest.mark.benchmark(group='sums')\ndef test_sum(benchmark):\n"
+        "    assert benchmark(sum, [1, 2]) == 3\n"
+    )
+    done = run(project, "--strict-markers")
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+
+
 def test_a_missing_program_fails_no_test(project: Path) -> None:
     done = run(project, "--pyrometer", "--pyrometer-command=no-such-program", "-k", "test_step")
     assert done.returncode == 0 and "not stored: no-such-program: No such file" in done.stdout

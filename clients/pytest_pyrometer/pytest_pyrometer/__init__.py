@@ -16,6 +16,7 @@ import pytest
 #: A batch of calls that takes shorter does not count: the clock's own time would be part of it.
 _BATCH_SECONDS = 1e-3
 _LEAST_BATCHES = 3
+_HAS_PYTEST_BENCHMARK = find_spec("pytest_benchmark") is not None
 
 
 def pytest_addoption(parser):
@@ -39,7 +40,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Collect the times of this session."""
+    """Collect the times of this session; know the mark of pytest-benchmark where that is not installed."""
+    if not _HAS_PYTEST_BENCHMARK:
+        config.addinivalue_line("markers", "benchmark(**options): of pytest-benchmark; changes nothing")
     config.pluginmanager.register(_Session(config), "pyrometer-session")
 
 
@@ -175,7 +178,7 @@ def pyrometer(request):
     return Measured(session, request.node.nodeid)
 
 
-if find_spec("pytest_benchmark") is None:
+if not _HAS_PYTEST_BENCHMARK:
 
     @pytest.fixture
     def benchmark(pyrometer):

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ from dashboard.api.api import create_api
 from db.connection.engine import open_database
 from db.findings import store
 from db.runs import queries
+from records.kinds import RunSource
 from runner import journal
 from support.builders import full_database
+from support.builders.run_records import MLP, a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
+from support.sqlite_files import open_with_tables
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +117,17 @@ def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPa
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
     _, listed = answers(folder, [("runs", {"newest": 5})])
     assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
+
+
+def test_what_others_measured_has_no_command_that_measures_it_again(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").touch()
+    with open_with_tables(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+        store_run(database, replace(a_run("theirs"), source=RunSource.SUBMITTED), [an_outcome(MLP)])
+    _, found, refusal = answers(
+        tmp_path, [("measurements", {"run": "theirs"}), ("reproduce", {"run": "theirs"})]
+    )
+    assert [one["reproduce"] for one in found["measurements"]] == [""]
+    assert "does not know what made it" in refusal
 
 
 def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
