@@ -30,7 +30,7 @@ _RESERVE_BYTES = 8 << 20
 #: A journal is read back in pieces of so many bytes.
 _PIECE_BYTES = 16 << 20
 #: A larger file, or one with more lines that cannot be used, is none of ours.
-MAX_BYTES, _MOST_BAD = 4 << 30, 10_000
+MAX_BYTES, MOST_BAD = 4 << 30, 10_000
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
@@ -191,8 +191,8 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
     for number, line in lines:
-        if len(aside) > _MOST_BAD:
-            raise JournalError(f"line {number} comes after {_MOST_BAD:,} that cannot be used")
+        if len(aside) > MOST_BAD:
+            raise JournalError(f"line {number} comes after {MOST_BAD:,} that cannot be used")
         if isinstance(line, ValueError):
             aside.append(f"line {number}: {line}")
         elif line.kind == "header":

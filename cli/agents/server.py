@@ -21,6 +21,7 @@ from common.text import key_matches
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
+from records.evidence import evidence_of
 from records.kinds import RunSource
 from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
@@ -126,7 +127,8 @@ class Tools:
 
     def findings(self, every: bool = False) -> dict[str, Any]:
         """The open regressions that nights found; `every` has all findings, such as improvements."""
-        return _listed("findings", program.answer("regressions", "list", *(["--all"] if every else [])))
+        found = program.answer("regressions", "list", *(["--all"] if every else []))
+        return _listed("findings", [_finding(one) for one in found])
 
     def finding(self, number: int) -> dict[str, Any]:
         """All evidence of one finding."""
@@ -230,6 +232,13 @@ def _run(one: RunSummary) -> dict[str, Any]:
     """A run as the API has it, its id under the name by which the tools take it."""
     row = ApiRun.row(one)
     return {"run": row.pop("id"), **row}
+
+
+def _finding(one: dict[str, Any]) -> dict[str, Any]:
+    """A finding in a list: of its evidence the pairs that decided, and the command that measures them again."""
+    session = evidence_of(one["evidence"]).confirmation
+    kept = {name: value for name, value in one.items() if name != "evidence"}
+    return {**kept, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
 
 
 def _case(one: dict[str, Any]) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def import_path(
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
-        # ExporterExtras may be larger than any memory.
+        # An export may be larger than any memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
         restated = (restate(part, place) for part in parts)
         return keep(

@@ -109,7 +109,14 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         assert case["reproduce"].startswith("pyrometer upgrade ")
         assert case["n"] is None or case["ratio_low"] <= case["ratio"] <= case["ratio_high"]
     assert {one["id"] for one in findings["findings"]} >= {one.id for one in confirmed}
-    assert finding["id"] == confirmed[0].id
+    assert finding["id"] == confirmed[0].id and finding["evidence"]
+    (listed_one,) = [one for one in findings["findings"] if one["id"] == confirmed[0].id]
+    session = confirmed[0].evidence.confirmation
+    assert (listed_one["n"], listed_one["reproduce"]) == (
+        session.verdict and session.verdict.pairs,
+        session.reproduce,
+    )
+    assert listed_one["ratio"] == finding["ratio"] and "evidence" not in listed_one
 
 
 def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
