@@ -235,7 +235,7 @@ def _run(one: RunSummary) -> dict[str, Any]:
 
 
 def _finding(one: dict[str, Any]) -> dict[str, Any]:
-    """A finding in a list: of its evidence the pairs that decided, and the command that measures them again."""
+    """A finding in a list: of its evidence how many pairs decided, and the command that repeats them."""
     session = evidence_of(one["evidence"]).confirmation
     kept = {name: value for name, value in one.items() if name != "evidence"}
     return {**kept, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
