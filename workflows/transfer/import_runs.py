@@ -417,17 +417,18 @@ def _from_journal(
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
-    reads: list[Read] = []
-    parts = _parts_of_journal(path, place, reads)
+    taken: list[int] = []
+    parts = _parts_of_journal(path, place, taken)
     arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
-    if database is not None and arrived.new.runs and not dry_run:
-        for read in reads:
+    if any(taken) and database is not None and arrived.new.runs and not dry_run:
+        # Read once more: all of them together may be larger than any memory.
+        for read in Read.pieces(path):
             read.store_fingerprints(database, replace=False)
     return arrived
 
 
-def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iterator[Imported]:
-    """A journal piece by piece; `reads` gets those with dispatch fingerprints, without their outcomes."""
+def _parts_of_journal(path: Path, place: SourcePlace, taken: list[int]) -> Iterator[Imported]:
+    """A journal piece by piece; `taken` gets how many dispatch fingerprints each piece has."""
     known = 0
     try:
         for read in Read.pieces(path):
@@ -435,7 +436,7 @@ def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iter
             problems = tuple(_torn(place, line) for line in aside[known:])
             known = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
-            reads += [replace(read, outcomes=(), canaries=())] if read.fingerprints else []
+            taken.append(len(read.fingerprints))
             yield Imported(JOURNAL, (one,), (), problems)
     except JournalError as error:
         raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None

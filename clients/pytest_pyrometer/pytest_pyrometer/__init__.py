@@ -131,20 +131,27 @@ class Times:
 
 
 def timed(step, seconds):
-    """Call `step` for about `seconds`, after one call that is not timed; returns Times and its result."""
+    """Call `step` for about `seconds`, after a batch that does not count; returns Times and its result."""
     step()
-    batches, calls, batch, over = [], 0, 1, time.perf_counter() + seconds
+    _, batch, result = _batch(step, 1)
+    batches, calls, over = [], 0, time.perf_counter() + seconds
     while len(batches) < _LEAST_BATCHES or time.perf_counter() < over:
-        started = time.perf_counter()
-        for _ in range(batch):
-            result = step()
-        took = time.perf_counter() - started
-        if took < _BATCH_SECONDS:
-            batch *= 2
-            continue
+        took, batch, result = _batch(step, batch)
         batches.append(1e3 * took / batch)
         calls += batch
     return Times(batches, calls), result
+
+
+def _batch(step, calls):
+    """Call `step` so often, or as often as a batch needs; returns seconds, how often, and the last result."""
+    while True:
+        started = time.perf_counter()
+        for _ in range(calls):
+            result = step()
+        took = time.perf_counter() - started
+        if took >= _BATCH_SECONDS:
+            return took, calls, result
+        calls *= 2
 
 
 class Measured:
