@@ -289,14 +289,14 @@ def test_results_are_bounded_by_whole_parts_and_the_rest_is_counted(
 
 @pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
 def test_the_files_of_deploy_use_metrics_that_are_exported(file: str, database: Database) -> None:
-    exported = parsed(exposition(database, NOW))[0]
+    exported = parsed(exposition(database, NOW, 1))[0]
     used = set(re.findall(r"pyrometer_\w+", (ROOT / "deploy" / file).read_text()))
     assert used and used <= exported.keys()
 
 
 def test_the_labels_of_the_grafana_dashboard_are_exported(full_url: str) -> None:
     with open_database(full_url) as database:
-        samples = parsed(exposition(database, NOW))[1]
+        samples = parsed(exposition(database, datetime.now(UTC), 100))[1]
     board = json.loads((ROOT / "deploy" / "grafana.json").read_text())
     for panel in board["panels"]:
         (target,) = panel["targets"]
