@@ -11,7 +11,7 @@ import io
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -170,9 +170,12 @@ class Journal:
             os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
 
 
-def read(path: Path) -> Contents:
-    """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
-    contents = _parsed(_all_lines(path))
+def read(path: Path, *, samples: bool = True) -> Contents:
+    """What a journal holds, each outcome once (the first counts); raises JournalError without a header.
+
+    Without `samples` outcomes have neither samples nor recordings, nearly all of what a journal takes.
+    """
+    contents = _parsed(_all_lines(path), samples=samples)
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
@@ -183,7 +186,7 @@ def parse(data: bytes, first: int = 1) -> Contents:
     return _parsed(_lines(data, first))
 
 
-def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
+def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], *, samples: bool = True) -> Contents:
     header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
@@ -200,6 +203,7 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
         elif line.kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(line.body).bounded()
+                outcome = outcome if samples else replace(outcome, blocks=(), telemetry=())
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue

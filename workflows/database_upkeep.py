@@ -297,7 +297,7 @@ def _journal_note(path: Path) -> str:
     try:
         if journal.in_use(path):
             return f"run {run} is being measured"
-        outcomes = len(journal.read(path).outcomes)
+        outcomes = len(journal.read(path, samples=False).outcomes)
     except (JournalError, OSError) as error:
         return f"{error}; it is left alone"
     waits = "is not stored to its end: the next command does that"

@@ -102,7 +102,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
     began = [] if summary is None else [(summary.started_at, summary.id)]
     for name in journals.keys() - stored.keys():
         with suppress(JournalError):
-            header = Header.from_body(journal.read(journals[name]).header)
+            header = Header.from_body(journal.read(journals[name], samples=False).header)
             refuse_other_run(journals[name], header.run)
             began.append((datetime.fromisoformat(header.started_at), name))
     # Journals alone, none of which can be read: the newest name says why.
@@ -110,7 +110,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
 
 
 def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
-    contents = journal.read(path)
+    contents = journal.read(path, samples=False)
     header = Header.from_body(contents.header)
     refuse_other_run(path, header.run)
     plan = frozenset(header.replicates)

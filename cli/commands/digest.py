@@ -88,13 +88,14 @@ def _load_digest(
     stored = stored_digest(database, night)
     if night == today and store:
         return stored or save_digest(database, settings, night, now, shared=shared_time(database, now))
-    span = (None, now, shared_time(database, now)) if night == today else usual_span(night, settings.timezone)
+    since, until = (None, now) if night == today else usual_span(night, settings.timezone)
+    shared = shared_time(database, now) if night == today else None
     if stored is None and store:
         raise UsageError(
             f"no digest of {night} was made then, and it is too late to send one; leave out --send"
         )
     return stored or as_notice(
-        digest_of(collect_digest_data(database, settings, night, *span)), settings, now
+        digest_of(collect_digest_data(database, settings, night, since, until, shared)), settings, now
     )
 
 
