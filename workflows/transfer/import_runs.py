@@ -421,10 +421,20 @@ def _from_journal(
     parts = _parts_of_journal(path, place, taken)
     arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
     if any(taken) and database is not None and arrived.new.runs and not dry_run:
-        # Read once more: all of them together may be larger than any memory.
-        for read in Read.pieces(path):
-            read.store_fingerprints(database, replace=False)
+        _store_fingerprints(path, database)
     return arrived
+
+
+def _store_fingerprints(path: Path, database: Database) -> None:
+    """Store the dispatch fingerprints of another machine's journal; raises JournalError.
+
+    What this machine runs is in the journals of its data folder: what a file says of it would never be taken
+    again. The journal is read once more, as all of them together may be larger than any memory.
+    """
+    here = machine.describe([]).fingerprint
+    for read in Read.pieces(path):
+        if read.run.machine.fingerprint != here:
+            read.store_fingerprints(database, replace=False)
 
 
 def _parts_of_journal(path: Path, place: SourcePlace, taken: list[int]) -> Iterator[Imported]:
