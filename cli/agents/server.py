@@ -84,7 +84,7 @@ class Tools:
             imported = metric_definitions.metric_definitions(database)
         definition = METRICS.get(metric) or imported.get(metric)
         environments = {one.fingerprint: one for one in record.environments}
-        measured_here = record.source == RunSource.MEASURED
+        is_measured = record.source == RunSource.MEASURED
         rows = [
             {
                 "case": one.case,
@@ -95,7 +95,7 @@ class Tools:
                 "high": one.high,
                 "n": one.n,
                 # What made the numbers of other programs is not known.
-                "reproduce": f"pyrometer reproduce {run}:{one.case} --run" if measured_here else "",
+                "reproduce": f"pyrometer reproduce {run}:{one.case} --run" if is_measured else "",
             }
             for one in found
             if one.metric == metric and (not case or key_matches(one.case, case))

@@ -19,7 +19,7 @@ RESULT_PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class CaseResult:
+class ExportedCase:
     """A case in the last night of a part that was done."""
 
     schedule: str
@@ -29,7 +29,7 @@ class CaseResult:
 
 def case_results(
     database: Database, now: datetime, runs: Mapping[tuple[str, str], str], most: int
-) -> tuple[list[CaseResult], int]:
+) -> tuple[list[ExportedCase], int]:
     """At most so many cases, of whole parts by name, and how many parts are left out.
 
     `runs` has the last run by schedule and part. Raises DatabaseError.
@@ -38,7 +38,7 @@ def case_results(
     for task in recent_nights(database, now):
         if (task.schedule, task.part) in runs:
             parts[task.schedule, task.part].append(task)
-    found: list[CaseResult] = []
+    found: list[ExportedCase] = []
     exported = 0
     for (schedule, part), tasks in sorted(parts.items())[:RESULT_PARTS]:
         if len(found) == most:
@@ -46,7 +46,7 @@ def case_results(
         nights = _nights(database, tasks, runs[schedule, part])
         if len(found) + len(nights) <= most:
             exported += 1
-            found += [CaseResult(schedule, part, each) for each in nights]
+            found += [ExportedCase(schedule, part, each) for each in nights]
     return found, len(parts) - exported
 
 

@@ -44,7 +44,7 @@ def test_a_provider_is_read_whole(tmp_path: Path) -> None:
     assert "hunter2" not in repr(settings)
 
 
-def test_metrics_have_results_of_as_many_cases_as_are_asked_for(tmp_path: Path) -> None:
+def test_metrics_have_results_of_as_many_cases_as_it_says(tmp_path: Path) -> None:
     assert loaded(tmp_path, "").dashboard.metrics_cases == 0
     assert loaded(tmp_path, "[dashboard]\nmetrics_cases = 50").dashboard.metrics_cases == 50
     for wrong in ("1001", "-1", "true", '"all"'):

@@ -242,7 +242,7 @@ def test_the_facts_of_a_run_are_a_csv_file(past_url: str) -> None:
     assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
 
 
-def test_whole_numbers_stay_whole_beside_a_gap() -> None:
+def test_whole_numbers_of_a_column_with_gaps_stay_whole() -> None:
     about = ("s", a_run().started_at, None, "complete", "m", "h", (), "p", 12)
     runs = [RunSummary("a", *about, {"ok": 12}), RunSummary("b", *about, {"ok": 3, "crashed": 9})]
     written = [*csv.DictReader(io.StringIO(parts.csv(frames.runs(runs)).decode()))]

@@ -431,9 +431,9 @@ def _store_fingerprints(path: Path, database: Database) -> None:
     What this machine runs is in the journals of its data folder: what a file says of it would never be taken
     again. The journal is read once more, as all of them together may be larger than any memory.
     """
-    here = machine.describe([]).fingerprint
+    own = machine.describe([]).fingerprint
     for read in Read.pieces(path):
-        if read.run.machine.fingerprint != here:
+        if read.run.machine.fingerprint != own:
             read.store_fingerprints(database, replace=False)
 
 

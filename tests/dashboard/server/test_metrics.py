@@ -255,9 +255,7 @@ def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(
     assert sample(samples, "case_parts_left_out") == 2
 
 
-def test_results_of_cases_are_exported_where_they_are_asked_for(
-    database: Database, mornings: Mornings
-) -> None:
+def test_results_of_cases_are_exported_on_request(database: Database, mornings: Mornings) -> None:
     runs = mornings.nights([6, 5, 4, 3, 2, 1])
     runs += mornings.nights([0], factor=1.1)
     confirm(database, mornings, a_finding(database, mornings, runs))
