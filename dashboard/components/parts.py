@@ -145,7 +145,7 @@ def csv(frame: pd.DataFrame) -> bytes:
     return safe.to_csv(index=False, lineterminator="\r\n").encode()
 
 
-def _whole(column: "pd.Series[Any]") -> "pd.Series[Any]":
+def _whole(column: pd.Series) -> pd.Series:
     """Whole numbers as such: for a gap among them pandas keeps them as floats, and `12` would be `12.0`."""
     known = column.dropna()
     if column.dtype != "float64" or len(known) in (0, len(column)):

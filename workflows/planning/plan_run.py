@@ -167,7 +167,7 @@ def prepare(
     """
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
-        raise _begun(run, begun)
+        raise _begun(begun)
     preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
@@ -209,8 +209,9 @@ def prepare(
     return Prepared(header, preset, harness, nodes=nodes)
 
 
-def _begun(run: str, path: Path) -> UsageError:
+def _begun(path: Path) -> UsageError:
     """Why a run of that name is not begun: another one was, with that journal."""
+    run = path.parent.name
     try:
         journal.read_header(path)
     except JournalError as error:
