@@ -50,7 +50,9 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             }
             for reason in upgrade.reasons
         ],
-        "to_decide": [{**asdict(one), "reproduce": subject.to_decide(one)} for one in upgrade.to_decide],
+        "to_decide": [
+            {**asdict(one), "reproduce": subject.to_decide(one)} for one in subject.cases_to_decide(upgrade)
+        ],
         "broken": [result.case for result in upgrade.broken],
         "repaired": [result.case for result in upgrade.repaired],
         "scorecard": scorecard_json(upgrade.scorecard, subject.policy),

@@ -90,9 +90,10 @@ def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
 
 def _numbers(subject: Subject, row: Row, upgrade: Upgrade) -> str:
     """Every metric that both sides have, the one that decides first."""
-    judged = [row.verdict] if row.verdict else []
-    judged += [one for each in upgrade.tables if (one := each.verdicts.get(row.case)) is not None]
-    lines = [_line(one) for one in judged if one.old is not None and one.new is not None]
+    found = (row.verdict, *(each.verdicts.get(row.case) for each in upgrade.tables))
+    # The metric that decides may have a table of its own.
+    judged = {one.metric: one for one in found if one is not None}
+    lines = [_line(one) for one in judged.values() if one.old is not None and one.new is not None]
     if not lines:
         return ""
     heads = ["", subject.old.name, subject.new.name, "Change", "Interval", "Pairs", "Verdict"]

@@ -194,7 +194,8 @@ def check(
     for name, unit, look in WHOLE:
         progress(name, 0, 1)
         yield run_check(name, unit, lambda look=look: look(database))
-    yield run_check("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
+    units = {name: known.unit for name, known in METRICS.items()}
+    yield run_check("metrics", "metrics", lambda: metric_check(database, units))
     yield run_check("contents", "journals", lambda: journal_check(database, data_dir, newest, progress))
     unfinished = _unfinished(database, data_dir)
     yield run_check(

@@ -51,7 +51,7 @@ _DEFAULTS: Mapping[str, Threshold] = {
     **dict.fromkeys(("rss_peak", "rss_peak_steady"), _RESIDENT),
     **dict.fromkeys((name for name in METRICS if name.startswith("cuda_peak_")), _ALLOCATED),
     "graph_pool": _ALLOCATED,
-    **dict.fromkeys(("graph_breaks", "recompiles", "cudagraph_skips", "scaler_skips"), _COUNT),
+    **dict.fromkeys((name for name, known in METRICS.items() if known.unit == "count"), _COUNT),
     **dict.fromkeys(("model_size", "package_size"), _SIZE),
 }
 

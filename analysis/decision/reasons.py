@@ -463,7 +463,7 @@ def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason
 def _slower_under_load(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     """Cases that only disturbed pairs know, all of which agree on a large slow-down."""
     for result in results:
-        if result.under_load > 0 and not measured(result, policy) and not policy.forgives(result.case):
+        if result.under_load > 0 and _without_number(result, policy) and not policy.forgives(result.case):
             detail = CaseSlowerUnderLoad(result.case, result.under_load, UNDER_LOAD[1])
             yield Reason(
                 "unclear", "worst", detail, (result.case,), policy.metric, policy.weight(result.case)

@@ -39,6 +39,8 @@ _INSTRUCTIONS = (
 )
 #: Rows of an answer at most.
 _MOST = 50
+#: The statuses of cases that moved or broke.
+_MOVED = ("broken", "slower", "faster", "repaired")
 _READ = ToolAnnotations(read_only_hint=True, destructive_hint=False)
 _MEASURES = ToolAnnotations(read_only_hint=False, destructive_hint=False)
 
@@ -65,11 +67,11 @@ class Tools:
 
     def runs(self, suite: str = "", machine: str = "", newest: int = 20) -> dict[str, Any]:
         """The newest runs: when, where, which PyTorch, and how their processes ended."""
+        only = RunsOnly(suite, machine)
         with self._app.open_database() as database:
-            found = queries.recent_runs(
-                database, limit=min(max(1, newest), _MOST), only=RunsOnly(suite, machine)
-            )
-        return _listed("runs", [_run(one) for one in found])
+            found = queries.recent_runs(database, limit=min(max(1, newest), _MOST), only=only)
+            total = queries.count_runs(database, only)
+        return {"runs": [_run(one) for one in found], "total": total}
 
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
         """One metric of the cases of a run: median over n processes with its 95 % interval.
@@ -111,9 +113,7 @@ class Tools:
         *_, verdict = map(json.loads, program.say("report", "--json", given=[run]).splitlines())
         if verdict.get("event") != "verdict":
             raise ToolError(f"run {run} is not an upgrade")
-        moved = [
-            _case(one) for one in verdict["cases"] if one["status"] not in ("same", "unclear", "screened")
-        ]
+        moved = [_case(one) for one in verdict["cases"] if one["status"] in _MOVED]
         return {
             "run": verdict["run"]["id"],
             "decision": verdict["decision"],

@@ -175,6 +175,10 @@ pyrometer upgrade 2.12.1 2.13.0 --census census.toml
 The program runs in its own interpreter, where nothing is installed, and is ended after its steps. A step is a
 call of the outermost module, with backward pass and update. The file holds no number of a tensor and no name
 of a file. `run` and `upgrade` measure each operator as a case; a verdict weighs it by its share.
+
+From PyTorch 2.12 on, a graph that torch.compile makes is recorded as one compiled region, and measured
+compiled. While it is recorded, Inductor in its default mode compiles it, whatever the program asks for.
+Before, the program runs uncompiled while it is recorded.
 """
 
 #: So many operators are listed; the file holds all.
@@ -201,8 +205,11 @@ def record(
         say(f"note: the program ended with {done.code}; what was recorded before is kept")
     if done.left_out:
         say(f"note: not in the census, for an argument cannot be made again: {', '.join(done.left_out)}")
-    if done.census.compiled:
-        say("note: a compiled module was recorded as the operators it is made of")
+    if done.census.compiled and not done.census.regions:
+        say(
+            f"note: PyTorch {done.census.torch} ran the program uncompiled while it was recorded: compiled "
+            "modules are recorded as the operators they are made of"
+        )
     if as_json:
         typer.echo(json.dumps(_body(done.census, output), indent=2))
         return
@@ -214,16 +221,28 @@ def _body(census: Census, output: Path) -> dict[str, object]:
         {"name": one.name, "inputs": one.inputs, "count": one.count, "share": one.share, "case": one.case}
         for one in census.operators
     ]
-    return {"file": str(output), "torch": census.torch, "steps": census.steps, "operators": operators}
+    regions = [
+        {
+            "calls": dict(one.calls),
+            "inputs": one.inputs,
+            "count": one.count,
+            "share": one.share,
+            "case": None if one.arguments is None else one.case,
+        }
+        for one in census.regions
+    ]
+    body = {"file": str(output), "torch": census.torch, "steps": census.steps}
+    return {**body, "operators": operators, "regions": regions}
 
 
 def _print(census: Census, output: Path) -> None:
     typer.echo(f"{output}: {summary(census)}")
     rows = table("share", "calls", "operator", "inputs")
-    for one in census.operators[:_LISTED]:
+    listed = sorted((*census.operators, *census.regions), key=lambda one: -one.share)
+    for one in listed[:_LISTED]:
         rows.add_row(f"{one.share:.1%}", str(one.count), one.name, one.inputs)
     report_console().print(rows)
-    if (more := len(census.operators) - _LISTED) > 0:
+    if (more := len(listed) - _LISTED) > 0:
         typer.echo(f"and {more} more in {output}")
     typer.echo(
         f"measure them: pyrometer run --census {output}, or pyrometer upgrade OLD NEW --census {output}"

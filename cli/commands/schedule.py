@@ -319,7 +319,8 @@ def trigger(
         with app_context.open_database() as database:
             now = datetime.now(UTC)
             moment = planner.trigger_schedule(database, app_context.settings, name, now)
-            own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
+            planned = queue_queries.scheduled_runs(database, name)
+            own = [task for run in planned if run.due_at == moment for task in run.tasks]
             seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
             alive = present(recently_seen(seen, now))
     if as_json:

@@ -4,7 +4,7 @@ import math
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +45,11 @@ IMPORT_AGAIN = (
     "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "
     "Without the file, submit a value of it in the very unit it was measured in; what a newer Pyrometer "
     "measured, a newer Pyrometer knows."
+)
+
+NAME_ANEW = (
+    "Pages show all its values in the unit of Pyrometer's own: `pyrometer db forget RUN --yes` for each run "
+    "that brought it, and import or submit those again under another name."
 )
 
 
@@ -220,18 +225,26 @@ def point_check(database: Database) -> Checked:
     return Checked("points", count, "measurements", tuple(problems))
 
 
-def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
-    """Whether each metric that has a series is one of our own `catalogue`, or stored with its unit."""
-    series = tables.SeriesRow
+def metric_check(database: Database, catalogue: Mapping[str, str]) -> Checked:
+    """Whether each metric that has a series has one known unit: of our own `catalogue`, or as stored.
+
+    `catalogue` is unit by name. One that came from outside may have a name that became our own later.
+    """
+    series, metric = tables.SeriesRow, tables.MetricRow
     query = select(series.metric, func.count().label("series")).group_by(series.metric)
     with database.reading() as connection:
         used = connection.execute(query.order_by(series.metric)).all()
-        defined = set(connection.execute(select(tables.MetricRow.name)).scalars())
-    problems = [
-        Problem(f"Metric {row.metric} has {row.series} series, and nothing says its unit.", IMPORT_AGAIN)
-        for row in used
-        if row.metric not in catalogue and row.metric not in defined
-    ]
+        defined = {row.name: row.unit for row in connection.execute(select(metric.name, metric.unit))}
+    problems: list[Problem] = []
+    for name, many in used:
+        own, stored = catalogue.get(name), defined.get(name)
+        if own is None and stored is None:
+            problems.append(
+                Problem(f"Metric {name} has {many} series, and nothing says its unit.", IMPORT_AGAIN)
+            )
+        elif own is not None and stored is not None and own != stored:
+            both = f'in "{stored}", and Pyrometer\'s own of that name is in "{own}"'
+            problems.append(Problem(f"Metric {name} came from outside {both}.", NAME_ANEW))
     return Checked("metrics", len(used), "metrics", tuple(problems))
 
 

@@ -1,4 +1,4 @@
-"""A census as a file: the operators that a program spends its time in, and the cases they are measured as."""
+"""A census as a file: the operators and compiled regions that take a program's time, and their cases."""
 
 import hashlib
 import json
@@ -56,8 +56,57 @@ class CensusOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class CensusRegion:
+    """A graph that torch.compile made: `calls` says how often it calls what, `seconds` are of all its calls.
+
+    `arguments` hold its nodes (see `worker.census_recorder`) and are None for a graph that cannot be made
+    again. A region that `trains` ran backward too, and is measured with an update by AdamW.
+    """
+
+    calls: Mapping[str, int]
+    arguments: Mapping[str, Any] | None
+    trains: bool
+    count: int
+    seconds: float
+    share: float
+
+    @property
+    def phase(self) -> str:
+        """The phase of its case."""
+        return "train" if self.trains else "infer"
+
+    @property
+    def case(self) -> str:
+        """The key of the case that measures it."""
+        return str(CaseKey.of(self.workload, self.phase, {}, {"compile": "default"}))
+
+    @property
+    def workload(self) -> str:
+        """The name of its workload, with a hash of its graph and inputs."""
+        text = json.dumps([self.arguments, self.calls], sort_keys=True)
+        return f"compiled_region_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"compiled region of {plural(sum(self.calls.values()), 'operator')}"
+
+    @property
+    def inputs(self) -> str:
+        """The tensors it takes but for those that it trains, in words."""
+        if self.arguments is None:
+            return ""
+        trained = self.arguments["grads"]
+        values = [one for place, one in enumerate(self.arguments["inputs"]) if place not in trained]
+        return " ".join(_shown(one) for value in values for one in _tensors(value))
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
-    """What was recorded of a program over some steps; `operators` begin with the one that took longest."""
+    """What was recorded of a program over some steps; each list begins with what took longest.
+
+    `compiled` without any region: the program compiles, but ran uncompiled while it was recorded.
+    """
 
     torch: str
     steps: int
@@ -65,16 +114,28 @@ class Census:
     operators: tuple[CensusOperator, ...]
     seen: int
     compiled: bool = False
+    regions: tuple[CensusRegion, ...] = ()
+
+    @property
+    def measured(self) -> tuple[CensusOperator | CensusRegion, ...]:
+        """What is measured, as a case each."""
+        found = (*self.operators, *(one for one in self.regions if one.arguments is not None))
+        return tuple(sorted(found, key=lambda one: -one.share))
 
     @property
     def share(self) -> float:
-        """The share of the recorded time that is in `operators`."""
-        return math.fsum(one.share for one in self.operators)
+        """The share of the recorded time that is measured."""
+        return math.fsum(one.share for one in self.measured)
+
+    @property
+    def region_share(self) -> float:
+        """The share of the recorded time that is in compiled regions, measured or not."""
+        return math.fsum(one.share for one in self.regions)
 
     @property
     def weights(self) -> dict[str, float]:
         """The share of each case, as a policy weighs it."""
-        return {one.case: one.share for one in self.operators}
+        return {one.case: one.share for one in self.measured}
 
     def to_toml(self) -> str:
         """The file."""
@@ -82,15 +143,30 @@ class Census:
         import tomlkit
 
         document = tomlkit.document()
-        document.add(
-            tomlkit.comment("Operators of a program, by the time they took; made by `pyrometer record`.")
-        )
+        document.add(tomlkit.comment("Where the time of a program goes; made by `pyrometer record`."))
         document["schema"] = SCHEMA
         document["torch"] = self.torch
         document["steps"] = self.steps
         document["seconds"] = round(self.seconds, 6)
         document["seen"] = self.seen
         document["compiled"] = self.compiled
+        if self.regions:
+            document.add(tomlkit.comment(region_summary(self)))
+        regions = tomlkit.aot()
+        for one in self.regions:
+            table = tomlkit.table()
+            table["name"] = one.name
+            table["calls"] = " ".join(f"{name}:{count}" for name, count in one.calls.items())
+            table["inputs"] = one.inputs
+            table["trains"] = one.trains
+            table["count"] = one.count
+            table["seconds"] = round(one.seconds, 6)
+            table["share"] = round(one.share, 6)
+            if one.arguments is not None:
+                table["arguments"] = json.dumps(one.arguments)
+            regions.append(table)
+        if self.regions:
+            document["region"] = regions
         listed = tomlkit.aot()
         for one in self.operators:
             table = tomlkit.table()
@@ -101,32 +177,41 @@ class Census:
             table["share"] = round(one.share, 6)
             table["arguments"] = json.dumps(one.arguments)
             listed.append(table)
-        document["operator"] = listed
+        if self.operators:
+            document["operator"] = listed
         return tomlkit.dumps(document)
 
     def to_case_file(self) -> str:
-        """A Python file of cases that registers each operator."""
+        """A Python file of cases that registers each operator and region."""
         lines = ['"""Operators of a census."""', "", "import json", ""]
-        lines += ["from runner.worker.census import register", ""]
+        lines += ["from runner.worker.census import register, register_region", ""]
         for one in self.operators:
             lines.append(
                 f"register({one.workload!r}, {one.name!r}, json.loads({json.dumps(one.arguments)!r}))"
             )
+        for one in self.regions:
+            if one.arguments is not None:
+                text = json.dumps(json.dumps(one.arguments))
+                lines.append(f"register_region({one.workload!r}, {one.phase!r}, json.loads({text}))")
         return "\n".join(lines) + "\n"
 
 
 def from_raw(body: Mapping[str, Any]) -> Census:
-    """The census of what a recorder wrote, cut to the operators that took `KEPT_SHARE` of the time.
+    """The census of what a recorder wrote: its regions, and the operators up to `KEPT_SHARE` of the time.
 
     The time of operators that cannot be called again counts, so that `share` is of all the time. Raises
-    BadCensus where no operator was seen.
+    BadCensus where nothing was seen.
     """
     seen = sorted(body["operators"], key=lambda one: -float(one["seconds"]))
-    total = math.fsum([*(float(one["seconds"]) for one in seen), *map(float, body["left_out"].values())])
-    if not seen or not total:
+    ran = sorted(body["regions"], key=lambda one: -float(one["seconds"]))
+    total = math.fsum(
+        [*(float(one["seconds"]) for one in [*seen, *ran]), *map(float, body["left_out"].values())]
+    )
+    if not total:
         raise BadCensus("the program called no operator of PyTorch while it was recorded")
+    regions = tuple(_recorded_region(one, total) for one in ran[:MOST])
     kept: list[CensusOperator] = []
-    reached = 0.0
+    reached = math.fsum(one.share for one in regions)
     for one in seen:
         if reached >= KEPT_SHARE or len(kept) == MOST:
             break
@@ -135,8 +220,15 @@ def from_raw(body: Mapping[str, Any]) -> Census:
             CensusOperator(one["name"], one["arguments"], int(one["count"]), float(one["seconds"]), share)
         )
         reached += share
-    return Census(
-        str(body["torch"]), int(body["steps"]), total, tuple(kept), len(seen), bool(body["compiled"])
+    steps, compiled = int(body["steps"]), bool(body["compiled"])
+    return Census(str(body["torch"]), steps, total, tuple(kept), len(seen), compiled, regions)
+
+
+def _recorded_region(body: Mapping[str, Any], total: float) -> CensusRegion:
+    seconds = float(body["seconds"])
+    arguments = body["arguments"] if body["arguments"]["nodes"] is not None else None
+    return CensusRegion(
+        body["calls"], arguments, bool(body["trained"]), int(body["count"]), seconds, seconds / total
     )
 
 
@@ -151,7 +243,9 @@ def read_census(path: Path) -> Census:
     if body.get("schema") != SCHEMA:
         raise BadCensus(f'{path} is no census: it lacks schema = "{SCHEMA}", which `pyrometer record` writes')
     try:
-        operators = tuple(_operator(one) for one in body["operator"])
+        operators = tuple(_operator(one) for one in body.get("operator", ()))
+        # A census of an older release holds none.
+        regions = tuple(_region(one) for one in body.get("region", ()))
         census = Census(
             str(body["torch"]),
             int(body["steps"]),
@@ -159,30 +253,62 @@ def read_census(path: Path) -> Census:
             operators,
             int(body["seen"]),
             bool(body["compiled"]),
+            regions,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadCensus(f"{path} is damaged: {type(error).__name__}: {error}") from None
-    if not operators:
-        raise BadCensus(f"{path} holds no operator")
+    if not census.measured:
+        raise BadCensus(f"{path} holds no operator and no compiled region that can be measured")
     return census
 
 
 def _operator(body: Mapping[str, Any]) -> CensusOperator:
     arguments = json.loads(body["arguments"])
-    share, seconds = float(body["share"]), float(body["seconds"])
     if not (isinstance(arguments["args"], list) and isinstance(arguments["kwargs"], dict)):
         raise ValueError("arguments are no call")
-    if not (0 <= share <= 1 and 0 <= seconds < math.inf):
-        raise ValueError(f"share {share} and seconds {seconds} are none")
+    share, seconds = _time(body)
     return CensusOperator(str(body["name"]), arguments, int(body["count"]), seconds, share)
 
 
+def _region(body: Mapping[str, Any]) -> CensusRegion:
+    arguments = json.loads(body["arguments"]) if "arguments" in body else None
+    if arguments is not None and not all(isinstance(arguments[one], list) for one in ("nodes", "inputs")):
+        raise ValueError("arguments are no graph")
+    calls = {name: int(count) for name, _, count in (one.rpartition(":") for one in body["calls"].split())}
+    share, seconds = _time(body)
+    return CensusRegion(calls, arguments, bool(body["trains"]), int(body["count"]), seconds, share)
+
+
+def _time(body: Mapping[str, Any]) -> tuple[float, float]:
+    """Share and seconds of a table; raises ValueError for impossible ones."""
+    share, seconds = float(body["share"]), float(body["seconds"])
+    if not (0 <= share <= 1 and 0 <= seconds < math.inf):
+        raise ValueError(f"share {share} and seconds {seconds} are none")
+    return share, seconds
+
+
 def summary(census: Census) -> str:
-    """What was recorded, in a sentence."""
+    """What was recorded and what of it is measured, in a sentence or two."""
     distinct = f" of {census.seen} distinct ones" if len(census.operators) < census.seen else ""
-    return (
+    taken = math.fsum(one.share for one in census.operators)
+    text = (
         f"{plural(census.steps, 'step')} in PyTorch {census.torch}: "
-        f"{plural(len(census.operators), 'operator call')}{distinct} take {census.share:.1%} of the time"
+        f"{plural(len(census.operators), 'operator call')}{distinct} take {taken:.1%} of the time"
+    )
+    return (
+        f"{text}. {region_summary(census)}; in all {census.share:.1%} is measured" if census.regions else text
+    )
+
+
+def region_summary(census: Census) -> str:
+    """The share of the time that is in compiled regions, and what of it is measured, in a sentence."""
+    lost = math.fsum(one.share for one in census.regions if one.arguments is None)
+    text = f"{census.region_share:.1%} is in {plural(len(census.regions), 'compiled region')}"
+    if not lost:
+        return f"{text}, all measured compiled"
+    return (
+        f"{text}: {census.region_share - lost:.1%} is measured compiled, and {lost:.1%} is not measured, "
+        "for its graph cannot be made again"
     )
 
 

@@ -28,7 +28,8 @@ class Workload:
     catalogue. `ceiling` asks for the share of the fastest matrix product here. `checkpointed` names the
     submodules (`layers.0`) that activation checkpointing wraps. `classes`: the output is one tensor, whose
     last dimension holds the scores of classes, which is then compared by the class it names, too.
-    `bytes_moved`: of one step of a copy in fp32, for its bandwidth.
+    `bytes_moved`: of one step of a copy in fp32, for its bandwidth. Without `compared` the answer is not
+    compared with a reference's: it draws random numbers, or need not be finite.
     """
 
     model: "nn.Module"
@@ -43,6 +44,7 @@ class Workload:
     checkpointed: tuple[str, ...] = ()
     classes: bool = False
     bytes_moved: int | None = None
+    compared: bool = True
 
     def __post_init__(self) -> None:
         """Raises ValueError for inputs that are no tuple, unknown submodules and impossible numbers."""

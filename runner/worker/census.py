@@ -1,10 +1,11 @@
-"""An operator of a census as a case: called with tensors of the recorded shapes, formats and strides."""
+"""What a census holds as cases: operators and compiled regions, with tensors of the recorded shapes."""
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from .case import Workload, case
 from .prepared_case import Unsupported
@@ -37,6 +38,119 @@ def register(workload: str, name: str, arguments: Mapping[str, Any]) -> None:
     build.__name__ = workload
     build.__doc__ = f"{name} as a census recorded it."
     case()(build)
+
+
+def register_region(workload: str, phase: str, arguments: Mapping[str, Any]) -> None:
+    """Register the compiled region with these arguments as `workload` in `phase`."""
+
+    def build() -> Workload:
+        return _region_workload(arguments)
+
+    build.__name__ = workload
+    build.__doc__ = "A compiled region as a census recorded it."
+    case(phases=(phase,))(build)
+
+
+class RecordedRegion(nn.Module):
+    """The graph of a compiled region. Tensors with gradients are its parameters, the others its inputs."""
+
+    def __init__(self, graph: fx.GraphModule, places: Sequence[Tensor | None], kind: str) -> None:
+        super().__init__()
+        self.graph = graph
+        self._names = [None if one is None else f"input_{place}" for place, one in enumerate(places)]
+        self._kind = kind
+        self.dtype: torch.dtype | None = None
+        for name, one in zip(self._names, places, strict=True):
+            if name is not None and one is not None:
+                self.register_parameter(name, nn.Parameter(one))
+
+    def forward(self, *tensors: Tensor) -> Any:
+        left = iter(tensors)
+        values = [next(left) if name is None else getattr(self, name) for name in self._names]
+        if self.dtype is None:
+            return self.graph(*values)
+        with torch.autocast(self._kind, self.dtype):
+            return self.graph(*values)
+
+
+def _region_workload(arguments: Mapping[str, Any]) -> Workload:
+    torch.set_flush_denormal(True)
+    given: list[Any] = arguments["inputs"]
+    bound = _bound("", given)
+    tensors: list[Tensor] = []
+    places: list[Tensor | None] = []
+    for place, one in enumerate(given):
+        if isinstance(one, dict) and "tensor" in one:
+            made = _made(cast("dict[str, Any]", one)["tensor"], bound)
+            if place in arguments["grads"]:
+                # Small, so that the activations of many layers stay finite.
+                places.append(made * 0.02 if made.dim() > 1 else made)
+            else:
+                places.append(None)
+                tensors.append(made)
+    mixed: dict[str, str] | None = arguments["autocast"]
+    model = RecordedRegion(_graph_module(arguments), places, "cpu" if mixed is None else mixed["device"])
+    if mixed is not None:
+        model.dtype = getattr(torch, mixed["dtype"])
+    return Workload(model, tuple(tensors), items=1, unit="calls", loss=_loss, compared=False)
+
+
+def _loss(answer: Any) -> Tensor:
+    """The sum of all that has gradients: it costs little, and its gradient is one number."""
+    answers = cast("list[Any]", answer if isinstance(answer, (list, tuple)) else [answer])
+    return torch.stack(
+        [one.float().sum() for one in answers if isinstance(one, Tensor) and one.requires_grad]
+    ).sum()
+
+
+def _graph_module(arguments: Mapping[str, Any]) -> fx.GraphModule:
+    """The recorded graph; an input that was no tensor is the number that it was."""
+    graph = fx.Graph()
+    nodes: list[Any] = []
+    inputs = iter(arguments["inputs"])
+    for node in arguments["nodes"]:
+        if "input" in node:
+            one = next(inputs)
+            is_tensor = isinstance(one, dict) and "tensor" in one
+            nodes.append(graph.placeholder(f"input_{len(nodes)}") if is_tensor else _argument(one, nodes))
+        elif "output" in node:
+            graph.output(_argument(node["output"], nodes))
+        else:
+            args = tuple(_argument(one, nodes) for one in node["args"])
+            kwargs = {name: _argument(one, nodes) for name, one in node["kwargs"].items()}
+            if "function" in node:
+                nodes.append(graph.call_function(_function(node["function"]), args, kwargs))
+            else:
+                nodes.append(graph.call_method(node["method"], args, kwargs))
+    return fx.GraphModule(nn.Module(), graph)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    home, _, function = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(home), function)
+    except (ImportError, AttributeError):
+        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no function {name}") from None
+
+
+def _argument(described: Any, nodes: Sequence[Any]) -> Any:
+    """An argument of a graph's node from its description."""
+    if isinstance(described, list):
+        return [_argument(one, nodes) for one in cast("list[Any]", described)]
+    if not isinstance(described, dict):
+        return described
+    ((kind, value),) = cast("dict[str, Any]", described).items()
+    if kind == "node":
+        return nodes[value]
+    if kind == "tuple":
+        return tuple(_argument(one, nodes) for one in value)
+    if kind == "slice":
+        return slice(*(_argument(one, nodes) for one in value))
+    if kind == "ellipsis":
+        return ...
+    if kind == "device":
+        return torch.device(value if torch.cuda.is_available() else "cpu")
+    return getattr(torch, value)
 
 
 class RecordedCall(nn.Module):

@@ -83,7 +83,7 @@ class PreparedCase:
     `step()` runs one inference (returning the model's output) or one training step (returning the loss,
     gradients left in place). `rewind()` makes the next step use the first inputs again. `model` is None for
     a case given as a closure. `shapes` are those of the inputs, in the order in which steps take them.
-    `classes`: see `Workload`.
+    `classes` and `compared`: see `Workload`.
     """
 
     key: CaseKey
@@ -98,6 +98,7 @@ class PreparedCase:
     final_metrics: list[FinalMetrics] = field(default_factory=list[FinalMetrics])
     shapes: tuple[Shapes, ...] = ()
     classes: bool = False
+    compared: bool = True
 
     @property
     def dtype(self) -> str | None:
@@ -165,6 +166,7 @@ def finish(prep: Preparation) -> PreparedCase:
         words,
         prep.shapes,
         prep.workload.classes,
+        prep.workload.compared,
     )
 
 

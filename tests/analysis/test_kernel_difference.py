@@ -55,3 +55,13 @@ def test_what_a_full_table_has_no_room_for_is_neither_new_nor_gone() -> None:
         (found,) = kernel_changes([outcome("a/infer/-/eager", *old)], [outcome("a/infer/-/eager", *new)])
         # `kernel_29` takes less than the shortest of the other table: it may run there too.
         assert {one.name: one.word for one in found.changes if one.word != "same"} == {"long": word}
+
+
+def test_a_full_table_without_a_kernel_does_not_halve_its_time() -> None:
+    whole = [[f"kernel_{number}", 1.0, 1000.0 - number] for number in range(STORED)]
+    cut = [*whole[:-1], ["now_and_then", 1.0, 980.0]]
+    processes = [outcome("a/infer/-/eager", *whole), outcome("a/infer/-/eager", *cut)]
+    last = whole[-1]
+    assert Kernel(*last) in stored_kernels(processes)
+    (found,) = kernel_changes(processes, [outcome("a/infer/-/eager", *whole)])
+    assert next(one for one in found.changes if one.name == last[0]).word == "same"

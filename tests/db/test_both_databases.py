@@ -370,7 +370,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.reference_check: check.reference_check,
     check.count_check: check.count_check,
     check.point_check: check.point_check,
-    check.metric_check: lambda database: check.metric_check(database, {"latency"}),
+    check.metric_check: lambda database: check.metric_check(database, {"latency": "ms"}),
     check.queue_check: check.queue_check,
     check.measurement_check: lambda database: check.measurement_check(database, measurements_for),
     check.sample_check: check.sample_check,

@@ -1,7 +1,7 @@
 """What is not sound is found and said with how to mend it; what is sound is left in peace."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -200,9 +200,9 @@ def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
     names = {key.metric for key in series_queries.series_keys(database)}
     foreign = {min(names), max(names)}
 
-    def said() -> list[str]:
+    def said(own: Collection[str] = names - foreign) -> list[str]:
         with open_read_only(url) as looked_at:
-            found = metric_check(looked_at, names - foreign)
+            found = metric_check(looked_at, dict.fromkeys(own, "ms"))
         assert found.count == len(names) and all(problem.mend for problem in found.problems)
         return [problem.sentence for problem in found.problems]
 
@@ -211,6 +211,9 @@ def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
     assert said() == [f"Metric {max(names)} has 3 series, and nothing says its unit."]
     save_metrics(database, [MetricDefinition(max(names), "", "", "neither")])
     assert said() == []
+    # A later Pyrometer measures a metric of that name, in a unit of its own.
+    both = 'in "x", and Pyrometer\'s own of that name is in "ms"'
+    assert said(names - {max(names)}) == [f"Metric {min(names)} came from outside {both}."]
 
 
 def test_tasks_with_several_owners_or_none_are_found(url: str, database: Database) -> None:

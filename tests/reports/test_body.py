@@ -119,6 +119,12 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
     assert body["cases"][0]["reproduce"] == subject.reproduce(body["cases"][0]["case"])
 
 
+def test_an_interrupted_upgrade_takes_no_new_pairs_before_its_own() -> None:
+    subject, results, upgrade = UPGRADES["unclear"]
+    stopped = upgrade_json(replace(subject, state="interrupted"), results, upgrade)
+    assert upgrade_json(subject, results, upgrade)["to_decide"] and not stopped["to_decide"]
+
+
 def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
     weak = judge(
         FLOOR,

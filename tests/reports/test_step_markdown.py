@@ -74,6 +74,8 @@ def test_an_exact_metric_has_a_range_and_no_confidence() -> None:
     )
     assert "], 99 % interval over " in floor
     assert "], range of the pairs over " in memory and "99 %" not in memory.split("###")[0]
+    # Its own row is that of the table of memory, too.
+    assert memory.count("\n| Peak RSS, steady |") == 1
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from analysis.comparison.verdict import (
     not_comparable,
     pairs_needed,
 )
+from analysis.metrics import METRICS
 from analysis.robust_mean import locate
 
 FLOOR, RATE = "latency_floor", "throughput"
@@ -245,6 +246,12 @@ def test_thresholds_by_metric() -> None:
     assert threshold_of("graph_breaks").exact and threshold_of("rss_peak").exact
     with pytest.raises(ValueError, match="no metric"):
         threshold_of("speed")
+
+
+@pytest.mark.parametrize("metric", [name for name, known in METRICS.items() if known.unit == "count"])
+def test_a_count_that_was_0_has_a_verdict(metric: str) -> None:
+    for old, new, word in ((0.0, 5.0, "slower"), (0.0, 0.0, "same"), (5.0, 0.0, "faster")):
+        assert judge(metric, [Pair(old, new)] * 2, threshold_of(metric)).word == word
 
 
 @pytest.mark.slow

@@ -280,6 +280,12 @@ def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None
     assert decide([*alike(20), result("mlp", **lost, under_load=-7)]).decision == "go"
     # What was measured without disturbance has the say.
     assert decide([*alike(20), result("mlp", under_load=7)]).decision == "go"
+    # What works in neither environment says nothing, however slow its pairs were under load.
+    wrong = CaseSide("wrong")
+    never = result("mlp", old=wrong, new=wrong, under_load=7)
+    assert decide([*alike(20), never]).decision == "go"
+    # Nor does it without a limit of its metric: its pairs would be looked for in vain.
+    decide([*alike(20), never], Policy(worst={"rss_peak": 0.1}))
 
 
 def test_in_two_modes_the_slow_one_of_a_rate_is_the_lower() -> None:

@@ -124,6 +124,8 @@ def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPa
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
     _, listed = answers(folder, [("runs", {"newest": 5})])
     assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        assert listed["total"] == queries.count_runs(database) > 5
 
 
 def test_what_others_measured_has_no_command_that_measures_it_again(tmp_path: Path) -> None:

@@ -55,6 +55,24 @@ def test_a_run_measures_the_operators(site: Site, small: Census) -> None:
 
 
 @pytest.mark.slow
+def test_a_compiled_region_is_recorded_and_measured_compiled(site: Site) -> None:
+    program = PROGRAM.with_name("compiled.py")
+    how = ("--steps", "1", "--output", "compiled.toml", "--json", "--", str(measured_python()), str(program))
+    done = site.call("record", *how)
+    assert done.code == 0, done.err
+    body: dict[str, Any] = json.loads(done.out[done.out.index("{") :])
+    (region,) = body["regions"]
+    assert region["case"].endswith("/train/-/compile=default") and 0 < region["share"] < 1
+    census = read_census(site.folder / "compiled.toml")
+    alone = Census(census.torch, census.steps, census.seconds, (), census.seen, True, census.regions)
+    (site.folder / "region.toml").write_text(alone.to_toml())
+    done = site.call("run", "--census", "region.toml", "--replicates", "1", "--yes", "--json")
+    assert done.code == 0, done.err
+    (outcome,) = [one for one in done.events if one["event"] == "outcome"]
+    assert (outcome["case"], outcome["status"]) == (region["case"], "ok")
+
+
+@pytest.mark.slow
 def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census) -> None:
     # The budget has room for one pair: shares of time are weights whatever is measured.
     how = ("--census", "small.toml", "--budget", "1", "--no-fingerprint", "--report", "verdict.json")

@@ -129,6 +129,14 @@ def test_triggered_manually_its_tasks_wait_and_missing_machines_are_named(place:
     assert next(row["open"] for row in as_json("list")) == {"waiting": 8}
 
 
+def test_every_task_of_a_large_fleet_is_listed_when_it_is_triggered(place: Path) -> None:
+    machines = [f"box-{number}" for number in range(30)]
+    (place / "pyrometer.toml").write_text(TOML.replace('["h200"]', json.dumps(machines)))
+    triggered = as_json("trigger", "nightly")["tasks"]
+    parts = {f"{torch}@{machine}" for torch in ("2.13.0", "nightly") for machine in machines}
+    assert len(triggered) == 60 and {each["part"] for each in triggered} == parts
+
+
 def test_triggered_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(place: Path) -> None:
     a_scheduler(place, facts={"missing": ["gpu-1"]})
     a_scheduler(place, "h200", machine="gpu-1", facts={"head": "another"})

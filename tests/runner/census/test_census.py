@@ -72,6 +72,79 @@ def test_a_loop_of_inference_is_recorded_call_by_call() -> None:
     }
 
 
+def losses(printed: str) -> list[float]:
+    """The losses that the compiled program printed."""
+    return [float(line.split()[1]) for line in printed.splitlines() if line.startswith("loss ")]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("everything_kept")
+def test_a_compiled_module_is_one_region_and_the_rest_operators(capfd: pytest.CaptureFixture[str]) -> None:
+    census, code = recorded(str(PROGRAMS / "compiled.py"))
+    assert (code, census.steps, census.compiled) == (0, 2, True)
+    (region,) = census.regions
+    assert (region.count, region.trains, region.phase) == (2, True, "train")
+    assert region.calls == {"linear": 2, "layer_norm": 1, "gelu": 1, "add": 1}
+    # Of the products only those of the head are operators.
+    found = counts(census)
+    assert (found["aten.addmm.default"], found["aten.mm.default"]) == (2, 4)
+    assert "aten.native_layer_norm_backward.default" not in found and "aten.gelu.default" not in found
+    assert census.share == pytest.approx(1.0)
+    assert 0 < census.region_share < 1
+    assert "1 compiled region" in summary(census) and "all measured compiled" in summary(census)
+    written = census.to_toml()
+    assert "secret_name" not in written and str(PROGRAMS) not in written
+    # The program has its own answers: those of a call without the recorder.
+    seen = losses(capfd.readouterr().out)
+    alone = subprocess.run(
+        [str(measured_python()), str(PROGRAMS / "compiled.py")], capture_output=True, text=True, check=True
+    )
+    assert len(seen) == 3
+    assert seen == pytest.approx(losses(alone.stdout)[:3], rel=1e-5)
+
+
+@pytest.mark.torch
+def test_a_region_whose_graph_cannot_be_made_again_is_named_with_its_share() -> None:
+    census, code = recorded(str(PROGRAMS / "compiled.py"), "checkpoint")
+    assert code == 0
+    (region,) = census.regions
+    assert region.arguments is None and region.trains
+    assert region.case not in census.weights
+    assert census.share <= 1 - region.share + 1e-9
+    assert "is not measured" in summary(census)
+
+
+@pytest.mark.torch
+def test_a_compiled_program_that_breaks_leaves_its_regions() -> None:
+    census, code = recorded(str(PROGRAMS / "compiled.py"), "crash", "3", steps=5)
+    assert code == 1
+    assert census.regions[0].count >= 1
+
+
+@pytest.mark.torch
+def test_steps_of_a_compiled_function_are_its_calls(tmp_path: Path) -> None:
+    program = tmp_path / "function.py"
+    program.write_text(
+        "import torch\n@torch.compile(fullgraph=True)\ndef area(a, b):\n"
+        "    return torch.einsum('...i,...i->...', a, b).relu()\n"
+        "for number in range(9):\n"
+        "    area(torch.ones(4, 3), torch.ones(4, 3))\n    print(number, flush=True)\n"
+    )
+    census, code = recorded(str(program), steps=3, skip=1)
+    assert (code, census.steps) == (0, 3)
+    assert [(one.count, one.trains, one.phase) for one in census.regions] == [(3, False, "infer")]
+
+
+@pytest.mark.torch
+def test_no_name_of_a_file_that_an_operator_reads_is_recorded(tmp_path: Path) -> None:
+    program = tmp_path / "reads.py"
+    data = tmp_path / "weights"
+    data.write_bytes(bytes(64))
+    program.write_text(f"import torch\ntorch.from_file({str(data)!r}, size=8).add(1)\n")
+    census, _ = recorded(str(program), skip=0)
+    assert counts(census).keys() == {"aten.add.Tensor"}
+
+
 @pytest.mark.torch
 def test_a_program_that_breaks_leaves_what_was_seen() -> None:
     census, code = recorded(str(PROGRAMS / "training.py"), "crash", "3", steps=5)
@@ -123,7 +196,7 @@ def test_no_number_and_no_path_is_in_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", ["training.py", "denoising.py"])
+@pytest.mark.parametrize("name", ["training.py", "denoising.py", "compiled.py"])
 @pytest.mark.usefixtures("everything_kept")
 def test_every_recorded_operator_can_be_called_again(tmp_path: Path, name: str) -> None:
     census, _ = recorded(str(PROGRAMS / name))
@@ -179,7 +252,16 @@ def raw(*seconds: float) -> dict[str, Any]:
         {"name": f"aten.op{number}.default", "arguments": LINEAR, "count": 2, "seconds": one}
         for number, one in enumerate(seconds)
     ]
-    return {"torch": "2.13.0", "steps": 2, "compiled": False, "operators": operators, "left_out": {}}
+    body = {"torch": "2.13.0", "steps": 2, "compiled": False, "operators": operators}
+    return {**body, "regions": [], "left_out": {}}
+
+
+def raw_region(seconds: float, nodes: list[Any] | None) -> dict[str, Any]:
+    """What a recorder writes of a region: one product of a weight with an input."""
+    tensor = LINEAR["args"][0]
+    arguments = {"nodes": nodes, "inputs": [tensor, tensor, 7], "grads": [1], "autocast": None}
+    times = {"count": 3, "seconds": seconds}
+    return {"arguments": arguments, "calls": {"mul": 1, "add": 2}, "trained": True, **times}
 
 
 def test_a_census_is_cut_to_what_takes_the_time_and_says_so() -> None:
@@ -203,6 +285,28 @@ def test_a_census_comes_back_from_its_file(tmp_path: Path) -> None:
     assert again.weights.keys() == census.weights.keys()
     assert [one.arguments for one in again.operators] == [one.arguments for one in census.operators]
     assert tomllib.loads(file.read_text())["operator"][0]["inputs"] == "float32[2, 3]"
+
+
+def test_regions_come_back_from_the_file_and_only_whole_graphs_are_measured(tmp_path: Path) -> None:
+    nodes = [{"input": True}, {"output": {"tuple": [{"node": 0}]}}]
+    census = from_raw({**raw(2.0, 1.0), "regions": [raw_region(6.0, nodes), raw_region(1.0, None)]})
+    assert [(one.share, one.arguments is None) for one in census.regions] == [(0.6, False), (0.1, True)]
+    # What is kept reaches 95 % with both operators, of which one region is not measured.
+    assert census.share == pytest.approx(0.9)
+    assert census.region_share == pytest.approx(0.7)
+    assert [key_matches(one, "compiled_region_*/train/-/compile=default") for one in census.weights] == [
+        True,
+        False,
+        False,
+    ]
+    assert census.regions[0].inputs == "float32[2, 3]"
+    file = tmp_path / "census.toml"
+    file.write_text(census.to_toml())
+    again = read_census(file)
+    assert again.weights == pytest.approx(census.weights)
+    assert [one.calls for one in again.regions] == [one.calls for one in census.regions]
+    assert again.to_toml() == census.to_toml()
+    assert "60.0% is measured compiled, and 10.0% is not measured" in summary(again)
 
 
 def test_cases_of_a_census_have_keys_and_other_arguments_have_others() -> None:
