@@ -42,13 +42,13 @@ from .planning.screening import ScreenedPairs, timing_of_replicates
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
 from .run_header import Header
-from .session_queue import InOrder, Pairs, Queue, enough_lost, enough_pairs, first_look
+from .session_queue import InOrder, Pairs, Queue, Room, enough_lost, enough_pairs, first_look
 
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
 #: Among short sessions the canary would be most of what a run does: it rests this long between two
 #: boundaries, the first and the last one excepted.
-_CANARY_REST_SECONDS = 3.0
+_CANARY_REST_SECONDS = 10.0
 #: How often a request to stop is looked for while a session runs.
 _POLL_SECONDS = 0.25
 
@@ -326,8 +326,7 @@ class _Run:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:
-        room = self._header.budget_seconds - spent
-        return self._queue.next(lambda sessions: sum(map(self._durations.session, sessions)) <= room)
+        return self._queue.next(Room(self._header.budget_seconds - spent, self._durations.session))
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
         cost = self._durations.session(session)

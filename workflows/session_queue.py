@@ -29,15 +29,19 @@ _SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus
 _MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
 
-#: Is there room in the budget for all of these sessions?
-Fits = Callable[[Sequence[SessionPlan]], bool]
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left of a budget, in seconds, and how many of them a session is expected to take."""
+
+    seconds: float
+    cost: Callable[[SessionPlan], float]
 
 
 class Queue(Protocol):
     """The sessions of one run, handed out one at a time."""
 
-    def next(self, fits: Fits) -> SessionPlan | None:
-        """The session to measure now, also where nothing fits any more; None when nothing is left."""
+    def next(self, room: Room) -> SessionPlan | None:
+        """The session to measure now, also where none has room any more; None when nothing is left."""
         ...
 
     def learn(self, outcome: Outcome) -> None:
@@ -59,7 +63,7 @@ class InOrder:
     def __init__(self, todo: Sequence[Planned], timing: Timing) -> None:
         self._sessions = deque(plan.sessions(todo, timing))
 
-    def next(self, fits: Fits) -> SessionPlan | None:
+    def next(self, room: Room) -> SessionPlan | None:
         """The first that is left."""
         return self._sessions.popleft() if self._sessions else None
 
@@ -145,17 +149,17 @@ class Pairs:
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
         self._reported: set[Planned] = set()
 
-    def next(self, fits: Fits) -> SessionPlan | None:
+    def next(self, room: Room) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if not open_cases:
             return None
-        case = self._choose(open_cases, fits)
+        case = self._choose(open_cases, room)
         return None if case is None else self._session(case, self._cases[case].take())
 
-    def _choose(self, open_cases: Sequence[str], fits: Fits) -> str | None:
+    def _choose(self, open_cases: Sequence[str], room: Room) -> str | None:
         """The case that gets the next pair; None where no case needs one, which ends them."""
-        candidates = self._brought_first(open_cases, fits) or open_cases
+        candidates = self._brought_first(open_cases, room) or open_cases
         if self._allocate is not None:
             behind = [case for case in candidates if self._is_behind(case)]
             if not behind:
@@ -181,18 +185,18 @@ class Pairs:
         ended = self._cases.keys() - {*open_cases}
         return self._allocate(outcomes, ended)
 
-    def _brought_first(self, open_cases: Sequence[str], fits: Fits) -> list[str]:
+    def _brought_first(self, open_cases: Sequence[str], room: Room) -> list[str]:
         """If the budget cannot bring every case to a verdict: those it can, else those that have one."""
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
             if (missing := self._first_look - len(one.numbers)) > 0:
                 lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
-        needed: list[SessionPlan] = []
+        seconds = room.seconds
         brought: list[str] = []
         for case, sessions in lacking.items():
-            if fits([*needed, *sessions]):
-                needed += sessions
+            if (needed := sum(map(room.cost, sessions))) <= seconds:
+                seconds -= needed
                 brought.append(case)
         if len(brought) == len(lacking):
             return []

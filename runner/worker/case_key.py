@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 
 #: More of anything than this many digits is a slip of the keyboard.
 _DIGITS = 6
@@ -216,6 +217,7 @@ class CaseKey:
         return CaseKey(name, phase, tuple(sorted(parameters.items())), tuple(sorted(changed.items())))
 
     @staticmethod
+    @lru_cache(maxsize=4096)
     def parse(text: str) -> "CaseKey":
         """The key spelled by `text`; raises CaseKeyError with a sentence that says what is wrong."""
         parts = text.split("/")

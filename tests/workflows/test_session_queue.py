@@ -17,7 +17,7 @@ from analysis.decision.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 from workflows.planning.pair_allocation import SuiteAllocation
-from workflows.session_queue import InOrder, Pairs, enough_lost, enough_pairs, pairs_planned
+from workflows.session_queue import InOrder, Pairs, Room, enough_lost, enough_pairs, pairs_planned
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
 
@@ -43,14 +43,15 @@ def queue(pairs: int, *cases: str, enough=never, first_look: int = 1, allocate=N
     return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look, allocate)
 
 
-def always(sessions: Sequence[SessionPlan]) -> bool:
-    return True
+def room(sessions: float) -> Room:
+    """Room for so many more sessions."""
+    return Room(sessions, lambda session: 1)
 
 
 def drained(pairs: Pairs, status: str = "ok") -> list[tuple[str, int, tuple[str, ...]]]:
     """Every session it hands out, each measured at once with that status."""
     seen: list[tuple[str, int, tuple[str, ...]]] = []
-    while session := pairs.next(always):
+    while session := pairs.next(room(math.inf)):
         first = session.contenders[0]
         seen.append((first.case, first.replicate, tuple(one.environment for one in session.contenders)))
         for one in session.contenders:
@@ -70,7 +71,7 @@ def test_first_pairs_of_all_cases_come_before_second_ones_and_sides_take_turns_a
 def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_them_nearly():
     third = "softmax/infer/size=64/eager"
     pairs, seen = queue(4, A, B, third, first_look=2), list[tuple[str, int]]()
-    while len(seen) < 5 and (session := pairs.next(lambda sessions: len(sessions) <= 5 - len(seen))):
+    while len(seen) < 5 and (session := pairs.next(room(5 - len(seen)))):
         seen.append((session.contenders[0].case, session.contenders[0].replicate))
         for one in session.contenders:
             pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
@@ -78,11 +79,23 @@ def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_
     assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
 
 
+def test_no_session_is_estimated_twice_for_one_choice():
+    estimated: list[str] = []
+
+    def cost(session: SessionPlan) -> float:
+        estimated.append(session.id)
+        return 1.0
+
+    pairs = queue(4, *(f"matmul/infer/size={size}/eager" for size in range(1, 101)), first_look=4)
+    assert pairs.next(Room(math.inf, cost)) is not None
+    assert len(estimated) == len(set(estimated)) == 400
+
+
 def test_what_a_budget_leaves_shows_whether_other_cases_break():
     third = "softmax/infer/size=64/eager"
     allocate = lambda cases, ended: (None, "the decision stands")  # noqa: E731
     pairs, seen = queue(4, A, B, third, first_look=2, allocate=allocate), list[tuple[str, int]]()
-    while len(seen) < 5 and (session := pairs.next(lambda sessions: len(sessions) <= 5 - len(seen))):
+    while len(seen) < 5 and (session := pairs.next(room(5 - len(seen)))):
         seen.append((session.contenders[0].case, session.contenders[0].replicate))
         for one in session.contenders:
             pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
@@ -95,11 +108,11 @@ def test_what_a_budget_leaves_shows_whether_other_cases_break():
 
 def test_a_pair_without_a_result_does_not_count_towards_a_verdict():
     pairs = queue(4, A, B, first_look=1)
-    lost = pairs.next(lambda sessions: len(sessions) <= 1)
+    lost = pairs.next(room(1))
     assert lost is not None and lost.contenders[0].case == A
     for one in lost.contenders:
         pairs.learn(Outcome(one.case, one.environment, one.replicate, "contended"))
-    again = pairs.next(lambda sessions: len(sessions) <= 1)
+    again = pairs.next(room(1))
     assert again is not None and (again.contenders[0].case, again.contenders[0].replicate) == (A, 1)
 
 
@@ -129,7 +142,7 @@ def test_a_case_with_no_result_on_one_side_goes_on(status: str):
     ends = iter(["lost", status, status, "contended", "ok", status, "never"])
     pairs = queue(5, A)
     # Sides take turns at starting: the old one is lost, contended, and then works.
-    while (session := pairs.next(always)) is not None:
+    while (session := pairs.next(room(math.inf))) is not None:
         for one in session.contenders:
             pairs.learn(Outcome(A, one.environment, one.replicate, next(ends)))
     assert next(ends) == "never"
@@ -142,7 +155,7 @@ def test_what_others_did_to_a_pair_ends_nothing():
 
 def test_a_case_that_broke_once_and_then_worked_goes_on():
     pairs = queue(3, A)
-    pairs.next(always)
+    pairs.next(room(math.inf))
     for side in ("old", "new"):
         pairs.learn(Outcome(A, side, 0, "crashed"))
     assert len(drained(pairs)) == 2
@@ -168,7 +181,7 @@ def test_what_an_earlier_part_measured_is_not_measured_again():
 def test_what_is_left_shrinks_as_cases_end():
     pairs = queue(3, A, B, enough=lambda outcomes: "decided" if outcomes[0].case == A else "")
     assert len(list(pairs.left())) == 6
-    session = pairs.next(always)
+    session = pairs.next(room(math.inf))
     assert session is not None
     for one in session.contenders:
         pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
@@ -255,7 +268,7 @@ def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32
         SuiteAllocation(comparison).choose,
     )
     rng, outcomes, begun = np.random.default_rng(7), list[Outcome](), datetime(2026, 1, 1, tzinfo=UTC)
-    while session := pairs.next(always):
+    while session := pairs.next(room(math.inf)):
         for at, one in enumerate(session.contenders):
             new = one.environment == "new"
             value = (1 + cases[one.case] * new) * math.exp(rng.normal(0, spread / math.sqrt(2)))
@@ -341,7 +354,7 @@ def test_a_case_of_a_suite_may_lose_so_many_pairs_before_and_after_its_first_loo
 def test_a_lost_pair_is_measured_again_in_the_same_order():
     pairs, orders = queue(8, A), list[bool]()
     for lost in (False, True, False, False, False):
-        session = pairs.next(always)
+        session = pairs.next(room(math.inf))
         assert session is not None
         orders.append(session.contenders[0].environment == "new")
         for one in session.contenders:
@@ -353,6 +366,6 @@ def test_in_order_keeps_a_workloads_cases_adjacent():
     todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
     sessions = InOrder(todo, Timing())
     ids = []
-    while session := sessions.next(always):
+    while session := sessions.next(room(math.inf)):
         ids.append(session.id)
     assert len(ids) == 4 and list(sessions.not_needed()) == []

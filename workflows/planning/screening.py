@@ -10,7 +10,7 @@ from records.outcomes import Outcome, Planned
 from runner.session_plan import SessionPlan, Timing
 
 from ..run_header import Header
-from ..session_queue import Fits, Pairs, enough_lost, first_look
+from ..session_queue import Pairs, Room, enough_lost, first_look
 from .pair_allocation import SuiteAllocation
 
 #: Nearly all of a short pair is starting its processes; its blocks only have to show 10 %.
@@ -62,13 +62,13 @@ class ScreenedPairs:
         self._selected: set[str] = set()
         self._passed: list[Planned] = []
 
-    def next(self, fits: Fits) -> SessionPlan | None:
+    def next(self, room: Room) -> SessionPlan | None:
         """A short pair while there is one, then a full pair of a case that the screen selects."""
         if self._full is None:
-            if session := self._short.next(fits):
+            if session := self._short.next(room):
                 return session
             self._full = self._full_pairs()
-        return self._full.next(fits)
+        return self._full.next(room)
 
     def learn(self, outcome: Outcome) -> None:
         """A case may be over with it; full pairs are learnt of when the short ones are over."""

@@ -15,7 +15,7 @@ from runner.session_plan import SessionPlan, Timing
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest, check_screen
 from workflows.planning.screening import ScreenedPairs
-from workflows.session_queue import pairs_planned
+from workflows.session_queue import Room, pairs_planned
 
 A, B, C, D = (f"{name}/infer/-/eager" for name in "abcd")
 TIMING = Timing()
@@ -35,8 +35,8 @@ def planned(comparison: Comparison, *cases: str) -> list[Planned]:
     ]
 
 
-def always(sessions: Sequence[SessionPlan]) -> bool:
-    return True
+#: More than any of these takes.
+ENDLESS = Room(float("inf"), lambda session: 1.0)
 
 
 def measured(session: SessionPlan, ratio: float, status: str) -> list[Outcome]:
@@ -66,7 +66,7 @@ def drained(
     By number of the pair, how its processes end.
     """
     steps: list[list[Outcome]] = []
-    while session := queue.next(always):
+    while session := queue.next(ENDLESS):
         (case,) = {one.case for one in session.contenders}
         status = (statuses or {}).get(session.contenders[0].replicate, "ok")
         steps.append([*measured(session, ratios.get(case, 1.0), status)])
@@ -122,11 +122,8 @@ def test_a_budget_that_ends_early_judges_what_fails_or_looks_slowest() -> None:
     queue = ScreenedPairs(planned(comparison, A, B, C, D), comparison, TIMING)
     ratios: dict[str, float] = {A: 1.2, B: 1.8, D: 0.5}
     full: list[str] = []
-
-    def fits(sessions: Sequence[SessionPlan]) -> bool:
-        return sessions[0].contenders[0].replicate < FIRST_FULL or len(sessions) <= 4
-
-    while len(full) < 4 and (session := queue.next(fits)):
+    for_four = Room(4, lambda session: session.contenders[0].replicate >= FIRST_FULL)
+    while len(full) < 4 and (session := queue.next(for_four)):
         (case,) = {one.case for one in session.contenders}
         if session.contenders[0].replicate >= FIRST_FULL:
             full.append(case)
