@@ -131,6 +131,7 @@ def _routes(client: Client) -> Iterator[Route]:
     yield Route("/runs/{run}", of("/runs/{}", runs))
     yield Route("/runs/{run}/measurements", of("/runs/{}/measurements", runs))
     yield Route("/runs/{run}/outcomes", of("/runs/{}/outcomes", runs))
+    yield Route("/cases", lambda: "/cases")
     yield Route("/series", lambda: "/series")
     yield Route("/series of a metric", lambda: "/series?metric=latency")
     yield Route("/series/points", lambda: _points(dice.choice(series)))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from .database_url import absolute
 from .errors import Origin, WrongValue
-from .fields import ConfigTable, PathText, Positive, Text
+from .fields import ConfigTable, PathText, Positive, Text, no_bool
 
 Login = Literal["none", "oidc", "proxy"]
 
@@ -58,6 +58,8 @@ def _pattern(value: str) -> str:
 WebAddress = Annotated[Text, AfterValidator(web_address)]
 Network = Annotated[str, BeforeValidator(_network)]
 Patterns = tuple[Annotated[Text, AfterValidator(_pattern)], ...]
+#: Each case is three time series of Prometheus.
+CaseCount = Annotated[int, BeforeValidator(no_bool), Field(ge=0, le=1000)]
 Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$")]
 #: Signs cookies: what is shorter can be guessed.
 Secret = Annotated[str, StringConstraints(min_length=32)]
@@ -75,9 +77,9 @@ class DashboardSettings(ConfigTable):
     front sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read:
     every user unless set. `triagers` may also write triage: none unless set. Both are globs over names,
     or over groups after `group:`. `url` is the address that browsers call. `metrics` says who may read
-    /metrics: "open", or "token"; by default viewers where users log in, else everyone. With `api_token` a
-    program reads /api/v1 without a login; with `triage_token`, `submit_token` or `trigger_token` it also
-    does that there.
+    /metrics: "open", or "token"; by default viewers where users log in, else everyone. With
+    `metrics_cases` it has the results of so many cases. With `api_token` a program reads /api/v1 without a
+    login; with `triage_token`, `submit_token` or `trigger_token` it also does that there.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')
@@ -107,6 +109,7 @@ class DashboardSettings(ConfigTable):
         default=None, description="a path at the proxy such as /oauth2/sign_out"
     )
     metrics: Literal["open", "token"] | None = Field(default=None, description='"open" or "token"')
+    metrics_cases: CaseCount = Field(default=0, description="a number from 0 to 1000")
     metrics_token: Text | None = Field(default=None, description="a token", repr=False)
     metrics_token_file: PathText | None = Field(default=None, description=_PATH)
     api_token: Text | None = Field(default=None, description="a token", repr=False)

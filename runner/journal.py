@@ -11,7 +11,7 @@ import io
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,7 +30,7 @@ _RESERVE_BYTES = 8 << 20
 #: A journal is read back in pieces of so many bytes.
 _PIECE_BYTES = 16 << 20
 #: A larger file, or one with more lines that cannot be used, is none of ours.
-MAX_BYTES, _MOST_BAD = 4 << 30, 10_000
+MAX_BYTES, MOST_BAD = 4 << 30, 10_000
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
@@ -170,9 +170,12 @@ class Journal:
             os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
 
 
-def read(path: Path) -> Contents:
-    """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
-    contents = _parsed(_all_lines(path))
+def read(path: Path, *, samples: bool = True) -> Contents:
+    """What a journal holds, each outcome once (the first counts); raises JournalError without a header.
+
+    Without `samples` outcomes have neither samples nor recordings, nearly all of what a journal takes.
+    """
+    contents = _parsed(_all_lines(path), samples=samples)
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
@@ -183,7 +186,7 @@ def parse(data: bytes, first: int = 1) -> Contents:
     return _parsed(_lines(data, first))
 
 
-def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
+def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], *, samples: bool = True) -> Contents:
     header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
@@ -191,8 +194,8 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
     for number, line in lines:
-        if len(aside) > _MOST_BAD:
-            raise JournalError(f"line {number} comes after {_MOST_BAD:,} that cannot be used")
+        if len(aside) > MOST_BAD:
+            raise JournalError(f"line {number} comes after {MOST_BAD:,} that cannot be used")
         if isinstance(line, ValueError):
             aside.append(f"line {number}: {line}")
         elif line.kind == "header":
@@ -200,6 +203,7 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]]) -> Contents:
         elif line.kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(line.body).bounded()
+                outcome = outcome if samples else replace(outcome, blocks=(), telemetry=())
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue

@@ -36,7 +36,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, Read, measurements_of, pending_journals, replicates_in
+from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_folder, replicates_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
                 run = path.parent.name
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
-                    for read in Read.pieces(path):
+                    for read in pieces_of_folder(path):
                         read.store(whole)
                 yield f"run {run} is stored again from its journal: {difference}"
         except JournalError as error:
@@ -256,7 +256,7 @@ def _difference(database: Database, path: Path) -> str:
     stored = {each.key: each for each in queries.outcomes_of_run(database, run)}
     own = {
         each.key: replace(each, blocks=(), telemetry=())
-        for read in Read.pieces(path)
+        for read in pieces_of_folder(path)
         for each in (*read.outcomes, *read.canaries)
     }
     if added := stored.keys() - own.keys():
@@ -298,7 +298,7 @@ def _journal_note(path: Path) -> str:
     try:
         if journal.in_use(path):
             return f"run {run} is being measured"
-        outcomes = len(journal.read(path).outcomes)
+        outcomes = len(journal.read(path, samples=False).outcomes)
     except (JournalError, OSError) as error:
         return f"{error}; it is left alone"
     waits = "is not stored to its end: the next command does that"

@@ -109,13 +109,16 @@ class Read:
             new = [each for each in contents.outcomes if each.planned in missing]
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
             fingerprints, unfit = _fingerprints(header, contents.fingerprints)
+            aside = before.set_aside + contents.set_aside + unplanned + unfit
+            if len(aside) > journal.MOST_BAD:
+                raise JournalError(f"{path} has more than {journal.MOST_BAD:,} lines that cannot be used")
             position = Position(
                 before.size + len(written),
                 before.lines + written.count(b"\n"),
                 header,
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
-                before.set_aside + contents.set_aside + unplanned + unfit,
+                aside,
             )
             run = _run_of(position, running=running)
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
@@ -153,6 +156,20 @@ class Read:
         return measurements_of(replicates_in((*self.outcomes, *self.canaries)))
 
 
+def refuse_other_run(path: Path, run: str) -> None:
+    """Raise JournalError where the run of a journal is not that of its folder."""
+    if run != path.parent.name:
+        # Its writer, another machine perhaps, has not measured that run.
+        raise JournalError(f"{path} holds run {printable(run)}, not the run of its folder")
+
+
+def pieces_of_folder(path: Path) -> Iterator[Read]:
+    """The pieces of a journal in the folder of its run; raises JournalError, also where it is another's."""
+    for read in Read.pieces(path):
+        refuse_other_run(path, read.run.id)
+        yield read
+
+
 def ingest(path: Path, database: Database) -> Ingested:
     """Store one journal; storing it again changes nothing, also concurrently.
 
@@ -163,10 +180,7 @@ def ingest(path: Path, database: Database) -> Ingested:
     lines that do not fit together; DatabaseError when the database refuses.
     """
     new, read = 0, None
-    for read in Read.pieces(path):
-        if read.run.id != path.parent.name:
-            # Its writer, another machine perhaps, has not measured that run.
-            raise JournalError(f"{path} holds run {printable(read.run.id)}, not the run of its folder")
+    for read in pieces_of_folder(path):
         new += read.store(database)
     assert read is not None
     position = read.position

@@ -21,6 +21,8 @@ from common.text import key_matches
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
+from records.evidence import evidence_of
+from records.kinds import RunSource
 from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
 from workflows.app_context import AppContext
@@ -84,6 +86,7 @@ class Tools:
             imported = metric_definitions.metric_definitions(database)
         definition = METRICS.get(metric) or imported.get(metric)
         environments = {one.fingerprint: one for one in record.environments}
+        is_measured = record.source == RunSource.MEASURED
         rows = [
             {
                 "case": one.case,
@@ -93,7 +96,8 @@ class Tools:
                 "low": one.low,
                 "high": one.high,
                 "n": one.n,
-                "reproduce": f"pyrometer reproduce {run}:{one.case} --run",
+                # What made the numbers of other programs is not known.
+                "reproduce": f"pyrometer reproduce {run}:{one.case} --run" if is_measured else "",
             }
             for one in found
             if one.metric == metric and (not case or key_matches(one.case, case))
@@ -123,7 +127,8 @@ class Tools:
 
     def findings(self, every: bool = False) -> dict[str, Any]:
         """The open regressions that nights found; `every` has all findings, such as improvements."""
-        return _listed("findings", program.answer("regressions", "list", *(["--all"] if every else [])))
+        found = program.answer("regressions", "list", *(["--all"] if every else []))
+        return _listed("findings", [_finding(one) for one in found])
 
     def finding(self, number: int) -> dict[str, Any]:
         """All evidence of one finding."""
@@ -227,6 +232,13 @@ def _run(one: RunSummary) -> dict[str, Any]:
     """A run as the API has it, its id under the name by which the tools take it."""
     row = ApiRun.row(one)
     return {"run": row.pop("id"), **row}
+
+
+def _finding(one: dict[str, Any]) -> dict[str, Any]:
+    """A finding in a list: of its evidence how many pairs decided, and the command that repeats them."""
+    session = evidence_of(one["evidence"]).confirmation
+    kept = {name: value for name, value in one.items() if name != "evidence"}
+    return {**kept, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
 
 
 def _case(one: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from common.processes import die_with
 from configuration.dashboard import is_loopback
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
-from dashboard.server.settings import MADE_UP, PRICES, Prices
+from dashboard.server.settings import MADE_UP, METRICS_CASES, PRICES, Prices
 from db.connection.engine import Database
 from workflows.errors import UsageError
 from workflows.ingest import store_then_read
@@ -52,6 +52,7 @@ def dashboard(
         store_then_read(app_context)
         places, prices = app_context.places, app_context.settings.prices
         os.environ[PRICES] = Prices(prices.currency, prices.per_hour).text
+        os.environ[METRICS_CASES] = str(app_context.settings.dashboard.metrics_cases)
         trigger = _trigger_of(app_context.settings.file)
         _serve(places.database_url, places.data_dir, host, port, allow_host or (), rules, trigger)
 

@@ -11,6 +11,7 @@ import typer
 from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
+from db.queue.queries import shared_time
 from records.findings import Delivery, DeliveryState, Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
@@ -86,14 +87,15 @@ def _load_digest(
         raise UsageError(f"there is no digest of {night}; the first night is {_FIRST_NIGHT}")
     stored = stored_digest(database, night)
     if night == today and store:
-        return stored or save_digest(database, settings, night, now)
-    span = (None, now) if night == today else usual_span(night, settings.timezone)
+        return stored or save_digest(database, settings, night, now, shared=shared_time(database, now))
+    since, until = (None, now) if night == today else usual_span(night, settings.timezone)
+    shared = shared_time(database, now) if night == today else None
     if stored is None and store:
         raise UsageError(
             f"no digest of {night} was made then, and it is too late to send one; leave out --send"
         )
     return stored or as_notice(
-        digest_of(collect_digest_data(database, settings, night, *span)), settings, now
+        digest_of(collect_digest_data(database, settings, night, since, until, shared)), settings, now
     )
 
 

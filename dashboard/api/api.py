@@ -1,9 +1,11 @@
 """The API for programs, `/api/v1`: the queries of the pages, and what programs write; with `openapi.json`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import groupby
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request
@@ -109,6 +111,23 @@ def outcomes(request: Request, run: RunName) -> Response:
     """How each process of a run ended."""
     _known(run, queries.run_summary(served_database(), run))
     return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(served_database(), run))
+
+
+@router.get("/cases", response_model=list[models.ApiCase])
+def cases(
+    request: Request,
+    metric: Exact = "",
+    hardware: Exact = "",
+    preset: Exact = "",
+    limit: Limit = 1000,
+    offset: Offset = 0,
+) -> Response:
+    """The cases that were measured, by key (hardware and preset by their fingerprint)."""
+    found = series_queries.series_keys(served_database(), SeriesOnly("", metric, hardware, preset))
+    # They are sorted by case.
+    every = [_case(case, list(keys)) for case, keys in groupby(found, lambda key: key.case)]
+    shown, following = answers.page(request, every[offset : offset + limit + 1], limit, offset)
+    return answers.rows(request, models.ApiCase, shown, following)
 
 
 @router.get("/series", response_model=list[models.ApiSeries])
@@ -248,6 +267,15 @@ def _known(run: str, found: Found | None) -> Found:
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return found
+
+
+def _case(case: str, keys: Sequence[SeriesKey]) -> dict[str, Any]:
+    """A case with the metrics of its series and the labels of their hardware."""
+    return {
+        "case": case,
+        "metrics": sorted({key.metric for key in keys}),
+        "hardware_labels": sorted({key.hardware_label for key in keys}),
+    }
 
 
 def _finding(one: Finding) -> dict[str, Any]:

@@ -76,6 +76,14 @@ class ApiOutcome(ApiRow):
     metrics: Mapping[str, float] = Field(description="by metric, in the metric's unit")
 
 
+class ApiCase(ApiRow):
+    """A case that was measured: its metrics, and the labels of the hardware that has them."""
+
+    case: str = Field(description="the key: workload/phase/parameters/technique")
+    metrics: tuple[str, ...]
+    hardware_labels: tuple[str, ...]
+
+
 class ApiSeries(ApiRow):
     """What identifies a series: the same case and metric, on one hardware, by one preset."""
 

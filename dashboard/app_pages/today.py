@@ -1,10 +1,9 @@
 """The first page: does anything need a person, what happened last night, or what ran last."""
 
-from datetime import UTC, datetime
-
 import streamlit as st
 
 from dashboard.components import frames, load, parts, tables
+from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today import manual_runs, nightly
 from dashboard.today.load import morning
@@ -14,7 +13,7 @@ from dashboard.today.view import chosen
 LISTED = 10
 
 url = ServerSettings.from_environment().database_url
-now = datetime.now(UTC)
+now = present_time(url)
 runs = load.recent_runs(url, limit=LISTED)
 scheduled = bool(morning(url).parts)
 if not runs and not scheduled:

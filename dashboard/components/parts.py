@@ -139,8 +139,19 @@ def sortable(frame: pd.DataFrame, columns: Mapping[str, Any], markdown: str) -> 
 def csv(frame: pd.DataFrame) -> bytes:
     """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
+    if len(safe.columns):
+        safe = pd.concat([_whole(safe.iloc[:, place]) for place in range(len(safe.columns))], axis=1)
     # Of line ends in a text only those are quoted that end a row: with CR LF both are.
     return safe.to_csv(index=False, lineterminator="\r\n").encode()
+
+
+def _whole(column: pd.Series) -> pd.Series:
+    """Whole numbers as such: for a gap among them pandas keeps them as floats, and `12` would be `12.0`."""
+    known = column.dropna()
+    if column.dtype != "float64" or len(known) in (0, len(column)):
+        return column
+    # Beyond 2**53 a float is no longer one whole number.
+    return column.astype("Int64") if ((known % 1 == 0) & (known.abs() < 2**53)).all() else column
 
 
 def html(body: str) -> None:

@@ -1,7 +1,7 @@
 """The machines with what each can measure, and the schedules with what runs and waits."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import streamlit as st
 
@@ -9,6 +9,7 @@ from dashboard.components import parts
 from dashboard.machines import load, sections
 from dashboard.machines.load import OpenTasks, chosen
 from dashboard.machines.machines import MachineStatus, machines
+from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today.load import TodayData, morning
 
@@ -16,7 +17,8 @@ from dashboard.today.load import TodayData, morning
 def show_machines() -> None:
     """The machine that the address names, else all of them."""
     parts.title("Machines")
-    url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
+    url = ServerSettings.from_environment().database_url
+    now = present_time(url)
     known, tasks, found = _state(url, now)
     view, complaints = chosen(parts.query(), [one.name for one in found])
     parts.complain(complaints)
@@ -34,7 +36,8 @@ def show_machines() -> None:
 def show_schedule() -> None:
     """The schedules, their next and last runs, and what runs and waits."""
     parts.title("Schedule")
-    url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
+    url = ServerSettings.from_environment().database_url
+    now = present_time(url)
     known, tasks, found = _state(url, now)
     sections.schedule(url, known, found, tasks, now)
 

@@ -188,8 +188,9 @@ def metrics_text(request: Request) -> Response:
     """The metrics for Prometheus; 503 when the database does not answer; why, as with `ready`."""
     headers = {"cache-control": "no-store"}
     try:
-        opened = database.opened(ServerSettings.from_environment().database_url)
-        text = metrics.exposition(opened, datetime.now(UTC))
+        settings = ServerSettings.from_environment()
+        opened = database.opened(settings.database_url)
+        text = metrics.exposition(opened, datetime.now(UTC), settings.metrics_cases)
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
         return Response(f"{why}\n", 503, headers=headers, media_type="text/plain")

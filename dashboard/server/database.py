@@ -1,11 +1,13 @@
 """The one open database of this process; without Streamlit, for readiness is asked outside of its pages."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from dashboard.server.settings import ServerSettings
 from db.connection.engine import Database, check_fits, open_database
+from db.queue.queries import shared_time
 from db.runs import queries
 
 P = ParamSpec("P")
@@ -26,6 +28,14 @@ def by_url(query: Callable[Concatenate[Database, P], R]) -> Callable[Concatenate
         return query(opened(url), *asked, **options)
 
     return answer
+
+
+def present_time(url: str) -> datetime:
+    """The present by the clock that the machines of the database share, by which schedulers are seen.
+
+    Raises DatabaseError.
+    """
+    return shared_time(opened(url), datetime.now(UTC))
 
 
 def served_database() -> Database:

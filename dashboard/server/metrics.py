@@ -24,10 +24,10 @@ Labels = Mapping[str, str]
 Samples = Iterable[tuple[Labels, float]]
 
 
-def exposition(database: Database, now: datetime) -> str:
+def exposition(database: Database, now: datetime, results: int = 0) -> str:
     """All metrics as of `now` in the text format of Prometheus; times are seconds since 1970.
 
-    Raises DatabaseError.
+    So many cases at most have `results`: value, change and verdict. Raises DatabaseError.
     """
     counted = tallies(database)
     seen: dict[str, float] = {}
@@ -80,6 +80,7 @@ def exposition(database: Database, now: datetime) -> str:
                 [({}, open_regressions(database, now))],
             ),
             *_cases(database, counted.runs),
+            *(_results(database, now, counted.runs, results) if results else ()),
         ]
     )
 
@@ -131,6 +132,51 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
             "gauge",
             f"Parts whose cases are not exported: there are {_CASES} cases at most, of {_PARTS} parts.",
             [({}, len(runs) - parts)],
+        ),
+    ]
+
+
+def _results(database: Database, now: datetime, runs: Mapping[tuple[str, str], str], most: int) -> list[str]:
+    """What at most so many cases took in the last night, against the nights before, and what that is."""
+    # What pages show takes long to import, and few servers are asked for it.
+    from dashboard.server.case_results import RESULT_PARTS, case_results
+
+    found, left_out = case_results(database, now, runs, most)
+    values: list[tuple[Labels, float]] = []
+    changes: list[tuple[Labels, float]] = []
+    verdicts: list[tuple[Labels, float]] = []
+    for one in found:
+        night = one.night
+        labels = {
+            "schedule": one.schedule,
+            "part": one.part,
+            "case": night.key.case,
+            "metric": night.key.metric,
+        }
+        # Both metrics of a headline are in milliseconds.
+        values.append((labels, night.latest.point / 1e3))
+        verdicts.append(({**labels, "verdict": night.verdict}, 1))
+        if night.against is not None:
+            changes.append((labels, math.exp(night.against.change)))
+    return [
+        _family("case_result_seconds", "gauge", "What a case took in the last night of a part.", values),
+        _family(
+            "case_change_ratio",
+            "gauge",
+            "That by the level of the nights before: 1.1 is 10 % more.",
+            changes,
+        ),
+        _family(
+            "case_verdict",
+            "gauge",
+            "Always 1; worse and better are confirmed, the rest is noise or not yet known.",
+            verdicts,
+        ),
+        _family(
+            "case_result_parts_left_out",
+            "gauge",
+            f"Parts without results here: there are {most} cases at most, of {RESULT_PARTS} parts.",
+            [({}, left_out)],
         ),
     ]
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 #: Holds the prices of hardware, as `Prices.text` writes them.
 PRICES = "PYROMETER_DASHBOARD_PRICES"
+#: Holds of how many cases /metrics has results, where those are asked for.
+METRICS_CASES = "PYROMETER_DASHBOARD_METRICS_CASES"
 #: Set where the history is made up, which every page then says.
 MADE_UP = "PYROMETER_DASHBOARD_MADE_UP"
 
@@ -28,13 +30,14 @@ class Prices:
 class ServerSettings:
     """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders.
 
-    `made_up`: nothing in them was measured.
+    `made_up`: nothing in them was measured. /metrics has results of `metrics_cases` cases at most.
     """
 
     database_url: str
     data_dir: str
     prices: Prices = Prices()
     made_up: bool = False
+    metrics_cases: int = 0
 
     @staticmethod
     def from_environment() -> "ServerSettings":
@@ -44,4 +47,5 @@ class ServerSettings:
             os.environ.get("PYROMETER_DATA_DIR") or ".pyrometer",
             Prices(**json.loads(os.environ.get(PRICES) or "{}")),
             bool(os.environ.get(MADE_UP)),
+            int(os.environ.get(METRICS_CASES) or 0),
         )

@@ -9,7 +9,7 @@ import streamlit as st
 
 from analysis.staleness import Outage
 from dashboard.components.load import FRESH_SECONDS
-from dashboard.server.database import by_url, opened
+from dashboard.server.database import by_url, opened, present_time
 from dashboard.today.headlines import METRICS
 from dashboard.today.schedule_heartbeat import Served, served
 from dashboard.today.track_status import TrackStatus, standings, with_results
@@ -60,7 +60,7 @@ class TodayData:
 @_kept
 def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
-    database, now = opened(url), datetime.now(UTC)
+    database, now = opened(url), present_time(url)
     tasks = recent_nights(database, now)
     missed = queue_queries.missed_runs(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)

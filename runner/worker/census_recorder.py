@@ -350,7 +350,8 @@ def _wait() -> None:
 
 def _follow(recorder: OperatorRecorder) -> None:
     """Have the recorder see calls of modules, and compiled regions where PyTorch compiles under a mode."""
-    before, after = recorder.before, recorder.after
+    before: Any = recorder.before
+    after: Any = recorder.after
     tracing: Callable[[], bool] = getattr(torch.compiler, "is_compiling", lambda: False)
     if hasattr(torch.compiler, "set_stance"):
         if hasattr(TorchDispatchMode, "ignore_compile_internals"):

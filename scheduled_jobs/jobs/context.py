@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from configuration.settings import Settings
 from db.connection.engine import Database
+from db.queue import queries
 from records.tasks import NewTask, Task, TaskState
 
 #: Jobs of the control slot, which measure nothing; those of MEASURING have the other slot of a machine.
@@ -86,6 +87,8 @@ class StartChild(Protocol):
 class JobContext:
     """What a job may use. It reads no clock but `now` (aware, UTC), and checks `stop` in its loops.
 
+    `shared_time` gives the same moment by the clock that all machines share, by which schedulers are seen.
+
     `machine` is where its children run; one that is `away` has files of its own and does not see these.
     `set_run` remembers the run that a task measures; it raises Stopped where the task is no longer ours.
     `say` logs one sentence. `waits` says for what a task waits that runs, with an empty text that it goes on.
@@ -102,6 +105,7 @@ class JobContext:
     say: Callable[[str], None]
     away: bool = False
     waits: Callable[[str], None] = lambda sentence: None
+    shared_time: Callable[[Database, datetime], datetime] = queries.shared_time
 
     def check_stopped(self) -> None:
         """Raise Stopped if a stop was requested."""

@@ -33,7 +33,8 @@ def send_digest(task: Task, context: JobContext) -> JobResult:
     now = context.now()
     night = night_of(now, context.settings.timezone)
     with context.open_database() as database:
-        made = save_digest(database, context.settings, night, now, task.due_at)
+        shared = context.shared_time(database, now)
+        made = save_digest(database, context.settings, night, now, task.due_at, shared=shared)
         result = _sent(database, context, [made])
     return JobResult(result={"night": night.isoformat(), "subject": made.title, **result})
 
@@ -42,7 +43,7 @@ def health_check(task: Task, context: JobContext) -> JobResult:
     """Report outages and their ends at once; send again what did not arrive."""
     now = context.now()
     with context.open_database() as database:
-        silent = outages(database, context.settings, now)
+        silent = outages(database, context.settings, context.shared_time(database, now))
         newest = notices(database, _NOTICES)
         made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
         stored = [one for one in made if save_notice(database, one)]
@@ -58,26 +59,34 @@ def _is_recent(one: Notice, now: datetime) -> bool:
 
 
 def save_digest(
-    database: Database, settings: Settings, night: date, now: datetime, due_at: datetime | None = None
+    database: Database,
+    settings: Settings,
+    night: date,
+    now: datetime,
+    due_at: datetime | None = None,
+    *,
+    shared: datetime | None = None,
 ) -> Notice:
     """The stored digest of a night that was due at `due_at`; made and stored now if there is none.
 
     A second digest that is due on the same date reports what came after the first. Without `due_at` the first
-    one is returned.
+    one is returned. `shared` is `now` by the clock that all machines share (None: the same).
     """
     due = due_at.isoformat() if due_at else ""
     first, own = night.isoformat(), f"{night.isoformat()} {due}"
-    there = notice(database, DIGEST, first) or _made(database, settings, first, due, now)
+    shared = shared or now
+    there = notice(database, DIGEST, first) or _made(database, settings, first, due, now, shared)
     if not due or there.facts["due"] == due:
         return there
-    return notice(database, DIGEST, own) or _made(database, settings, own, due, now)
+    return notice(database, DIGEST, own) or _made(database, settings, own, due, now, shared)
 
 
-def _made(database: Database, settings: Settings, key: str, due: str, now: datetime) -> Notice:
+def _made(
+    database: Database, settings: Settings, key: str, due: str, now: datetime, shared: datetime
+) -> Notice:
     night = night_of(now, settings.timezone)
-    made = as_notice(
-        digest(collect_digest_data(database, settings, night, None, now)), settings, now, key, due
-    )
+    data = collect_digest_data(database, settings, night, None, now, shared)
+    made = as_notice(digest(data), settings, now, key, due)
     # Where another scheduler was faster, what it said is what is said.
     return made if save_notice(database, made) else notice(database, DIGEST, key) or made
 

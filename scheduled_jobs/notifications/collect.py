@@ -88,7 +88,7 @@ def stored_digest(database: Database, night: date) -> Notice | None:
 
 
 def outages(database: Database, settings: Settings, now: datetime) -> list[Outage]:
-    """The outages at this moment: machines and schedules that are overdue."""
+    """The machines and schedules that are overdue at this moment, by the clock that all machines share."""
     found = fleet_status.outages(database, schedulers(database), now, Patience.of(settings.alerts))
     return [*found.machines, *found.nights]
 
@@ -99,9 +99,17 @@ def measuring_tasks(database: Database) -> list[Task]:
 
 
 def collect_digest_data(
-    database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
+    database: Database,
+    settings: Settings,
+    night: date,
+    since: datetime | None,
+    until: datetime,
+    shared: datetime | None = None,
 ) -> DigestData:
-    """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
+    """What is known of the time after `since` (None: the digest before) and up to `until`, both aware.
+
+    `shared` is `until` by the clock that all machines share (None: the same).
+    """
     notices_made = notices(database, _NOTICES)
     earlier = before(notices_made, until)
     since = since or earlier.until or until - timedelta(days=1)
@@ -137,15 +145,11 @@ def collect_digest_data(
         open=open_regressions(database, until),
         reported=earlier.reported,
         reported_as_machines=earlier.as_machines,
-        upgrades=[
-            _upgraded(database, task)
-            for task in over
-            if (task.job, task.state) == ("upgrade", TaskState.DONE)
-        ],
+        upgrades=_upgrades(database, over),
         notices=_notices(notices_made, since, until),
         changed=_changed(database, parts, own),
         crossed=_crossed(database, since, until),
-        outages=outages(database, settings, until),
+        outages=outages(database, settings, shared or until),
         lost_cases=_lost_cases(nights, ids, by_run),
         lost_before=earlier.coverage,
         lost_still=_lost_still(earlier.coverage, recent, nights, ids),
@@ -336,6 +340,11 @@ def _others(database: Database) -> list[Task]:
     ]
     judged = tasks(database, job="upgrade", state=TaskState.DONE, newest=_TASKS)
     return [*(task for task in ended if task.job != "measure"), *judged]
+
+
+def _upgrades(database: Database, over: Iterable[Task]) -> list[UpgradeDecision]:
+    done = (task for task in over if (task.job, task.state) == ("upgrade", TaskState.DONE))
+    return [_upgraded(database, task) for task in done]
 
 
 def _upgraded(database: Database, task: Task) -> UpgradeDecision:

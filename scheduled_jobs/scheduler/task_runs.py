@@ -158,7 +158,7 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
     if not path.exists() or not path.stat().st_size:
         return MeasuredRun(run)
     try:
-        contents = journal.read(path)
+        contents = journal.read(path, samples=False)
         planned = Header.from_body(contents.header).replicates
     except JournalError as error:
         return MeasuredRun(run, unreadable=str(error))

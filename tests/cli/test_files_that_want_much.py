@@ -7,12 +7,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from common.journal_lines import encode_line
+from runner.journal import Journal
 from support.builders.exports import a_whole_run, file_of
-from support.builders.journals import write_journal
+from support.builders.journals import ENVIRONMENTS, a_header, a_plan, an_outcome, write_journal
+from support.builders.run_records import MLP
 
 pytestmark = pytest.mark.slow
 
@@ -231,6 +236,38 @@ def test_a_file_of_another_tool_is_bounded(
     record_property("files read" if write in WHOLE else "files refused", 1)
     record_property("peak MiB", peak // MIB)
     assert code == (0 if write in WHOLE else 1), output
+    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+def test_fingerprints_of_a_journal_are_bounded(tmp_path: Path, record_property: Recorded) -> None:
+    path = tmp_path / "20260901-020000-0001" / "journal.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(header_line(path))
+    about = {"case": MLP, "status": "ok", "reason": "", "environment": ENVIRONMENTS[0].fingerprint}
+    about |= {"harness": "h", "device": "cpu", "driver": "", "taken_at": "2026-09-01T02:00:00+00:00"}
+    with path.open("ab") as file:
+        for number in range(60):
+            parts = {"code": {f"{number}{'x' * (4 * MIB)}": 1}}
+            content = {"parts": parts, "missing": {}, "layouts": True, "format": 1}
+            file.write(encode_line("fingerprint", {**about, "fingerprint": content})[0])
+    code, output, peak = command(tmp_path, "import", str(path))
+    record_property("peak MiB", peak // MIB)
+    assert code == 0 and "set aside" not in output, output
+    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+def test_a_report_of_many_samples_is_bounded(tmp_path: Path, record_property: Recorded) -> None:
+    run, plan = "20260901-020000-0001", a_plan(4)
+    with Journal(tmp_path / ".pyrometer" / "runs" / run) as journal:
+        journal.header(a_header(run, plan).to_body())
+        for planned in plan:
+            outcome = an_outcome(planned, datetime.now(UTC))
+            if outcome.blocks:
+                outcome = replace(outcome, blocks=(tuple(range(10**7, 10**7 + 10**6)),))
+            journal.outcome(outcome)
+    code, output, peak = command(tmp_path, "report", run)
+    record_property("peak MiB", peak // MIB)
+    assert code == 1, output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
 
 

@@ -12,6 +12,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from records.kinds import RunSource
 from runner.worker.case_key import CaseKey
+from support.fakes.coarse_clock import CoarseClock
 from support.site import ROOT
 
 pytestmark = pytest.mark.slow
@@ -96,6 +97,17 @@ def test_a_wrong_answer_has_no_time_and_of_two_functions_the_first_has(project: 
     assert result["facts"]["calls"] > 3
 
 
+def test_a_batch_is_long_enough_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    import pytest_pyrometer
+
+    clock = CoarseClock(slow_calls=2)
+    monkeypatch.setattr(pytest_pyrometer, "time", clock)
+    times, _ = pytest_pyrometer.timed(clock.step, 0.05)
+    assert times.median_ms == pytest.approx(0.003, rel=0.03)
+    assert times.least_ms == pytest.approx(0.003, rel=0.03)
+
+
 def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:
     done = run(project)
     assert "1 failed, 4 passed" in done.stdout, done.stdout
@@ -128,6 +140,15 @@ def test_the_times_are_stored_as_a_submission(project: Path) -> None:
 
 
 NAMES = ("test_step", "TestGroup.test_of_pytest_benchmark:8", "TestGroup.test_of_pytest_benchmark:16")
+
+
+def test_the_mark_of_pytest_benchmark_is_known(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(
+        "import pytest\n\n\n@pytest.mark.benchmark(group='sums')\ndef test_sum(benchmark):\n"
+        "    assert benchmark(sum, [1, 2]) == 3\n"
+    )
+    done = run(project, "--strict-markers")
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
 def test_a_missing_program_fails_no_test(project: Path) -> None:

@@ -44,6 +44,14 @@ def test_a_provider_is_read_whole(tmp_path: Path) -> None:
     assert "hunter2" not in repr(settings)
 
 
+def test_metrics_have_results_of_as_many_cases_as_it_says(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "").dashboard.metrics_cases == 0
+    assert loaded(tmp_path, "[dashboard]\nmetrics_cases = 50").dashboard.metrics_cases == 50
+    for wrong in ("1001", "-1", "true", '"all"'):
+        error = complaint(tmp_path, f"[dashboard]\nmetrics_cases = {wrong}")
+        assert "expected a number from 0 to 1000" in str(error)
+
+
 def test_a_proxy_is_read_whole(tmp_path: Path) -> None:
     settings = loaded(tmp_path, PROXY).dashboard
     assert (settings.user_header, settings.groups_header) == ("X-Forwarded-Email", "X-Forwarded-Groups")

@@ -26,6 +26,7 @@ from streamlit.components.v2 import manifest_scanner
 from dashboard.exports import page, page_recorder
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.database import opened
+from dashboard.server.settings import METRICS_CASES
 from db.connection.engine import Database
 from records.environments import Environment
 from records.machines import Machine
@@ -237,14 +238,25 @@ def forget() -> Iterator[None]:
 class Served:
     """A dashboard in a process of its own; `url` once it is ready, `log` what it wrote."""
 
-    def __init__(self, database_url: str, folder: Path, port: int = 0, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        database_url: str,
+        folder: Path,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        metrics_cases: int = 0,
+    ) -> None:
         self._log = folder / "server.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", f"from dashboard.server.server import serve; serve({host!r}, {port})"],
                 # Not the checkout: nothing may depend on where the server is started.
                 cwd=folder,
-                env={**os.environ, "PYROMETER_DATABASE_URL": database_url},
+                env={
+                    **os.environ,
+                    "PYROMETER_DATABASE_URL": database_url,
+                    METRICS_CASES: str(metrics_cases),
+                },
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.components import links, markup, parts
+from dashboard.components import frames, links, markup, parts
 from dashboard.exports import chart_download, page
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
@@ -21,6 +21,7 @@ from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
 from records.evidence import evidence_body
+from records.runs import RunSummary
 from reports.table import Column, DataTable
 from reports.text.html_markdown import converted
 from support.builders import technique_runs, upgrade_journals
@@ -239,6 +240,15 @@ def test_the_facts_of_a_run_are_a_csv_file(past_url: str) -> None:
     frame = run_facts.frame(run)
     assert set(frame["of"]) == {"machine", "environment", "preset", "run"}
     assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
+
+
+def test_whole_numbers_of_a_column_with_gaps_stay_whole() -> None:
+    about = ("s", a_run().started_at, None, "complete", "m", "h", (), "p", 12)
+    runs = [RunSummary("a", *about, {"ok": 12}), RunSummary("b", *about, {"ok": 3, "crashed": 9})]
+    written = [*csv.DictReader(io.StringIO(parts.csv(frames.runs(runs)).decode()))]
+    assert [(row["ok"], row["crashed"]) for row in written] == [("12", ""), ("3", "9")]
+    frame = pd.DataFrame({"some": [1.5, None], "large": [1e300, None], "none": [None, None]}, dtype=float)
+    assert parts.csv(frame).decode().splitlines()[1] == "1.5,1e+300,"
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,19 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
 
 
+def test_who_is_silent_is_judged_by_the_clock_that_the_machines_share(
+    open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = timedelta(days=1)
+    monkeypatch.setattr("dashboard.server.database.shared_time", lambda database, now: now + ahead)
+    mornings.scheduler("new", seen=-ahead)
+    mornings.scheduler("old", seen=2 * HOUR - ahead)
+    page = open_page(url, MACHINES)
+    old, new = rows(page, "Machines")
+    assert old.startswith("old × silent seen 2 hours ago") and new.startswith("new ✓ alive seen just now")
+    assert "× 1 alive, 1 silent" in cards(page)
+
+
 def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:

@@ -1,8 +1,11 @@
 """A run's journal carries the dispatch fingerprints taken with it to any database."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from db.connection.engine import Database
 from db.runs.fingerprints import fingerprints_under
@@ -10,10 +13,12 @@ from db.runs.queries import run_record
 from records.dispatch import CaseFingerprint, FingerprintConditions, journal_body
 from records.kinds import RunState
 from records.outcomes import OutcomeStatus
+from runner import machine
 from runner.journal import Journal
 from support.builders.journals import ENVIRONMENTS, a_header, a_plan, write_journal
 from support.builders.run_records import BERT, MLP, RESNET, a_case_fingerprint
 from workflows.ingest import ingest
+from workflows.transfer.import_runs import import_path
 
 RUN = "20261122-000000-0000abcd"
 
@@ -51,6 +56,22 @@ def test_an_older_journal_takes_nothing_back(tmp_path: Path, database: Database)
     for path in (before, after, before):
         ingest(path, database)
     assert fingerprints_under(database, _conditions(), [MLP]) == {MLP: succeeded}
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_an_import_does_not_say_what_this_machine_runs(
+    tmp_path: Path, database: Database, is_ours: bool
+) -> None:
+    header = a_header(RUN, a_plan())
+    name = machine.describe([]).fingerprint if is_ours else "another"
+    header = replace(header, machine={**header.machine, "fingerprint": name})
+    run, taken = header.run_record(RunState.COMPLETE, None), a_case_fingerprint(MLP)
+    conditions = FingerprintConditions(ENVIRONMENTS[1], run.machine, run.preset, "harness-1f3a", "cpu")
+    with Journal(tmp_path / RUN) as journal:
+        journal.header(header.to_body())
+        assert journal.fingerprint(journal_body(conditions, taken))
+    assert import_path(journal.path, None, database, lambda stored: None).new.runs == 1
+    assert fingerprints_under(database, conditions, [MLP]) == ({} if is_ours else {MLP: taken})
 
 
 def test_one_that_does_not_fit_costs_nothing_else(tmp_path: Path, database: Database) -> None:

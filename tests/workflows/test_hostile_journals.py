@@ -1,6 +1,7 @@
 """A journal that was damaged on purpose is set aside: the journals after it are stored."""
 
 import json
+import shutil
 import zlib
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from db.runs import queries
 from runner.errors import JournalError
 from runner.journal import FILE
 from support.builders.journals import write_journal
-from workflows.database_upkeep import check
+from workflows.database_upkeep import check, repair
 from workflows.ingest import ingest_pending
+from workflows.load_run import LATEST, load_run
+from workflows.planning.plan_run import resumable
 
-GOOD = "20260902-020000-0001"
+GOOD, OTHER = "20260902-020000-0001", "20260903-020000-0002"
 
 
 def nested(depth: int) -> str:
@@ -73,6 +76,47 @@ def test_a_journal_in_the_folder_of_another_run_is_not_stored(tmp_path: Path, sq
     stored_again, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert stored_again == [] and f"holds run {GOOD}, not the run of its folder" in str(error)
     assert queries.measurements_of_run(sqlite, GOOD) == before
+
+
+def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path, sqlite: Database) -> None:
+    for run in (GOOD, OTHER):
+        write_journal(tmp_path, run)
+    outcome_of_pending(tmp_path, sqlite)
+    before = {run: queries.measurements_of_run(sqlite, run) for run in (GOOD, OTHER)}
+    stranger = write_journal(tmp_path / "elsewhere", OTHER, replicates=1)
+    path = Path(shutil.copy(stranger, tmp_path / "runs" / GOOD / FILE))
+    (sentence,) = repair(sqlite, tmp_path)
+    assert sentence == f"{path} holds run {OTHER}, not the run of its folder; it is left alone"
+    assert {run: queries.measurements_of_run(sqlite, run) for run in before} == before
+    with pytest.raises(JournalError, match="not the run of its folder"):
+        load_run(tmp_path, GOOD, lambda: sqlite)
+    with pytest.raises(JournalError, match="not the run of its folder"):
+        resumable(path.parent)
+    path.rename(damaged(tmp_path, "20991231-020000-0000", ""))
+    assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == OTHER
+
+
+def test_a_report_leaves_out_what_was_not_planned(tmp_path: Path, sqlite: Database) -> None:
+    path = write_journal(tmp_path, GOOD)
+    bodies = [decode_line(line).body for line in path.read_bytes().splitlines() if b'"outcome"' in line]
+    more = [encode_line("outcome", {**body, "replicate": 1000})[0] for body in bodies[:1]]
+    path.write_bytes(path.read_bytes() + b"".join(more))
+    outcomes = load_run(tmp_path, GOOD, lambda: sqlite).result.outcomes
+    assert len(outcomes) == len(bodies) and max(one.replicate for one in outcomes) < 1000
+
+
+def test_a_journal_with_too_many_outcomes_that_were_not_planned_is_left_alone(
+    tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.journal.MOST_BAD", 20)
+    path = write_journal(tmp_path, GOOD)
+    (line,) = [each for each in path.read_bytes().splitlines() if b'"replicate":1' in each][:1]
+    body = decode_line(line).body
+    more = (encode_line("outcome", {**body, "replicate": number})[0] for number in range(100, 121))
+    path.write_bytes(path.read_bytes() + b"".join(more))
+    stored, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert stored == [] and str(error) == f"{path} has more than 20 lines that cannot be used"
+    assert queries.run_ids(sqlite) == set()
 
 
 def test_the_checksums_are_those_of_the_program() -> None:

@@ -35,7 +35,7 @@ from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
-from ..ingest import FORGOTTEN
+from ..ingest import FORGOTTEN, refuse_other_run
 from ..measure import new_run_id
 from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
 from ..session_queue import own_fingerprint
@@ -160,14 +160,14 @@ def prepare(
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
-    `run` is its name where `--run-id` gives one; raises UsageError where a run of that name began already,
+    `run` is its name where `--run-id` gives one; raises UsageError where a run of that name has a journal,
     where the environments do not see the same GPUs, and where device `cuda` sees none.
     `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
     Raises NodeFailed for one that cannot measure the same.
     """
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
-        raise UsageError(f"run {run} has already begun: continue it with --resume {run}")
+        raise _begun(begun)
     preset, harness, described = chosen.preset, chosen.harness, probed.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
@@ -207,6 +207,16 @@ def prepare(
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
     return Prepared(header, preset, harness, nodes=nodes)
+
+
+def _begun(path: Path) -> UsageError:
+    """Why a run of that name is not begun: another one was, with that journal."""
+    run = path.parent.name
+    try:
+        journal.read_header(path)
+    except JournalError as error:
+        return UsageError(f"run {run} has a journal that cannot be read ({error}): take another name")
+    return UsageError(f"run {run} has already begun: continue it with --resume {run}")
 
 
 def _machine_notes(probed: ProbedMachine, gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -335,6 +345,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
     contents = journal.read(folder / journal.FILE)
     header = Header.from_body(contents.header)
+    refuse_other_run(folder / journal.FILE, header.run)
     if not contents.missing(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
     local = machine.describe([])

@@ -174,7 +174,7 @@ def import_path(
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
-        # ExporterExtras may be larger than any memory.
+        # An export may be larger than any memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
         restated = (restate(part, place) for part in parts)
         return keep(
@@ -417,17 +417,28 @@ def _from_journal(
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
-    reads: list[Read] = []
-    parts = _parts_of_journal(path, place, reads)
+    taken: list[int] = []
+    parts = _parts_of_journal(path, place, taken)
     arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
-    if database is not None and arrived.new.runs and not dry_run:
-        for read in reads:
-            read.store_fingerprints(database, replace=False)
+    if any(taken) and database is not None and arrived.new.runs and not dry_run:
+        _store_fingerprints(path, database)
     return arrived
 
 
-def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iterator[Imported]:
-    """A journal piece by piece; `reads` gets those with dispatch fingerprints, without their outcomes."""
+def _store_fingerprints(path: Path, database: Database) -> None:
+    """Store the dispatch fingerprints of another machine's journal; raises JournalError.
+
+    What this machine runs is in the journals of its data folder: what a file says of it would never be taken
+    again. The journal is read once more, as all of them together may be larger than any memory.
+    """
+    own = machine.describe([]).fingerprint
+    for read in Read.pieces(path):
+        if read.run.machine.fingerprint != own:
+            read.store_fingerprints(database, replace=False)
+
+
+def _parts_of_journal(path: Path, place: SourcePlace, taken: list[int]) -> Iterator[Imported]:
+    """A journal piece by piece; `taken` gets how many dispatch fingerprints each piece has."""
     known = 0
     try:
         for read in Read.pieces(path):
@@ -435,7 +446,7 @@ def _parts_of_journal(path: Path, place: SourcePlace, reads: list[Read]) -> Iter
             problems = tuple(_torn(place, line) for line in aside[known:])
             known = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
-            reads += [replace(read, outcomes=(), canaries=())] if read.fingerprints else []
+            taken.append(len(read.fingerprints))
             yield Imported(JOURNAL, (one,), (), problems)
     except JournalError as error:
         raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .statistics import quantile
 
 Step = Callable[[], object]
-#: A batch of calls that takes shorter is not timed: the clock's own time would be part of it.
+#: A batch of calls that takes shorter does not count: the clock's own time would be part of it.
 _BATCH_SECONDS = 1e-3
 #: A change within this is the same.
 _SAME = 0.01
@@ -79,11 +79,14 @@ def compare(a: Step, b: Step, pairs: int = 20, confidence: float = 0.99) -> Step
     """
     if pairs < 2 or not 0 < confidence < 1:
         raise ValueError("compare needs 2 pairs or more, and a confidence between 0 and 1")
-    sizes = [_batch_size(step) for step in (a, b)]
+    for step in (a, b):
+        step()
+    sizes = [_batch(step, 1)[1] for step in (a, b)]
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(pairs):
         for which in (0, 1) if number % 2 == 0 else (1, 0):
-            times[which].append(_milliseconds((a, b)[which], sizes[which]))
+            taken, sizes[which] = _batch((a, b)[which], sizes[which])
+            times[which].append(taken)
     logs = [math.log(new / old) for old, new in zip(*times)]  # noqa: B905 -- runs on Python 3.9
     mean = statistics.fmean(logs)
     half = quantile(pairs - 1, (1 + confidence) / 2) * statistics.stdev(logs) / math.sqrt(pairs)
@@ -92,15 +95,13 @@ def compare(a: Step, b: Step, pairs: int = 20, confidence: float = 0.99) -> Step
     return StepComparison(a_ms, b_ms, change, low, high, pairs, confidence)
 
 
-def _batch_size(step: Step) -> int:
-    """How many calls make a batch, after two that warm up."""
-    step()
-    taken = _milliseconds(step, 1)
-    return max(1, math.ceil(1e3 * _BATCH_SECONDS / max(taken, 1e-6)))
-
-
-def _milliseconds(step: Step, calls: int) -> float:
-    started = time.perf_counter()
-    for _ in range(calls):
-        step()
-    return max(1e3 * (time.perf_counter() - started) / calls, 1e-9)
+def _batch(step: Step, calls: int) -> tuple[float, int]:
+    """What a call takes in a batch of so many, or of as many more as a millisecond needs, and how many."""
+    while True:
+        started = time.perf_counter()
+        for _ in range(calls):
+            step()
+        taken = time.perf_counter() - started
+        if taken >= _BATCH_SECONDS:
+            return 1e3 * taken / calls, calls
+        calls *= 2

@@ -13,9 +13,10 @@ from importlib.util import find_spec
 
 import pytest
 
-#: A batch of calls that takes shorter is not timed: the clock's own time would be part of it.
+#: A batch of calls that takes shorter does not count: the clock's own time would be part of it.
 _BATCH_SECONDS = 1e-3
 _LEAST_BATCHES = 3
+_HAS_PYTEST_BENCHMARK = find_spec("pytest_benchmark") is not None
 
 
 def pytest_addoption(parser):
@@ -39,7 +40,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Collect the times of this session."""
+    """Collect the times of this session; know the mark of pytest-benchmark where that is not installed."""
+    if not _HAS_PYTEST_BENCHMARK:
+        config.addinivalue_line("markers", "benchmark(**options): of pytest-benchmark; changes nothing")
     config.pluginmanager.register(_Session(config), "pyrometer-session")
 
 
@@ -128,18 +131,27 @@ class Times:
 
 
 def timed(step, seconds):
-    """Call `step` for about `seconds`, after one call that is not timed; returns Times and its result."""
+    """Call `step` for about `seconds`, after a batch that does not count; returns Times and its result."""
     step()
-    started = time.perf_counter()
-    result = step()
-    batch = max(1, int(_BATCH_SECONDS / max(time.perf_counter() - started, 1e-9)))
-    batches, over = [], time.perf_counter() + seconds
+    _, batch, result = _batch(step, 1)
+    batches, calls, over = [], 0, time.perf_counter() + seconds
     while len(batches) < _LEAST_BATCHES or time.perf_counter() < over:
+        took, batch, result = _batch(step, batch)
+        batches.append(1e3 * took / batch)
+        calls += batch
+    return Times(batches, calls), result
+
+
+def _batch(step, calls):
+    """Call `step` so often, or as often as a batch needs; returns seconds, how often, and the last result."""
+    while True:
         started = time.perf_counter()
-        for _ in range(batch):
+        for _ in range(calls):
             result = step()
-        batches.append(1e3 * (time.perf_counter() - started) / batch)
-    return Times(batches, batch * len(batches)), result
+        took = time.perf_counter() - started
+        if took >= _BATCH_SECONDS:
+            return took, calls, result
+        calls *= 2
 
 
 class Measured:
@@ -173,7 +185,7 @@ def pyrometer(request):
     return Measured(session, request.node.nodeid)
 
 
-if find_spec("pytest_benchmark") is None:
+if not _HAS_PYTEST_BENCHMARK:
 
     @pytest.fixture
     def benchmark(pyrometer):

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ from dashboard.api.api import create_api
 from db.connection.engine import open_database
 from db.findings import store
 from db.runs import queries
+from records.kinds import RunSource
 from runner import journal
 from support.builders import full_database
+from support.builders.run_records import MLP, a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
+from support.sqlite_files import open_with_tables
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +109,14 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
         assert case["reproduce"].startswith("pyrometer upgrade ")
         assert case["n"] is None or case["ratio_low"] <= case["ratio"] <= case["ratio_high"]
     assert {one["id"] for one in findings["findings"]} >= {one.id for one in confirmed}
-    assert finding["id"] == confirmed[0].id
+    assert finding["id"] == confirmed[0].id and finding["evidence"]
+    (listed_one,) = [one for one in findings["findings"] if one["id"] == confirmed[0].id]
+    session = confirmed[0].evidence.confirmation
+    assert (listed_one["n"], listed_one["reproduce"]) == (
+        session.verdict and session.verdict.pairs,
+        session.reproduce,
+    )
+    assert listed_one["ratio"] == finding["ratio"] and "evidence" not in listed_one
 
 
 def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +126,17 @@ def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPa
     assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
     with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
         assert listed["total"] == queries.count_runs(database) > 5
+
+
+def test_what_others_measured_has_no_command_that_measures_it_again(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").touch()
+    with open_with_tables(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+        store_run(database, replace(a_run("theirs"), source=RunSource.SUBMITTED), [an_outcome(MLP)])
+    _, found, refusal = answers(
+        tmp_path, [("measurements", {"run": "theirs"}), ("reproduce", {"run": "theirs"})]
+    )
+    assert [one["reproduce"] for one in found["measurements"]] == [""]
+    assert "does not know what made it" in refusal
 
 
 def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(

@@ -129,6 +129,22 @@ def test_series_are_narrowed_and_come_page_by_page(api: TestClient) -> None:
     assert first.json() + api.get(first.links["next"]["url"]).json() == every[:6]
 
 
+def test_cases_are_those_of_the_series_and_come_page_by_page(api: TestClient) -> None:
+    series = answer_of(api, "/series")
+    rows = answer_of(api, "/cases")
+    assert [row["case"] for row in rows] == sorted({row["case"] for row in series}) and len(rows) > 2
+    for row in rows:
+        own = [each for each in series if each["case"] == row["case"]]
+        assert row["metrics"] == sorted({each["metric"] for each in own})
+        assert row["hardware_labels"] == sorted({each["hardware_label"] for each in own})
+    hardware = series[-1]["hardware"]
+    assert [row["case"] for row in answer_of(api, "/cases", hardware=hardware, metric="latency")] == sorted(
+        {row["case"] for row in series if (row["hardware"], row["metric"]) == (hardware, "latency")}
+    )
+    first = api.get("/cases?limit=1")
+    assert first.json() + api.get(first.links["next"]["url"]).json() == rows[:2]
+
+
 def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url: str) -> None:
     stored = store.findings(opened(full_url))
     rows = answer_of(api, "/findings")
@@ -175,7 +191,7 @@ def test_machines_and_schedules(api: TestClient, full_url: str) -> None:
 
 
 def test_csv_has_the_same_rows_and_no_formula(api: TestClient) -> None:
-    for path in ("/runs", "/runs/run-11/measurements", "/findings", "/series", "/machines"):
+    for path in ("/runs", "/runs/run-11/measurements", "/findings", "/cases", "/series", "/machines"):
         rows = answer_of(api, path)
         answer = api.get(path, headers=CSV)
         assert answer.headers["content-type"].startswith("text/csv")

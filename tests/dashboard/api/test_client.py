@@ -17,6 +17,7 @@ import pytest
 from analysis import distributions
 from db.connection.engine import open_database
 from db.runs import queries, series_queries
+from support.fakes.coarse_clock import CoarseClock
 from support.servers.loopback import Quiet, answering
 from support.servers.ports import free_port
 from support.site import ROOT
@@ -53,6 +54,15 @@ def test_a_step_that_takes_much_longer_is_slower(client: Any) -> None:
     html = found._repr_html_()
     assert "<svg" in html and str(found) in html
     assert client.compare(lambda: time.sleep(0.02), lambda: time.sleep(0.002)).word == "faster"
+
+
+def test_a_batch_is_long_enough_for_the_clock(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyrometer_client import comparison
+
+    clock = CoarseClock(slow_calls=4)
+    monkeypatch.setattr(comparison, "time", clock)
+    found = client.compare(clock.step, clock.step)
+    assert (found.a_ms, found.b_ms) == (pytest.approx(0.003, rel=0.03), pytest.approx(0.003, rel=0.03))
 
 
 @pytest.mark.parametrize(

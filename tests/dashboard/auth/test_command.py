@@ -10,6 +10,7 @@ from cli.registry import app
 from configuration.dashboard import DashboardSettings
 from dashboard.auth.policy import AccessRules, access_rules
 from dashboard.server import server
+from dashboard.server.settings import METRICS_CASES, ServerSettings
 
 PROVIDER = """
 [dashboard]
@@ -38,6 +39,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     # The command sets them for the server, which lives in the same process.
     monkeypatch.setenv("PYROMETER_DATABASE_URL", "")
     monkeypatch.setenv("PYROMETER_DATA_DIR", "")
+    monkeypatch.setenv(METRICS_CASES, "")
     return type_it
 
 
@@ -46,6 +48,13 @@ def test_on_this_machine_there_is_no_login_and_no_note(typed: Any) -> None:
     assert said.exit_code == 0 and "authentication is off" not in said.stderr
     assert [each[:4] for each in served] == [("127.0.0.1", 8501, (), access_rules(DashboardSettings()))]
     assert (served[0][3].login, served[0][3].metrics) == ("none", "open")
+
+
+def test_how_many_cases_metrics_have_results_of_reaches_the_server(typed: Any) -> None:
+    typed("[dashboard]\nmetrics_cases = 50")
+    assert ServerSettings.from_environment().metrics_cases == 50
+    typed("")
+    assert ServerSettings.from_environment().metrics_cases == 0
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.9", "perf.example.com"])

@@ -16,6 +16,7 @@ from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome
+from support.builders.schedule_nights import CASES, LATENCY_MS, Mornings, a_finding, confirm
 from support.builders.stored_run import store_run
 from support.site import ROOT
 from support.sqlite_files import open_with_tables
@@ -254,16 +255,46 @@ def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(
     assert sample(samples, "case_parts_left_out") == 2
 
 
+def test_results_of_cases_are_exported_on_request(database: Database, mornings: Mornings) -> None:
+    runs = mornings.nights([6, 5, 4, 3, 2, 1])
+    runs += mornings.nights([0], factor=1.1)
+    confirm(database, mornings, a_finding(database, mornings, runs))
+    plain, asked = (parsed(exposition(database, mornings.now, most)) for most in (0, 100))
+    results = {f"pyrometer_case_{name}" for name in ("result_seconds", "change_ratio", "verdict")}
+    assert asked[0].keys() - plain[0].keys() == results | {"pyrometer_case_result_parts_left_out"}
+    samples = asked[1]
+    of = {"schedule": "nightly", "part": "nightly", "metric": "latency_floor"}
+    for case, verdict in ((MLP, "worse"), (RESNET, "outside noise")):
+        assert sample(samples, "case_change_ratio", **of, case=case) == pytest.approx(1.1)
+        assert sample(samples, "case_verdict", **of, case=case, verdict=verdict) == 1
+    value = sample(samples, "case_result_seconds", **of, case=MLP)
+    assert value == pytest.approx(1.1 * LATENCY_MS[MLP] / 1e3, rel=0.01)
+    assert sum(name == "pyrometer_case_verdict" for name, _ in samples) == len(CASES)
+    assert sample(samples, "case_result_parts_left_out") == 0
+
+
+def test_results_are_bounded_by_whole_parts_and_the_rest_is_counted(
+    database: Database, mornings: Mornings
+) -> None:
+    for age, part in enumerate(("one", "two", "three")):
+        mornings.trigger(mornings.due(age), (part, ""))
+        mornings.measure(mornings.due(age))
+    samples = parsed(exposition(database, mornings.now, 2 * len(CASES) + 1))[1]
+    verdicts = [dict(labels)["part"] for name, labels in samples if name == "pyrometer_case_verdict"]
+    assert len(verdicts) == 2 * len(CASES) and len(set(verdicts)) == 2
+    assert sample(samples, "case_result_parts_left_out") == 1
+
+
 @pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
 def test_the_files_of_deploy_use_metrics_that_are_exported(file: str, database: Database) -> None:
-    exported = parsed(exposition(database, NOW))[0]
+    exported = parsed(exposition(database, NOW, 1))[0]
     used = set(re.findall(r"pyrometer_\w+", (ROOT / "deploy" / file).read_text()))
     assert used and used <= exported.keys()
 
 
 def test_the_labels_of_the_grafana_dashboard_are_exported(full_url: str) -> None:
     with open_database(full_url) as database:
-        samples = parsed(exposition(database, NOW))[1]
+        samples = parsed(exposition(database, datetime.now(UTC), 100))[1]
     board = json.loads((ROOT / "deploy" / "grafana.json").read_text())
     for panel in board["panels"]:
         (target,) = panel["targets"]

@@ -90,7 +90,7 @@ def prometheus(
         a_night(database, night)
         seen = datetime.now(UTC) - HOUR
         queue.seen_all(database, [SchedulerSeen("h200/b/1/1", "h200", (), seen, seen, 1, "0.1.0")])
-    target = serve(url).url.removeprefix("http://")
+    target = serve(url, metrics_cases=100).url.removeprefix("http://")
     settings = {
         # A scrape may take as long as its interval: a busy machine needs more than a second.
         "global": {"scrape_interval": "3s", "evaluation_interval": "1s"},
@@ -127,6 +127,8 @@ def test_it_stores_what_the_database_says(prometheus: Prometheus, night: datetim
     assert (labels["schedule"], labels["part"], success[1]) == ("nightly", PART, night.timestamp())
     (latency,) = prometheus.value("pyrometer_case_latency_seconds").items()
     assert (dict(latency[0])["case"], latency[1]) == (MLP, 0.0025)
+    (verdict,) = prometheus.value("pyrometer_case_verdict")
+    assert (dict(verdict)["case"], dict(verdict)["verdict"]) == (MLP, "too few nights")
     assert sum(prometheus.value("pyrometer_tasks").values()) == 2
     assert list(prometheus.value("pyrometer_task_failures_total").values()) == [1]
     assert set(prometheus.value('up{job="pyrometer"}').values()) == {1}
@@ -199,6 +201,6 @@ def test_promtool_finds_nothing_wrong_with_rules_and_metrics(
     promtool = program("promtool")
     rules = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True)
     assert rules.returncode == 0 and "2 rules found" in rules.stdout, rules.stdout + rules.stderr
-    text = serve(full_url).get("/metrics")[2]
+    text = serve(full_url, metrics_cases=100).get("/metrics")[2]
     metrics = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
     assert (metrics.returncode, metrics.stderr) == (0, b"")

@@ -11,17 +11,18 @@ from db.connection.engine import Database
 from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.queue.queries import tasks
+from db.queue.queries import shared_time, tasks
 from records.findings import Notice
 from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import BORDER_CHANGES, BorderChange
 from scheduled_jobs.jobs.context import JobResult, Stopped
+from scheduled_jobs.jobs.digest import health_check, send_digest
 from scheduled_jobs.notifications.collect import before, stored_digest
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import MLP, RESNET
 from support.servers.databases import on_both
 from support.servers.notification_servers import WebSink
-from support.servers.notified_site import DAY, MINUTE, NotifiedSite
+from support.servers.notified_site import DAY, MINUTE, NotifiedSite, a_job
 
 
 @pytest.fixture
@@ -259,6 +260,21 @@ def test_an_outage_is_reported_at_once_and_once_and_so_is_its_end(site: Notified
     # Another silence is another message.
     site.checked(MORNING + 60 * MINUTE)
     assert len(site.web.posts) == 3
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+@pytest.mark.parametrize(("ago", "ahead", "reports"), [(1, 180, 0), (31, -60, 1)])
+def test_silence_is_judged_by_the_clock_of_the_database(
+    site: NotifiedSite, ago: int, ahead: int, reports: int
+) -> None:
+    now = shared_time(site.database, MORNING)
+    site.seen("a10", now - ago * MINUTE)
+    own = replace(site.job_context(now + ahead * MINUTE), shared_time=shared_time)
+    health_check(a_job("check"), own)
+    assert len(site.web.posts) == reports
+    send_digest(replace(a_job("digest"), due_at=now), own)
+    assert sum("a10 is silent" in post["message"] for post in site.web.posts[reports:]) == reports
 
 
 def test_a_machine_that_stops_on_request_or_is_forgotten_is_neither_silent_nor_back(

@@ -1,0 +1,63 @@
+"""The results of cases in last nights for Prometheus: the changes and verdicts of the page Today."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from analysis.recent_level import NIGHTS
+from dashboard.today.headlines import METRICS, CaseNight, headlines, runs_of
+from dashboard.today.track_status import TrackStatus
+from db.connection.engine import Database
+from db.findings.store import findings_of_series
+from db.runs.series_queries import lines, points_of_runs
+from records.tasks import Task
+from workflows.fleet_status import recent_nights
+
+#: Parts of which results are looked for: each is a few queries.
+RESULT_PARTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedCase:
+    """A case in the last night of a part that was done."""
+
+    schedule: str
+    part: str
+    night: CaseNight
+
+
+def case_results(
+    database: Database, now: datetime, runs: Mapping[tuple[str, str], str], most: int
+) -> tuple[list[ExportedCase], int]:
+    """At most so many cases, of whole parts by name, and how many parts are left out.
+
+    `runs` has the last run by schedule and part. Raises DatabaseError.
+    """
+    parts: dict[tuple[str, str], list[Task]] = defaultdict(list)
+    for task in recent_nights(database, now):
+        if (task.schedule, task.part) in runs:
+            parts[task.schedule, task.part].append(task)
+    found: list[ExportedCase] = []
+    exported = 0
+    for (schedule, part), tasks in sorted(parts.items())[:RESULT_PARTS]:
+        if len(found) == most:
+            break
+        nights = _nights(database, tasks, runs[schedule, part])
+        if len(found) + len(nights) <= most:
+            exported += 1
+            found += [ExportedCase(schedule, part, each) for each in nights]
+    return found, len(parts) - exported
+
+
+def _nights(database: Database, tasks: list[Task], newest: str) -> tuple[CaseNight, ...]:
+    """The cases of the run `newest` of a part; `tasks` are its nights, newest first."""
+    one = TrackStatus(tuple(tasks), tuple((task.due_at, task.state) for task in tasks))
+    runs = runs_of(one)
+    found = points_of_runs(database, {newest, *runs[: NIGHTS + 1]}, METRICS)
+    known = findings_of_series(database, tuple(found))
+    made = headlines(one, newest, found, known)
+    # A change that is older than those nights needs the nights before it.
+    if marked := [each.key for each in made if each.finding]:
+        made = headlines(one, newest, {**found, **lines(database, marked, runs)}, known)
+    return made
