@@ -267,7 +267,7 @@ def test_a_report_of_many_samples_is_bounded(tmp_path: Path, record_property: Re
             journal.outcome(outcome)
     code, output, peak = command(tmp_path, "report", run)
     record_property("peak MiB", peak // MIB)
-    assert code == 1, output
+    assert code == 0, output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
 
 
