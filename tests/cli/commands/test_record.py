@@ -68,8 +68,9 @@ def test_a_compiled_region_is_recorded_and_measured_compiled(site: Site) -> None
     (site.folder / "region.toml").write_text(alone.to_toml())
     done = site.call("run", "--census", "region.toml", "--replicates", "1", "--yes", "--json")
     assert done.code == 0, done.err
-    (outcome,) = [one for one in done.events if one["event"] == "outcome"]
-    assert (outcome["case"], outcome["status"]) == (region["case"], "ok")
+    outcomes = {(one["case"], one["status"]) for one in done.events if one["event"] == "outcome"}
+    # A compiled case is measured beside its eager one.
+    assert (region["case"], "ok") in outcomes
 
 
 @pytest.mark.slow
