@@ -176,7 +176,7 @@ The program runs in its own interpreter, where nothing is installed, and is ende
 call of the outermost module, with backward pass and update. The file holds no number of a tensor and no name
 of a file. `run` and `upgrade` measure each operator as a case; a verdict weighs it by its share.
 
-From PyTorch 2.12 on, a graph that torch.compile makes is recorded as one compiled region, and measured
+From PyTorch 2.9 on, a graph that torch.compile makes is recorded as one compiled region, and measured
 compiled. While it is recorded, Inductor in its default mode compiles it, whatever the program asks for.
 Before, the program runs uncompiled while it is recorded.
 """

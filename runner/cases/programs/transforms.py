@@ -1,6 +1,7 @@
 """Programs around a small model: gradients of each sample, graphs, inner loops, many modules, modes."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -288,7 +289,8 @@ class CountedFirst(nn.Module):
         self.model = model
         self._counted = False
         # The counter is the caller's, and no part of what is compiled.
-        self.forward = torch.compiler.disable(self.forward, recursive=False)
+        uncompiled: Any = torch.compiler.disable(self.forward, recursive=False)
+        self.forward = uncompiled
 
     def forward(self, rows: Tensor) -> Tensor:
         if self._counted:
