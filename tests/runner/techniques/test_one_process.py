@@ -172,6 +172,14 @@ def test_the_three_errors_are_the_formulas(results: Any) -> None:
     )
 
 
+def test_answers_that_are_the_same_have_no_error_unless_they_hold_nan(results: Any) -> None:
+    found = results["by_hand"]["same"]
+    for last in ("2.0", "inf"):
+        assert found[last]["error"] == found[last]["worst"] == found[last]["mean"] == 0.0
+        assert found[last]["wrong"] == ""
+    assert found["nan"]["wrong"]
+
+
 def test_class_scores_agree_in_the_share_of_rows_with_the_same_class(results: Any) -> None:
     found = results["by_hand"]["classes"]
     assert found["scores"]["top1_agreement"] == 0.5

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import weakref
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -228,6 +229,10 @@ def by_hand():
             ).metrics,
             "none": compare(got, want, 1.0).metrics,
             "several": compare((got, got), (want, want), 1.0, classes=True).metrics,
+        },
+        "same": {
+            str(last): asdict(compare(torch.tensor([1.0, last]), torch.tensor([1.0, last]), 1.0))
+            for last in (2.0, float("inf"), float("nan"))
         },
         "union": bounds.union([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]),
         "nothing": bounds.union([]),
