@@ -237,6 +237,8 @@ def test_a_file_of_another_tool_is_bounded(
 
 
 def test_fingerprints_of_a_journal_are_bounded(tmp_path: Path, record_property: Recorded) -> None:
+    # A database of its own: that of the user's folder may hold the run from another test.
+    (tmp_path / "pyrometer.toml").touch()
     path = tmp_path / "20260901-020000-0001" / "journal.jsonl"
     path.parent.mkdir()
     path.write_bytes(header_line(path))
