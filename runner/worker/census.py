@@ -1,11 +1,15 @@
 """What a census holds as cases: operators and compiled regions, with tensors of the recorded shapes."""
 
+import functools
 import importlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
+from torch.overrides import get_overridable_functions
 
 from .case import Workload, case
 from .prepared_case import Unsupported
@@ -27,6 +31,19 @@ _BOUNDS: Mapping[str, tuple[int, int | None]] = {
 }
 #: Arguments that are a number of rows.
 _COUNTS = {"embedding_dense_backward": 2}
+#: Functions of arithmetic that make functions, or call one they are given.
+_OF_FUNCTIONS = ("attrgetter", "itemgetter", "methodcaller", "call")
+#: What a graph calls beside functions of tensors: what makes tensors, and what sets modes.
+_MAKERS = (
+    *("arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like"),
+    *("rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "scalar_tensor", "tensor"),
+    *("zeros", "zeros_like"),
+)
+_MODES = (
+    "torch._C._set_grad_enabled",
+    "torch.amp.autocast_mode._enter_autocast",
+    "torch.amp.autocast_mode._exit_autocast",
+)
 
 
 def register(workload: str, name: str, arguments: Mapping[str, Any]) -> None:
@@ -117,20 +134,51 @@ def _graph_module(arguments: Mapping[str, Any]) -> fx.GraphModule:
             graph.output(_argument(node["output"], nodes))
         else:
             args = tuple(_argument(one, nodes) for one in node["args"])
-            kwargs = {name: _argument(one, nodes) for name, one in node["kwargs"].items()}
+            # A graph becomes Python code, in which names stand as they are.
+            kwargs = {_name(name): _argument(one, nodes) for name, one in node["kwargs"].items()}
             if "function" in node:
                 nodes.append(graph.call_function(_function(node["function"]), args, kwargs))
             else:
-                nodes.append(graph.call_method(node["method"], args, kwargs))
+                nodes.append(graph.call_method(_method(node["method"]), args, kwargs))
     return fx.GraphModule(nn.Module(), graph)
 
 
+def _name(text: str) -> str:
+    if not text.isidentifier():
+        raise Unsupported(f"{text!r} is no name of an argument")
+    return text
+
+
+def _method(name: str) -> str:
+    """The name of a method of tensors; raises Unsupported for any other, which could do anything."""
+    if not name.isidentifier() or name.startswith("_") or not callable(getattr(Tensor, name, None)):
+        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no method {name!r} of tensors")
+    return name
+
+
 def _function(name: str) -> Callable[..., Any]:
+    """A function that computes; raises Unsupported for any other, such as one that writes a file."""
     home, _, function = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(home), function)
-    except (ImportError, AttributeError):
-        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no function {name}") from None
+    found: Any = None
+    if home.partition(".")[0] in ("torch", "operator", "math"):
+        with suppress(ImportError):
+            found = getattr(importlib.import_module(home), function, None)
+    if home in ("operator", "math"):
+        computes = function not in _OF_FUNCTIONS
+    else:
+        makes = home == "torch" and function in _MAKERS
+        computes = makes or name in _MODES or (callable(found) and found in _of_tensors())
+    if not callable(found) or not computes:
+        raise Unsupported(
+            f"this version of PyTorch ({torch.__version__}) has no function {name!r} of tensors"
+        )
+    return found
+
+
+@functools.cache
+def _of_tensors() -> frozenset[Any]:
+    """Every function that takes tensors, and none that reads or writes a file."""
+    return frozenset(itertools.chain.from_iterable(get_overridable_functions().values()))
 
 
 def _argument(described: Any, nodes: Sequence[Any]) -> Any:
@@ -150,7 +198,7 @@ def _argument(described: Any, nodes: Sequence[Any]) -> Any:
         return ...
     if kind == "device":
         return torch.device(value if torch.cuda.is_available() else "cpu")
-    return getattr(torch, value)
+    return _constant(value)
 
 
 class RecordedCall(nn.Module):
@@ -193,6 +241,9 @@ def _operator(name: str) -> Callable[..., Any]:
             raise Unsupported(
                 f"this version of PyTorch ({torch.__version__}) has no operator {name}"
             ) from None
+    # `torch.ops` also has functions of its own, and one operator makes files.
+    if not isinstance(found, type(torch.ops.aten.add.Tensor)) or ".from_file." in name:
+        raise Unsupported(f"{name} is no operator that a census measures")
     return found
 
 
@@ -258,4 +309,12 @@ def _value(described: Any, tensors: Iterator[Tensor], device: torch.device) -> A
         return next(tensors)
     if kind == "device":
         return device if value != "cpu" else torch.device("cpu")
-    return getattr(torch, value)
+    return _constant(value)
+
+
+def _constant(name: str) -> Any:
+    """A dtype, layout or memory format; raises Unsupported for anything else."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
+        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no format {name!r}")
+    return found

@@ -16,7 +16,7 @@ from runner.census import recording
 from runner.census.census import KEPT_SHARE, BadCensus, Census, from_raw, read_census, summary
 from runner.census.recording import record_program
 from runner.execution import harness
-from support.site import measured_python
+from support.site import ROOT, measured_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 LINEAR = {"args": [{"tensor": {"shape": [2, 3], "dtype": "float32", "device": "cpu"}}, 1.5], "kwargs": {}}
@@ -262,6 +262,74 @@ def raw_region(seconds: float, nodes: list[Any] | None) -> dict[str, Any]:
     arguments = {"nodes": nodes, "inputs": [tensor, tensor, 7], "grads": [1], "autocast": None}
     times = {"count": 3, "seconds": seconds}
     return {"arguments": arguments, "calls": {"mul": 1, "add": 2}, "trained": True, **times}
+
+
+HOSTILE = """
+import json, sys
+from runner.worker.case import REGISTER
+from runner.worker.census import register, register_region
+from runner.worker.prepared_case import Unsupported
+
+calls, regions = json.loads(sys.argv[1])
+for number, (name, arguments) in enumerate(calls):
+    register(f"call_{number}", name, arguments)
+for number, arguments in enumerate(regions):
+    register_region(f"region_{number}", "infer", arguments)
+ended = []
+for name in [name for name in REGISTER if name.startswith(("call_", "region_"))]:
+    try:
+        workload = REGISTER[name].build()
+        workload.model(*workload.inputs)
+        ended.append([name, "ran"])
+    except Unsupported:
+        ended.append([name, "unsupported"])
+    except Exception as error:
+        ended.append([name, f"{type(error).__name__}: {error}"])
+print(json.dumps(ended))
+"""
+
+
+@pytest.mark.torch
+def test_a_census_calls_nothing_but_operators_and_functions_of_tensors(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    tensor = {"tensor": {"shape": [2, 3], "dtype": "float32", "device": "cpu"}}
+    touch = f"open({str(mark)!r}, 'w').close()"
+    given = {"input": True}
+
+    def region(node: dict[str, Any]) -> dict[str, Any]:
+        whole = {"args": [{"node": 0}], "kwargs": {}, **node}
+        nodes = [given, whole, {"output": [{"node": 1}]}]
+        return {"nodes": nodes, "inputs": [tensor], "grads": [], "autocast": None}
+
+    calls = [
+        ("load_library.__call__", {"args": [str(mark)], "kwargs": {}}),
+        ("aten.from_file.default", {"args": [str(mark), True, 4], "kwargs": {}}),
+        ("aten.to.dtype", {"args": [tensor, {"dtype": "save"}], "kwargs": {}}),
+    ]
+    regions = [
+        region({"function": "torch.relu"}),
+        region({"function": "os.mkdir", "args": [str(mark)]}),
+        region({"function": "builtins.exec", "args": [touch]}),
+        region({"function": "torch.save", "args": [{"node": 0}, str(mark)]}),
+        region({"function": "torch.serialization.save", "args": [{"node": 0}, str(mark)]}),
+        region({"function": "torch.os.mkdir", "args": [str(mark)]}),
+        region({"function": "operator.methodcaller", "args": ["numpy"]}),
+        region({"method": f"relu({touch}), input_0.relu"}),
+        region({"method": "__class__"}),
+        region({"function": "torch.relu", "kwargs": {f"out={touch}, x": 1}}),
+    ]
+    done = subprocess.run(
+        [measured_python(), "-c", HOSTILE, json.dumps([calls, regions])],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ended = dict(json.loads(done.stdout.splitlines()[-1]))
+    assert not mark.exists()
+    assert ended.pop("region_0") == "ran"
+    assert len(ended) == len(calls) + len(regions) - 1 and set(ended.values()) == {"unsupported"}, ended
 
 
 def test_a_census_is_cut_to_what_takes_the_time_and_says_so() -> None:
