@@ -177,7 +177,8 @@ call of the outermost module, with backward pass and update. The file holds no n
 of a file. `run` and `upgrade` measure each operator as a case; a verdict weighs it by its share.
 
 From PyTorch 2.9 on, a graph that torch.compile makes is recorded as one compiled region, and measured
-compiled. While it is recorded, Inductor in its default mode compiles it, whatever the program asks for.
+compiled; one that ran backward is measured with an update by AdamW. While it is recorded, Inductor in its
+default mode compiles it, whatever the program asks for.
 Before, the program runs uncompiled while it is recorded.
 """
 

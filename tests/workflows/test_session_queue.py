@@ -79,7 +79,7 @@ def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_
     assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
 
 
-def test_no_session_is_estimated_twice_for_one_choice():
+def test_choosing_a_case_estimates_each_session_once():
     estimated: list[str] = []
 
     def cost(session: SessionPlan) -> float:
