@@ -20,10 +20,12 @@ from records.machines import Hardware, Machine
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunPreset
 from reports.text.dispatch_text import case_words, summary_words
+from runner import journal as journal_file
 from runner import machine
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.environment import MeasuredEnvironment
 from runner.errors import RunnerError
+from runner.execution.compile_cache import caches_of
 from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.launch import allowed_cpus
@@ -70,12 +72,14 @@ def take_all(
     again: bool = False,
     seconds: float = float("inf"),
     journal: Journal | None = None,
+    caches: Path | None = None,
 ) -> Fingerprints:
     """The fingerprints of these cases, from the database or taken now and stored; hold the machine.
 
     A case that fails, hangs or dies has one that says so, and is tried again next time. After so many
     `seconds` no further one is begun; those that are missing then are not stored. Those that are taken are
-    written to the `journal` of their run too, by which they reach other databases.
+    written to the `journal` of their run too, by which they reach other databases. With `caches` what they
+    compile is kept there.
     """
     give_up = time.monotonic() + seconds
     # Here, because SQLAlchemy takes a third of a second to import.
@@ -97,6 +101,7 @@ def take_all(
                 folder=folder,
                 token=token,
                 forks=ForkServers(folder, f"{token}:fork", profiler=True),
+                caches=caches,
             )
             for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
@@ -127,6 +132,8 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     unknown = alike and sides[0]["python"] != sides[1]["python"]
     seconds = min(_MOST_SECONDS, header.budget_seconds / (10 if comparison.screen is None else 3)) / 2
     deadline = min(header.timing_policy.deadline_seconds, seconds)
+    folder = app.runs / header.run
+    caches = caches_of(folder)
     try:
         with interrupts.deferred():
             old, new = (
@@ -141,12 +148,16 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
                     interrupts,
                     again=unknown,
                     seconds=seconds,
+                    caches=caches / body["fingerprint"] if comparison.screen is not None else None,
                 )
                 for body in sides
             )
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
         return prepared
+    except Interrupted:
+        _remove_unless_begun(folder)
+        raise
     found = compare_cases(old.cases, new.cases, cases)
     _report(app, found)
     dispatch = tuple(one.to_body(_MOST_CHANGES) for one in found)
@@ -234,14 +245,27 @@ def conditions_of(
 def _folder(app: AppContext) -> Generator[Path]:
     """A folder for the files of the workers, removed at the end; those of killed processes go now."""
     for left in (app.places.data_dir / "fingerprints").glob("*"):
-        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+        if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
+    for caches in app.runs.glob("*/cache"):
+        if _is_abandoned(caches):
+            _remove_unless_begun(caches.parent)
     folder = app.places.data_dir / "fingerprints" / uuid.uuid4().hex[:12]
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    return time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS
+
+
+def _remove_unless_begun(run: Path) -> None:
+    """Remove the folder of a run that ended with its fingerprints: it holds compile caches and no journal."""
+    if not (run / journal_file.FILE).exists():
+        shutil.rmtree(run, ignore_errors=True)
 
 
 def _taken(

@@ -17,6 +17,7 @@ from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
+from runner.execution.compile_cache import caches_of
 from runner.execution.fork_server import ForkServers
 from runner.execution.harness import Harness
 from runner.execution.process import sweep
@@ -121,7 +122,7 @@ def measure(
             state = run.all_sessions(known)
             if state == RunState.COMPLETE:
                 # Compile caches served this run's warm replicates; nothing will ever find them again.
-                shutil.rmtree(folder / "cache", ignore_errors=True)
+                shutil.rmtree(caches_of(folder), ignore_errors=True)
             stored = recorder.end(state)
     return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
 

@@ -15,7 +15,7 @@ from typing import Any
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 from records.outcomes import OutcomeStatus
 
-from ..execution.compile_cache import compiles
+from ..execution.compile_cache import cache_folder, compiles, mark_filled
 from ..execution.contender import explain
 from ..execution.fork_server import ForkServers, may_fork
 from ..execution.harness import Harness
@@ -44,7 +44,8 @@ _PLACE = re.compile(r"(?:/[\w.@+-]+)+/?|0x[0-9a-f]+|(?<=line )\d+|\b\d{4,}\b")
 class FingerprintSettings:
     """What all fingerprints of one environment share. `folder` holds files while they are taken.
 
-    With `forks` workers are forked where that can be.
+    With `forks` workers are forked where that can be. With `caches`, the folder of the environment's compile
+    caches in a run, what a case compiles is kept there for the processes that measure it.
     """
 
     python: str
@@ -55,6 +56,7 @@ class FingerprintSettings:
     folder: Path
     token: str
     forks: ForkServers | None = None
+    caches: Path | None = None
 
 
 def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprint:
@@ -65,8 +67,10 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
     settings.folder.mkdir(parents=True, exist_ok=True)
     # Not named by the case: AOTInductor of 2.9 cannot compile in a folder with `=` or `,` in its name.
     folder = Path(tempfile.mkdtemp(prefix="case-", dir=settings.folder))
+    key = CaseKey.parse(case)
+    kept = cache_folder(settings.caches, key) if settings.caches else None
     try:
-        launch = _launch(CaseKey.parse(case), settings, folder)
+        launch = _launch(key, settings, folder, kept)
     except CannotLaunch as error:
         shutil.rmtree(folder, ignore_errors=True)
         return _failed(case, OutcomeStatus.UNSUPPORTED, str(error))
@@ -76,19 +80,22 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
             worker.close()
         if isinstance(answer, CaseFingerprint):
             return answer
+        if kept:
+            mark_filled(kept)
         found = _assembled(answer.facts, folder, launch.log)
         return CaseFingerprint(case, datetime.now(UTC), OutcomeStatus.OK, fingerprint=found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path) -> Launch:
+def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path, kept: Path | None) -> Launch:
     preset = settings.preset
     start = start_of(key, preset, read_topology(allowed_cpus(preset)), usable_numactl)
     variables = dict(start.variables)
     if compiles(key) or key.axis("export") == "aot-inductor":
         # Always an empty cache: from a warm one no code is generated. Inductor keeps its headers next to it.
-        cache = folder.parent / "cache" / folder.name
+        cache = kept or folder.parent / "cache" / folder.name
+        shutil.rmtree(cache, ignore_errors=True)
         variables |= {
             "TORCHINDUCTOR_CACHE_DIR": str(cache),
             "TRITON_CACHE_DIR": str(cache / "triton"),

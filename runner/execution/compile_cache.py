@@ -1,5 +1,6 @@
 """Where a case's compile cache lies, and whether it is warm; names of cases as names of files."""
 
+import contextlib
 import hashlib
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from runner.worker.case_key import CaseKey
 
 #: Not imported from worker/compiling.py, which imports torch.
 _HEADERS = "precompiled_headers"
+_FILLED = ".filled"
 #: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
 _FILE_NAME_BYTES = 180
 
@@ -18,7 +20,7 @@ def prepare_cache(folder: Path, *, cold: bool = False) -> str:
     Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one. Where
     it is to be `cold`, a filled one is emptied too.
     """
-    if not cold and (folder / ".filled").exists():
+    if not cold and (folder / _FILLED).exists():
         return "warm"
     shutil.rmtree(folder, ignore_errors=True)
     # Inductor's precompiled headers lie next to it (see worker/compiling.py) and are part of what is cold.
@@ -27,16 +29,25 @@ def prepare_cache(folder: Path, *, cold: bool = False) -> str:
     return "cold"
 
 
+def mark_filled(folder: Path) -> None:
+    """Mark the cache of a process that ended well; where the disk is full, the next one compiles anew."""
+    with contextlib.suppress(OSError):
+        (folder / _FILLED).touch()
+
+
 def compiles(key: CaseKey) -> bool:
     """Whether the case compiles anything, and so has a cache."""
     return key.axis("compile") != "none"
 
 
-def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
-    """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
-    if not compiles(key):
-        return None
-    return root / environment / file_name(str(key))
+def caches_of(run: Path) -> Path:
+    """Where the caches of a run lie in its folder: a folder for each environment, by its fingerprint."""
+    return run / "cache"
+
+
+def cache_folder(caches: Path, key: CaseKey) -> Path | None:
+    """The case's compile cache among those of an environment; None for a case that compiles nothing."""
+    return caches / file_name(str(key)) if compiles(key) else None
 
 
 def cuda_caches(folder: Path) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """One contender: a case in one worker process, from its start to its outcome."""
 
-import contextlib
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -38,7 +37,7 @@ from ..worker.messages import (
     Window,
 )
 from .blocks import Blocks
-from .compile_cache import prepare_cache
+from .compile_cache import mark_filled, prepare_cache
 from .launch import affinity_held
 from .metrics import disturbance, replicate_metrics, sustained_throughput
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
@@ -282,9 +281,7 @@ class Contender:
         if check.get("wrong"):
             status, reason = OutcomeStatus.WRONG, str(check["wrong"])
         if self._cache and status == OutcomeStatus.OK:
-            # A full disk costs the next process its warm cache, not this one its outcome.
-            with contextlib.suppress(OSError):
-                (self._cache / ".filled").touch()
+            mark_filled(self._cache)
         facts = {**self._ready.facts, **finished.facts, **found}
         self._end(status, reason, metrics, facts, report)
 

@@ -27,7 +27,7 @@ from ..telemetry.telemetry_interface import FilteredTelemetry, StartTelemetry, T
 from ..worker.case_key import CaseKey
 from . import tracing
 from .blocks import precise
-from .compile_cache import cache_folder, cuda_caches, file_name
+from .compile_cache import cache_folder, caches_of, cuda_caches, file_name
 from .contender import Contender, ContenderFinished, OnPhase
 from .fork_server import ForkServers, may_fork
 from .harness import Harness
@@ -274,13 +274,13 @@ class Session:
             raise CannotLaunch(f"instances need several processes on one GPU, and {conditions.one_process}")
         topology = read_topology(allowed_cpus(preset))
         start = start_of(key, preset, topology, usable_numactl, conditions.gpu_node)
-        caches = conditions.folder / "cache"
-        cache = cache_folder(caches, key, planned.environment)
+        caches = caches_of(conditions.folder) / planned.environment
+        cache = cache_folder(caches, key)
         variables = dict(start.variables)
         if cache:
             variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
         if conditions.device.startswith("cuda"):
-            variables |= cuda_caches(cache or caches / planned.environment / "eager")
+            variables |= cuda_caches(cache or caches / "eager")
         if conditions.timing.trace_steps:
             variables |= tracing.VARIABLES
         slug = file_name(planned.case)

@@ -19,10 +19,11 @@ _MEASURE_SECONDS, _BLOCK_SECONDS, _MAX_SECONDS = 0.25, 0.03, 2.0
 
 
 def short(timing: Timing) -> Timing:
-    """How long a process of a short pair is measured."""
+    """How long a process of a short pair is measured; it finds what its fingerprint has compiled."""
     warm_up, longest = _WARM_UP_SECONDS
     return replace(
         timing,
+        cold_replicates=0,
         measure_seconds=_MEASURE_SECONDS,
         block_seconds=_BLOCK_SECONDS,
         max_seconds=_MAX_SECONDS,
