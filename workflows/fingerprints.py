@@ -155,7 +155,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     except (DatabaseError, OSError) as error:
         app.reporter.failed(f"what runs differently is not known: {error}")
         return prepared
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt):
         _remove_unless_begun(folder)
         raise
     found = compare_cases(old.cases, new.cases, cases)

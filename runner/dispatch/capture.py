@@ -96,6 +96,7 @@ def _launch(key: CaseKey, settings: FingerprintSettings, folder: Path, kept: Pat
         # Always an empty cache: from a warm one no code is generated. Inductor keeps its headers next to it.
         cache = kept or folder.parent / "cache" / folder.name
         shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir(parents=True)
         variables |= {
             "TORCHINDUCTOR_CACHE_DIR": str(cache),
             "TRITON_CACHE_DIR": str(cache / "triton"),

@@ -9,9 +9,10 @@ import pytest
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.execution import harness
+from runner.execution.compile_cache import caches_of
 from runner.execution.fork_server import ForkServers
 from runner.preset import MachinePreset
-from support.measuring import CASE_FILES, Scratch
+from support.measuring import CASE_FILES, ENVIRONMENT, QUICK, Scratch, conditions, measure
 from support.site import measured_python
 
 pytestmark = pytest.mark.torch
@@ -76,6 +77,19 @@ def test_a_compiled_case_has_graphs_kernels_and_code(forking: FingerprintSetting
     assert found.parts[DispatchPart.FUSED] == {"cpp_fused_gelu": 1}
     assert len(found.parts[DispatchPart.CODE]) == 1
     assert recorded(case, forking) == found
+
+
+def test_what_it_compiles_is_kept_for_the_processes_that_measure_it(
+    forking: FingerprintSettings, scratch: Scratch
+) -> None:
+    """The first of them finds a warm cache; the fingerprint is the one without."""
+    case = "activated/infer/width=32/compile=default"
+    shared = conditions(scratch.folder, CASES, timing=replace(QUICK, cold_replicates=0))
+    caches = caches_of(shared.folder) / ENVIRONMENT
+    assert recorded(case, replace(forking, caches=caches)) == recorded(case, forking)
+    outcome = measure(shared, [[case]]).of("activated")
+    assert (outcome.status, outcome.facts["cache"]) == ("ok", "warm")
+    assert (outcome.facts["compile"]["cache_hits"], outcome.facts["compile"]["cache_misses"]) == (1, 0)
 
 
 def test_shapes_that_change_are_recorded_alike_twice(forking: FingerprintSettings) -> None:
