@@ -21,7 +21,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import NoSuchRun, UsageError
-from .ingest import FORGOTTEN, pending_journals, refuse_other_run
+from .ingest import FORGOTTEN, pending_journals, read_run, refuse_other_run
 from .measure import RunResult
 from .recorder import OpenDatabase
 from .run_header import Header
@@ -102,7 +102,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
     began = [] if summary is None else [(summary.started_at, summary.id)]
     for name in journals.keys() - stored.keys():
         with suppress(JournalError):
-            header = Header.from_body(journal.read(journals[name], samples=False).header)
+            header = Header.from_body(journal.read_header(journals[name]))
             refuse_other_run(journals[name], header.run)
             began.append((datetime.fromisoformat(header.started_at), name))
     # Journals alone, none of which can be read: the newest name says why.
@@ -110,14 +110,10 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
 
 
 def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
-    contents = journal.read(path, samples=False)
-    header = Header.from_body(contents.header)
-    refuse_other_run(path, header.run)
-    plan = frozenset(header.replicates)
-    outcomes = tuple(one for one in contents.outcomes if one.planned in plan)
+    header, contents = read_run(path)
     state = RunState.INTERRUPTED if contents.missing(header.replicates) else RunState.COMPLETE
     state = RunState.RUNNING if journal.in_use(path) else state
-    return LoadedRun.of(header, RunResult(header.run, state, outcomes, stored, seconds=None))
+    return LoadedRun.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
 
 
 def _from_database(database: Database, name: str) -> LoadedRun:
