@@ -148,6 +148,7 @@ def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
     ("text", "why"),
     [
         ("{", "is no list of nodes"),
+        pytest.param(" " * ((1 << 20) + 1), "cannot be read: it is larger than 1,024 KiB", id="large"),
         ('[{"name": "a"}]', "is no list of nodes"),
         ('[{"name": "a", "address": 1}]', "name and address are text"),
         ('[{"name": "a", "address": "b", "command": "srun"}]', "command is a list of words"),
