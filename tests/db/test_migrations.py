@@ -458,9 +458,7 @@ def _assert_a_schedule(database: Database, revision: str) -> None:
     assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
     if revision >= "0006":
         assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
-    assert queue.plan_run(
-        database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
-    )
+    assert queue.plan_run(database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4))
 
 
 def _insert_runs_of_every_kind(connection: Connection) -> None:

@@ -139,9 +139,7 @@ def test_answers_carry_interval_n_and_the_command(folder: Path, ask: Ask) -> Non
     assert listed_one["ratio"] == finding["ratio"] and "evidence" not in listed_one
 
 
-def test_runs_are_the_rows_of_the_api(
-    folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_the_rows_of_the_api(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{folder}/pyrometer.db")
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
     _, listed = ask([("runs", {"newest": 5})])
