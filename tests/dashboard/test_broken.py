@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from db.admin import delete_run
 from db.connection.engine import open_database
 from db.schema import version as schema
-from support.servers.browser import Browsers, Visitor, settle
+from support.servers.browser import KnownBrowser, Visitor, settle
 
 pytestmark = pytest.mark.browser
 
@@ -47,12 +47,12 @@ def its_dashboard(serve: Any, lasting: Path) -> Any:
 
 
 @pytest.fixture
-def visit(chromium: Browser, browsers: Browsers) -> Iterator[Callable[[Any], Visitor]]:
+def visit(chromium: Browser, known: KnownBrowser) -> Iterator[Callable[[Any], Visitor]]:
     """A visitor of a dashboard; the pages are closed at the end."""
     visitors: list[Visitor] = []
 
     def visitor(served: Any) -> Visitor:
-        visitors.append(Visitor(chromium, served.url, browsers))
+        visitors.append(Visitor(chromium, served.url, known))
         return visitors[-1]
 
     yield visitor
