@@ -153,8 +153,8 @@ class Read:
         for conditions, taken in self.fingerprints:
             known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
             if known is None or not (known.is_final or taken.taken_at <= known.taken_at):
-                told = replace(taken, reason=f"from the journal of run {self.run.id}")
-                save_fingerprints(database, conditions, [told])
+                from_journal = replace(taken, reason=f"from the journal of run {self.run.id}")
+                save_fingerprints(database, conditions, [from_journal])
 
     @property
     def measurements(self) -> list[Measurement]:

@@ -34,7 +34,7 @@ def _journal(data_dir: Path, run: str, taken: Sequence[CaseFingerprint]) -> Path
     return path
 
 
-def _told(taken: CaseFingerprint, run: str = RUN) -> CaseFingerprint:
+def _as_stored(taken: CaseFingerprint, run: str = RUN) -> CaseFingerprint:
     """A fingerprint as a database has it that knows it from a journal alone."""
     return replace(taken, reason=f"from the journal of run {run}")
 
@@ -49,7 +49,7 @@ def test_another_database_gets_them_with_the_run_and_takes_its_own(
         done = ingest(path, database)
         assert (done.new_outcomes, done.set_aside) == (new, ())
         found = fingerprints_under(database, _conditions(), [MLP, RESNET, BERT])
-        assert found == {each.case: _told(each) for each in taken}
+        assert found == {each.case: _as_stored(each) for each in taken}
         assert not any(each.is_final for each in found.values())
     hardware, preset = _conditions().machine.hardware.fingerprint, _conditions().preset.fingerprint
     environment = ENVIRONMENTS[1].fingerprint
@@ -62,16 +62,16 @@ def test_an_older_journal_takes_nothing_back(tmp_path: Path, database: Database)
     before, after = _journal(tmp_path, f"{RUN}1", [older]), _journal(tmp_path, f"{RUN}2", [newer])
     for path in (before, after, before):
         ingest(path, database)
-    assert fingerprints_under(database, _conditions(), [MLP]) == {MLP: _told(newer, f"{RUN}2")}
+    assert fingerprints_under(database, _conditions(), [MLP]) == {MLP: _as_stored(newer, f"{RUN}2")}
 
 
 def test_no_journal_replaces_what_was_taken(tmp_path: Path, database: Database) -> None:
-    ours, told = a_case_fingerprint(MLP, 1), a_case_fingerprint(MLP, 2, mkl={"SGEMM(T,N)": 3})
+    ours, newer = a_case_fingerprint(MLP, 1), a_case_fingerprint(MLP, 2, mkl={"SGEMM(T,N)": 3})
     failed = CaseFingerprint(BERT, a_night(1), OutcomeStatus.TIMEOUT, "no end within 60 s")
     save_fingerprints(database, _conditions(), [ours, failed])
-    ingest(_journal(tmp_path, RUN, [told, replace(told, case=BERT)]), database)
+    ingest(_journal(tmp_path, RUN, [newer, replace(newer, case=BERT)]), database)
     found = fingerprints_under(database, _conditions(), [MLP, BERT])
-    assert found == {MLP: ours, BERT: _told(replace(told, case=BERT))} and ours.is_final
+    assert found == {MLP: ours, BERT: _as_stored(replace(newer, case=BERT))} and ours.is_final
 
 
 def test_an_import_does_not_say_what_a_machine_runs(tmp_path: Path, database: Database) -> None:
