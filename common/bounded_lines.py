@@ -1,13 +1,15 @@
-"""Lines of a file that anybody may have written, read with bounded memory."""
+"""Files that anybody may have written, read with bounded memory."""
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 #: A longer line is none of ours: an outcome of 100,000 samples with its recordings takes 2 MiB.
 MAX_LINE = 16 << 20
 #: Lines are handed out together until they have so many bytes; what is skipped is read so many at once.
-_PIECE, _SKIPPED = 16 << 20, 1 << 20
+_PIECE, _SKIPPED = 4 << 20, 1 << 20
 #: The bytes of a Python object beyond those of its content.
 _OBJECT = 64
 #: What stands in the place of a line that is too long.
@@ -33,11 +35,18 @@ def pieces(file: BinaryIO, most: int) -> Iterator[Piece]:
     for line, taken in bounded_lines(file, most):
         # Each line is an object of its own, however short it is.
         if held and held + len(line) + _OBJECT > _PIECE:
-            yield Piece(b"".join(lines), size, last=False)
-            lines, held, size = [], 0, 0
+            yield _piece(lines, size, last=False)
+            held = size = 0
         lines.append(line)
         held, size = held + len(line) + _OBJECT, size + taken
-    yield Piece(b"".join(lines), size, last=True)
+    yield _piece(lines, size, last=True)
+
+
+def _piece(lines: list[bytes], size: int, *, last: bool) -> Piece:
+    """The lines as a piece; the list is empty then, so that nothing is held twice."""
+    joined = b"".join(lines)
+    lines.clear()
+    return Piece(joined, size, last)
 
 
 def bounded_lines(file: BinaryIO, most: int) -> Iterator[tuple[bytes, int]]:
@@ -49,3 +58,12 @@ def bounded_lines(file: BinaryIO, most: int) -> Iterator[tuple[bytes, int]]:
             size += len(rest)
         yield (line if size == len(line) < MAX_LINE or line.endswith(b"\n") else TOO_LONG + b"\n"), size
         most -= size
+
+
+def bounded_bytes(path: Path, most: int) -> bytes:
+    """The content of a file; raises OSError, also for one of more than `most` bytes."""
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 10:,} KiB", str(path))
+    return content

@@ -9,9 +9,9 @@ from typing import Any
 from .bounded_lines import MAX_LINE, TOO_LONG
 
 VERSION = 1
-#: A line has at most so many lists and objects, and quotation marks: as Python objects they take many times
-#: their size in the file.
-_MOST_CONTAINERS, _MOST_QUOTES = 500_000, 2_000_000
+#: A line has at most so many lists and objects, quotation marks, and values: as Python objects they take many
+#: times their size in the file.
+_MOST_CONTAINERS, _MOST_QUOTES, _MOST_VALUES = 500_000, 2_000_000, 2_000_000
 #: Its body is nested at most so deep: a reader of what is stored has its own limit.
 _DEEPEST = 64
 
@@ -40,9 +40,8 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
     """The content of a line; raises ValueError with the reason why it cannot be used."""
     if raw.strip() == TOO_LONG:
         raise ValueError(f"longer than {MAX_LINE >> 20} MiB")
-    containers = raw.count(b"[") + raw.count(b"{")
-    if containers > _MOST_CONTAINERS or raw.count(b'"') > _MOST_QUOTES:
-        raise ValueError("it holds more lists, objects or texts than a line of ours")
+    if holds_too_much(raw):
+        raise ValueError("it holds more lists, objects, texts or numbers than a line of ours")
     try:
         line = json.loads(raw, parse_constant=None if allow_nan else _refuse_constant)
         kind, body = str(line["kind"]), dict(line["body"])
@@ -55,9 +54,15 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
         raise ValueError(f"written in version {version} of the journal, this Pyrometer reads {VERSION}")
     if crc != checksum:
         raise ValueError("damaged: its checksum does not match")
-    if containers > _DEEPEST and _is_deep(body):
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST and _is_deep(body):
         raise ValueError("nested too deep")
     return JournalLine(kind, body, crc)
+
+
+def holds_too_much(raw: bytes) -> bool:
+    """Whether no reader takes a line because of what it holds."""
+    containers = raw.count(b"[") + raw.count(b"{")
+    return containers > _MOST_CONTAINERS or raw.count(b'"') > _MOST_QUOTES or raw.count(b",") > _MOST_VALUES
 
 
 def _is_deep(body: dict[str, Any]) -> bool:

@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from common.bounded_lines import bounded_bytes
+
 from .database_url import absolute
 from .errors import UnreadableFile
 from .overrides import CONFIG
 
 FILE_NAME = "pyrometer.toml"
+#: As Python objects the tables of a larger file take more than an import may.
+_MOST_BYTES = 1 << 20
 
 
 def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path | None:
@@ -36,7 +40,7 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str,
     With `content` that is what the file holds, whatever stands there.
     """
     try:
-        content = file.read_bytes() if content is None else content
+        content = bounded_bytes(file, _MOST_BYTES) if content is None else content
     except OSError as error:
         raise UnreadableFile(f"{label} cannot be read: {error.strerror}") from error
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.atomic_file import sync_folder
+from common.bounded_lines import MAX_LINE
 from common.file_lock import lock
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -91,11 +92,13 @@ class Mirror:
     def append(self, at: int, data: bytes) -> None:
         """Take the bytes of the journal from offset `at` on, and write whole lines.
 
-        Bytes that are known are compared: raises MirrorDiffers where they differ, and where bytes before `at`
-        are missing. Raises OSError where a write fails, and MirrorBusy where another process writes; then
-        nothing has changed, and the same bytes may be appended again.
+        Bytes that are known are compared: raises MirrorDiffers where they differ, where bytes before `at` are
+        missing, and for more than a journal may have. Raises OSError where a write fails, and MirrorBusy
+        where another process writes; then nothing has changed, and the same bytes may be appended again.
         """
-        if b"\n" in data and (at <= self.at or self.path.exists()):
+        if at + len(data) > journal.MAX_BYTES:
+            raise MirrorDiffers(f"the journal of run {self._run} on the node is larger than any of ours")
+        if (b"\n" in data or len(self._torn) > MAX_LINE) and (at <= self.at or self.path.exists()):
             self._open()
         known = self.at - at
         if known < 0:
@@ -107,6 +110,9 @@ class Mirror:
             raise MirrorDiffers(_differs(self._run, self.path))
         text = self._torn + new
         whole = text.rfind(b"\n") + 1
+        if self._file >= 0 and len(text) - whole > MAX_LINE:
+            # No reader takes that line, and nothing holds it in memory.
+            whole = len(text)
         if whole:
             self._write(text[:whole])
         self._torn = text[whole:]

@@ -28,7 +28,7 @@ from .status import recently_seen
 #: What stands for a schedule in the queue; none in pyrometer.toml can have that name.
 SCHEDULE = "upgrade:on"
 #: How often the queue is read while tasks are followed.
-_LOOK_SECONDS = 2.0
+LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgres
                     report(one)
                 if all(one.over for one in found):
                     return [one.task for one in found]
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
 
 def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[TaskProgress]:

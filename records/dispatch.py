@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from .environments import Environment
+from .json_values import BodyPlace, JsonValue, moment_of, name_of, text_of
 from .machines import Machine
 from .outcomes import OutcomeStatus
 from .runs import Run, RunPreset
@@ -87,7 +88,10 @@ class FingerprintConditions:
 
 @dataclass(frozen=True, slots=True)
 class CaseFingerprint:
-    """How taking the fingerprint of a case ended: `status` as of an outcome, a reason for all but `ok`."""
+    """How taking the fingerprint of a case ended: `status` as of an outcome, a reason for all but `ok`.
+
+    One that is `ok` and has a reason came with the journal of a run, which the reason names.
+    """
 
     case: str
     taken_at: datetime
@@ -108,20 +112,20 @@ class CaseFingerprint:
     @classmethod
     def from_body(cls, body: Mapping[str, Any]) -> "CaseFingerprint":
         """The inverse of `to_body`; raises KeyError, TypeError or ValueError for anything else."""
-        content = body["fingerprint"]
+        at, content = JsonValue(body, BodyPlace()), body["fingerprint"]
         return cls(
-            body["case"],
-            datetime.fromisoformat(body["taken_at"]),
+            name_of(at, "case"),
+            moment_of(at.need("taken_at")),
             OutcomeStatus(body["status"]),
-            body["reason"],
+            text_of(at, "reason"),
             None if content is None else DispatchFingerprint.from_body(content),
         )
 
     @property
     def is_final(self) -> bool:
-        """Whether to take it again would answer the same: it was taken, or the case has none."""
+        """Whether to take it again would answer the same: it was taken here, or the case has none."""
         current = self.fingerprint is not None and self.fingerprint.format == FORMAT
-        return current or self.status == OutcomeStatus.UNSUPPORTED
+        return (current and not self.reason) or self.status == OutcomeStatus.UNSUPPORTED
 
 
 def journal_body(conditions: FingerprintConditions, taken: CaseFingerprint) -> dict[str, Any]:
@@ -141,7 +145,9 @@ def from_journal_body(run: Run, body: Mapping[str, Any]) -> tuple[FingerprintCon
     Raises KeyError, TypeError or ValueError where it is anything else, or of another run's environment.
     """
     known = {each.fingerprint: each for each in run.environments}
+    at = JsonValue(body, BodyPlace())
+    harness, device, driver = (text_of(at, name) for name in ("harness", "device", "driver"))
     conditions = FingerprintConditions(
-        known[body["environment"]], run.machine, run.preset, body["harness"], body["device"], body["driver"]
+        known[body["environment"]], run.machine, run.preset, harness, device, driver
     )
     return conditions, CaseFingerprint.from_body(body)

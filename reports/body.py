@@ -85,7 +85,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "plan": asdict(subject.plan),
         "policy": asdict(subject.policy),
     }
-    return _plain(body)
+    return plain_values(body)
 
 
 def _suite(suite: SuiteDecision) -> dict[str, Any]:
@@ -225,12 +225,12 @@ def _run(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """As JSON knows it: texts, numbers that are finite, lists, tables, null."""
+def plain_values(value: Any) -> Any:
+    """Values as JSON knows it: texts, numbers that are finite, lists, tables, null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(own) for name, own in value.items()}
+        return {str(name): plain_values(own) for name, own in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(own) for own in value]
+        return [plain_values(own) for own in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int):

@@ -12,7 +12,7 @@ from common.text import printable
 from . import junit, sentences, wording
 from .body import upgrade_json
 from .markdown import upgrade_markdown
-from .page import upgrade_content, whole_page
+from .page import move, upgrade_content, whole_page
 from .table import Column, DataTable
 from .text.markdown import text as _plain
 from .text.templates import chip, render
@@ -185,7 +185,8 @@ def _fleet_page(found: FleetUpgrade) -> str:
             for number, ((hardware, machine), one) in enumerate(judged, 1)
         ],
     )
-    return whole_page(f"{found.headline}: {found.old} to {found.new}", found.old, found.new, "", content)
+    title = f"{found.headline}: {found.old} to {found.new}"
+    return whole_page(title, move(found.old, found.new), "", content)
 
 
 def _json(found: FleetUpgrade) -> str:

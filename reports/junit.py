@@ -1,10 +1,11 @@
-"""The report of an upgrade as JUnit XML, which CI systems show case by case.
+"""Reports as JUnit XML, which CI systems show case by case.
 
-A case fails only where it speaks for a no-go by itself, so that the file is red where the decision is. The
-first test of a suite is the decision itself, skipped where it is unclear.
+A case of an upgrade fails only where it speaks for a no-go by itself, so that the file is red where the
+decision is. The first test of a suite is the decision itself, skipped where it is unclear.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from xml.etree import ElementTree
 
 from analysis.comparison.case_results import CaseResult
@@ -14,7 +15,7 @@ from common.text import printable
 
 from . import wording
 from .report_context import Subject
-from .rows import Row, rows
+from .rows import rows
 from .text.reason_text import sentence
 
 #: What has no verdict is skipped, with the reason.
@@ -26,20 +27,21 @@ def upgrade_suite(
 ) -> ElementTree.Element:
     """One `testsuite`: the decision, then every case; `where` names the machine if there are several."""
     name = f"{subject.old.name} to {subject.new.name}" + (f" on {where}" if where else "")
-    suite = ElementTree.Element("testsuite", name=printable(name), hostname=printable(subject.machine))
-    suite.set("timestamp", subject.started_at.isoformat())
+    suite = new_suite(name, subject.machine, subject.started_at)
     _decision(suite, wording.headline(upgrade), upgrade.decision)
     against = _against(upgrade)
     for row in rows(subject, results, upgrade):
-        _case(suite, row, against.get(row.case, ""))
-    return _counted(suite)
+        failure = against.get(row.case, "")
+        skipped = row.summary if row.status in _SKIPPED and not failure else ""
+        add_test(suite, (row.workload, row.case), failure=failure, skipped=skipped, text=row.summary)
+    return counted(suite)
 
 
 def undecided_suite(name: str, reason: str) -> ElementTree.Element:
     """The `testsuite` of a machine without a verdict."""
     suite = ElementTree.Element("testsuite", name=printable(name))
-    _decision(suite, printable(reason), "unclear")
-    return _counted(suite)
+    _decision(suite, reason, "unclear")
+    return counted(suite)
 
 
 def document(suites: Iterable[ElementTree.Element], headline: str) -> str:
@@ -50,20 +52,40 @@ def document(suites: Iterable[ElementTree.Element], headline: str) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _decision(suite: ElementTree.Element, headline: str, decision: str) -> None:
-    """Add the test that fails with a no-go, and is skipped where the decision is unclear."""
-    test = ElementTree.SubElement(suite, "testcase", classname="upgrade", name="decision")
-    if decision != "go":
-        ElementTree.SubElement(test, "failure" if decision == "no-go" else "skipped", message=headline)
+def new_suite(name: str, machine: str, started_at: datetime) -> ElementTree.Element:
+    """A `testsuite` without tests, of what was measured on a machine."""
+    suite = ElementTree.Element("testsuite", name=printable(name), hostname=printable(machine))
+    suite.set("timestamp", started_at.isoformat())
+    return suite
 
 
-def _counted(suite: ElementTree.Element) -> ElementTree.Element:
+def add_test(
+    suite: ElementTree.Element, name: tuple[str, str], *, failure: str = "", skipped: str = "", text: str = ""
+) -> None:
+    """Add a test by its class and name, with why it failed or was skipped, else with its text."""
+    test = ElementTree.SubElement(suite, "testcase", classname=printable(name[0]), name=printable(name[1]))
+    if failure:
+        element = ElementTree.SubElement(test, "failure", message=printable(failure))
+        element.text = printable(text)
+    elif skipped:
+        ElementTree.SubElement(test, "skipped", message=printable(skipped))
+    elif text:
+        ElementTree.SubElement(test, "system-out").text = printable(text)
+
+
+def counted(suite: ElementTree.Element) -> ElementTree.Element:
     """The suite with the number of its tests, failures and skipped ones."""
     suite.set("tests", str(len(suite.findall("testcase"))))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))
     suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
     suite.set("errors", "0")
     return suite
+
+
+def _decision(suite: ElementTree.Element, headline: str, decision: str) -> None:
+    """Add the test that fails with a no-go, and is skipped where the decision is unclear."""
+    failure, skipped = (headline if decision == one else "" for one in ("no-go", "unclear"))
+    add_test(suite, ("upgrade", "decision"), failure=failure, skipped=skipped)
 
 
 def _against(upgrade: Upgrade) -> dict[str, str]:
@@ -74,16 +96,3 @@ def _against(upgrade: Upgrade) -> dict[str, str]:
             for case in reason.cases:
                 found.setdefault(case, printable(sentence(reason)))
     return found
-
-
-def _case(suite: ElementTree.Element, row: Row, against: str) -> None:
-    test = ElementTree.SubElement(
-        suite, "testcase", classname=printable(row.workload), name=printable(row.case)
-    )
-    summary = printable(row.summary)
-    if against:
-        ElementTree.SubElement(test, "failure", message=against).text = summary
-    elif row.status in _SKIPPED:
-        ElementTree.SubElement(test, "skipped", message=summary)
-    else:
-        ElementTree.SubElement(test, "system-out").text = summary

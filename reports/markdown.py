@@ -77,7 +77,7 @@ def _reasons(upgrade: Upgrade) -> str:
 
 
 def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
-    table = tables.to_decide(subject, upgrade, _case)
+    table = tables.to_decide(subject, upgrade, case_code)
     if not table.rows:
         return ""
     about = f"{wording.pairs_to_decide_in_all(table.rows)}. {sentences.TO_DECIDE}"
@@ -89,7 +89,7 @@ def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
 
 
 def _correctness(subject: Subject, upgrade: Upgrade) -> str:
-    table = tables.correctness(subject, upgrade, _case)
+    table = tables.correctness(subject, upgrade, case_code)
     body = table.markdown() if table.rows else "No case broke, and none was repaired."
     return f"### Correctness\n\n{body}"
 
@@ -97,14 +97,14 @@ def _correctness(subject: Subject, upgrade: Upgrade) -> str:
 def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     metric = subject.policy.metric
     about = f"{sentences.about_cases(metric)} {sentences.about_same(subject)}".strip()
-    table = tables.cases(subject, upgrade, each, _case).markdown()
+    table = tables.cases(subject, upgrade, each, case_code).markdown()
     return f"### {METRICS[metric].title}, case by case\n\n{about}\n\n{table}"
 
 
 def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
     if not subject.dispatch:
         return ""
-    table = tables.dispatch(subject, each, _case)
+    table = tables.dispatch(subject, each, case_code)
     head = f"### What runs differently\n\n{_text(summary_words(subject.dispatch))}"
     if not table.rows:
         return head
@@ -112,14 +112,14 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
 
 
 def _kernels(subject: Subject, each: Sequence[Row]) -> str:
-    table = tables.kernels(subject, each, _case)
+    table = tables.kernels(subject, each, case_code)
     return f"### GPU kernels\n\n{sentences.KERNELS}\n\n{table.markdown()}" if table.rows else ""
 
 
 def _screen(each: Sequence[Row]) -> str:
     if not (text := sentences.screen(each)):
         return ""
-    table = tables.screening(each, _case)
+    table = tables.screening(each, case_code)
     head = f"### How it was screened\n\n{_text(text)}"
     if not table.rows:
         return head
@@ -138,13 +138,13 @@ def _metric_table(table: Table, policy: Policy) -> str:
         about += f" Without a ratio: {', '.join(map(_code, missing))}."
     return details(
         f"{sentences.table_title(table)}: {sentences.table_summary(table)}",
-        f"{about}\n\n{tables.metric_table(table, _case).markdown()}",
+        f"{about}\n\n{tables.metric_table(table, case_code).markdown()}",
     )
 
 
 def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     parts = ["### Exclusions"]
-    whole, pairs = tables.exclusions(upgrade, _case), tables.pairs_left_out(each, _case)
+    whole, pairs = tables.exclusions(upgrade, case_code), tables.pairs_left_out(each, case_code)
     if whole.rows:
         text = f"{wording.plural(len(whole.rows), 'case')} in no geomean"
         parts += [_folded(text, whole)]
@@ -168,7 +168,8 @@ def differences(subject: Subject) -> str:
 def _how(subject: Subject) -> str:
     rules = "\n".join(f"- {_text(rule)}" for rule in sentences.rules(subject))
     notes = "\n".join(f"- {_text(note)}" for note in subject.notes)
-    parts = [sentences.how(subject), tables.facts(subject).markdown(), "The rules it was judged by:", rules]
+    facts = tables.facts(sentences.facts(subject)).markdown()
+    parts = [sentences.how(subject), facts, "The rules it was judged by:", rules]
     return details("How it was measured", "\n\n".join([*parts, *(["Notes:", notes] if notes else [])]))
 
 
@@ -187,5 +188,6 @@ def details(summary: str, body: str) -> str:
     return f"<details>\n<summary>{_text(summary)}</summary>\n\n{body}\n\n</details>"
 
 
-def _case(key: str) -> Markup:
+def case_code(key: str) -> Markup:
+    """A case key as code, in one piece."""
     return Markup("<code>{}</code>").format(escaped(key))

@@ -17,7 +17,7 @@ from .rows import Grid, Row, grid, rows, without_ratio
 from .scorecard import entries
 from .text.dispatch_text import summary_words
 from .text.reason_text import sentence
-from .text.templates import render
+from .text.templates import escaped, render
 
 #: More techniques than this do not fit next to each other.
 _WIDEST_GRID = 8
@@ -34,18 +34,23 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
     """
     title = f"{wording.decision_word(upgrade)}: {sentences.title(subject)}"
     content = upgrade_content(subject, results, upgrade)
-    return whole_page(title, subject.old.name, subject.new.name, sentences.place(subject), content)
+    return whole_page(title, move(subject.old.name, subject.new.name), sentences.place(subject), content)
 
 
-def whole_page(title: str, old: str, new: str, place: str, content: Markup) -> str:
-    """A self-contained page about an upgrade between two environments; `place` is on what, and when."""
+def move(old: str, new: str) -> Markup:
+    """The heading of a page about an upgrade: `2.13.0 to 2.15.0`."""
+    return Markup("{} <span>to</span> {}").format(escaped(old), escaped(new))
+
+
+def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: str = "upgrade") -> str:
+    """A self-contained page about something of a `kind`; `place` is on what, and when."""
     page = render(
         "report_page.html",
         title=title,
         style=_packaged("page.css"),
         script=_packaged("page.js"),
-        old=old,
-        new=new,
+        kind=kind,
+        heading=heading,
         place=place,
         content=content,
     )

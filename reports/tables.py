@@ -426,13 +426,13 @@ def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[t
     return DataTable("Cases that went on to full pairs", columns, found, tall=True)
 
 
-def facts(subject: Subject) -> DataTable[tuple[str, str]]:
-    """Everything around the numbers."""
+def facts(listed: Sequence[tuple[str, str]]) -> DataTable[tuple[str, str]]:
+    """Everything around the numbers, as names and values."""
     columns: list[Column[tuple[str, str]]] = [
         Column("name", "", lambda row: row[0]),
         Column("value", "", lambda row: row[1]),
     ]
-    return DataTable("How it was measured", columns, sentences.facts(subject))
+    return DataTable("How it was measured", columns, listed)
 
 
 def _judged_columns(

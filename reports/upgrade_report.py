@@ -88,7 +88,11 @@ def subject_of(run: Run, comparison: Comparison) -> Subject:
 def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str) -> ComparedEnvironment:
     if fingerprint not in known:
         raise ValueError(f"a comparison with environment {fingerprint}, which the run does not have")
-    one = known[fingerprint]
+    return environment_of(known[fingerprint], asked)
+
+
+def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:
+    """An environment as a report describes it; `asked` is how it was asked for."""
     packages: Sequence[Any] = one.facts.get("packages") or ()
     return ComparedEnvironment(
         name=one.name,

@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from common.atomic_file import sync_folder
 from common.bounded_lines import MAX_LINE, Piece, pieces
 from common.file_lock import lock
-from common.journal_lines import JournalLine, decode_line, encode_line
+from common.journal_lines import JournalLine, decode_line, encode_line, holds_too_much
 from records.outcomes import Outcome, Planned
 
 from .errors import JournalError
@@ -27,10 +27,11 @@ FILE = "journal.jsonl"
 #: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
 #: still to come find room.
 _RESERVE_BYTES = 8 << 20
-#: A journal is read back in pieces of so many bytes.
-_PIECE_BYTES = 16 << 20
 #: A larger file, or one with more lines that cannot be used, is none of ours.
 MAX_BYTES, MOST_BAD = 4 << 30, 10_000
+#: No plan bounds the outcomes of the canary; no run has so many.
+_MOST_CANARIES = 100_000
+_NO_ROOM = "no line of a journal has room for all of it"
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
@@ -125,13 +126,6 @@ class Journal:
         """The lines that could not be written, in the form of the file."""
         return b"".join(self._unwritten)
 
-    def since(self, offset: int) -> tuple[bytes, bytes]:
-        """What is written from `offset` on, and the lines that wait to be."""
-        written = bytearray()
-        while piece := os.pread(self._file, _PIECE_BYTES, offset + len(written)):
-            written += piece
-        return bytes(written), self.unwritten()
-
     def _append(self, line: bytes) -> bool:
         if line:
             self._unwritten.append(line)
@@ -170,12 +164,12 @@ class Journal:
             os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
 
 
-def read(path: Path, *, samples: bool = True) -> Contents:
+def read(path: Path, plan: Collection[Planned] | None = None) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header.
 
-    Without `samples` outcomes have neither samples nor recordings, nearly all of what a journal takes.
+    With a `plan` only its outcomes, without samples, recordings and fingerprints, nearly all of a journal.
     """
-    contents = _parsed(_all_lines(path), samples=samples)
+    contents = _parsed(_all_lines(path), plan)
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
@@ -186,7 +180,9 @@ def parse(data: bytes, first: int = 1) -> Contents:
     return _parsed(_lines(data, first))
 
 
-def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], *, samples: bool = True) -> Contents:
+def _parsed(
+    lines: Iterable[tuple[int, JournalLine | ValueError]], plan: Collection[Planned] | None = None
+) -> Contents:
     header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
@@ -203,17 +199,23 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], *, samples: b
         elif line.kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(line.body).bounded()
-                outcome = outcome if samples else replace(outcome, blocks=(), telemetry=())
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
-            (canaries if line.kind == "canary" else outcomes).setdefault(outcome.planned, outcome)
+            if plan is not None:
+                outcome = replace(outcome, blocks=(), telemetry=())
+            if line.kind == "outcome" and (plan is None or outcome.planned in plan):
+                outcomes.setdefault(outcome.planned, outcome)
+            elif line.kind == "canary" and len(canaries) < _MOST_CANARIES:
+                canaries.setdefault(outcome.planned, outcome)
         elif line.kind == "ended":
             ended = line.body
         elif line.kind == "fingerprint":
-            fingerprints.append(line.body)
+            fingerprints += (line.body,) if plan is None else ()
         else:
             aside.append(f"line {number}: unknown kind {line.kind!r}, perhaps from a newer Pyrometer")
+        # Its samples are not held while those of the next line are read.
+        line = outcome = None
     return Contents(
         header,
         tuple(outcomes.values()),
@@ -257,14 +259,15 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def read_pieces(path: Path) -> Iterator[Piece]:
-    """A journal in pieces, with bounded memory, as far as it goes now; raises JournalError."""
+def read_pieces(path: Path, start: int = 0) -> Iterator[Piece]:
+    """A journal from byte `start` on in pieces, as far as it goes now; raises JournalError."""
     try:
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise JournalError(f"{path} is larger than {MAX_BYTES >> 30} GiB")
-            yield from pieces(file, size)
+            file.seek(start)
+            yield from pieces(file, size - start)
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror or error}") from error
 
@@ -279,19 +282,23 @@ def _all_lines(path: Path) -> Iterator[tuple[int, JournalLine | ValueError]]:
 def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, JournalLine | ValueError]]:
     """The numbered lines; in the place of one that cannot be used, the reason."""
     for number, line in enumerate(io.BytesIO(data), start=first):
-        if raw := line.rstrip(b"\n"):
+        if line != b"\n":
             try:
-                yield number, decode_line(raw)
+                yield number, decode_line(line)
             except ValueError as error:
                 yield number, error
 
 
 def _readable(kind: str, outcome: Outcome) -> bytes:
-    """The line of an outcome, whose texts are cut where no reader would take a line of that length."""
-    line = _encoded(kind, outcome.to_body())
-    if len(line) <= MAX_LINE:
-        return line
-    return _encoded(kind, outcome.bounded("no line of a journal has room for all of it").to_body())
+    """The line of an outcome; where no reader would take it, with cut texts, or else also without samples."""
+    bounded = outcome.bounded(_NO_ROOM)
+    facts = {**bounded.facts, "left_out": f"samples and recordings: {_NO_ROOM}"}
+    line = b""
+    for each in (outcome, bounded, replace(bounded, blocks=(), telemetry=(), facts=facts)):
+        line = _encoded(kind, each.to_body())
+        if len(line) <= MAX_LINE and not holds_too_much(line):
+            break
+    return line
 
 
 def _encoded(kind: str, body: Mapping[str, Any]) -> bytes:

@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from common.bounded_lines import bounded_bytes
+
 from .errors import NodeFailed
 from .execution.harness import Harness
 from .machine import MachineFacts
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 #: How long a node may take to start two interpreters and import torch.
 _PROBE_SECONDS = 180.0
+#: A file of nodes is no larger.
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class NodeMachines:
 def read(file: Path) -> tuple[Node, ...]:
     """The nodes in a file; raises NodeFailed for what is none."""
     try:
-        found: Any = json.loads(file.read_text())
+        found: Any = json.loads(bounded_bytes(file, _MOST_BYTES))
         nodes = tuple(_node(each) for each in found)
     except OSError as error:
         raise NodeFailed(f"the file of nodes {file} cannot be read: {error.strerror or error}") from error

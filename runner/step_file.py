@@ -1,12 +1,14 @@
 """Step scripts as they are written on the command line: found, read, and refused where nothing could run."""
 
 import ast
+import errno
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from common.bounded_lines import bounded_bytes
 from common.text import plural
 from records.runs import StepScript
 
@@ -33,11 +35,12 @@ def read_step(text: str) -> StepScript:
     try:
         if path.exists() and not path.is_file():
             raise BadStep(f"{path} is no file")
-        content = path.read_bytes()
+        content = bounded_bytes(path, _MOST_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            most = f"{_MOST_BYTES >> 10} KiB"
+            raise BadStep(f"{path}: a step script has at most {most}; load its data from a file") from None
         raise BadStep(f"{path}: {error.strerror or error}") from None
-    if len(content) > _MOST_BYTES:
-        raise BadStep(f"{path}: a step script has at most {_MOST_BYTES >> 10} KiB; load its data from a file")
     tree = _parsed(path, content)
     _check(path, tree, function)
     return StepScript(path.name, function, content.decode())

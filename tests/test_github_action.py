@@ -16,7 +16,9 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.registry import app
+from reports.runs.run_report import RUN_FORMATS, JudgedRun
 from reports.upgrade_report import FORMATS, JudgedUpgrade
+from support.builders.run_reports import CALM, a_mixed_run, a_passed_run, judged_run, replicates
 from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
 from support.servers.loopback import Quiet, answering
 
@@ -26,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 TOKEN = "a-token-that-is-never-printed"
-MARK = "<!-- pyrometer upgrade -->"
+MARK, RUN_MARK = "<!-- pyrometer upgrade -->", "<!-- pyrometer run -->"
 REPOSITORY = "/repos/team/model"
 
 
@@ -89,11 +91,15 @@ def api() -> Iterator[Api]:
 
 
 def published(
-    api: Api, folder: Path, report: Report, *, pull_request: bool = True, token: str = TOKEN
+    api: Api, folder: Path, report: Report | JudgedRun, *, pull_request: bool = True, token: str = TOKEN
 ) -> subprocess.CompletedProcess[str]:
-    """The script, after an upgrade has written its reports."""
+    """The script, after an upgrade or a run has written its reports."""
     for suffix in (".json", ".md"):
-        (folder / f"verdict{suffix}").write_text(FORMATS[suffix](JudgedUpgrade(*report)))
+        if isinstance(report, JudgedRun):
+            text = RUN_FORMATS[suffix](report)
+        else:
+            text = FORMATS[suffix](JudgedUpgrade(*report))
+        (folder / f"verdict{suffix}").write_text(text)
     event = {"pull_request": {"number": 7, "head": {"sha": "branch"}}} if pull_request else {}
     (folder / "event.json").write_text(json.dumps(event))
     variables = {
@@ -130,6 +136,31 @@ def test_a_verdict_is_a_comment_and_a_check(
     assert (check["head_sha"], check["conclusion"], check["status"]) == ("branch", conclusion, "completed")
     assert check["output"]["title"]
     assert (tmp_path / "output").read_text() == f"decision={decision}\n"
+
+
+@pytest.mark.parametrize(
+    ("report", "decision", "conclusion"),
+    [
+        (a_passed_run(), "passed", "success"),
+        (a_mixed_run(), "failed", "failure"),
+        (judged_run(replicates(CALM, 2.0), state="interrupted"), "unclear", "neutral"),
+    ],
+)
+def test_a_suite_has_a_comment_and_a_check_of_its_own(
+    api: Api, tmp_path: Path, report: JudgedRun, decision: str, conclusion: str
+) -> None:
+    assert published(api, tmp_path, GO).returncode == 0
+    for _ in range(2):
+        done = published(api, tmp_path, report)
+        assert done.returncode == 0, done.stderr
+    upgrade, suite = api.comments
+    assert upgrade["body"].startswith(MARK)
+    assert suite["body"].startswith(RUN_MARK) and CALM in suite["body"]
+    assert [(one["name"], one["conclusion"]) for one in api.checks] == [
+        ("Pyrometer", "success"),
+        *[("Pyrometer run", conclusion)] * 2,
+    ]
+    assert (tmp_path / "output").read_text().splitlines()[-1] == f"decision={decision}"
 
 
 def test_the_next_run_updates_its_comment_beyond_a_hundred_others_and_one_that_was_copied(
@@ -172,19 +203,29 @@ def test_a_token_without_rights_is_a_sentence(api: Api, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+HOSTILE = "$(touch hacked) ; `touch hacked`"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "starts"),
+    [
+        (HOSTILE, "2.15.0", ["upgrade", HOSTILE, "2.15.0"]),
+        ("2.13.0", "", ["upgrade", "2.13.0", ""]),
+        ("", "", ["run"]),
+    ],
+)
 @pytest.mark.parametrize(("code", "ends"), [(0, 0), (1, 0), (3, 0), (2, 2), (130, 130)])
 def test_every_verdict_is_published_and_what_is_none_fails_the_step(
-    tmp_path: Path, code: int, ends: int
+    tmp_path: Path, code: int, ends: int, old: str, new: str, starts: list[str]
 ) -> None:
     measure = next(step for step in STEPS if step.get("id") == "measure")
     (tmp_path / "pyrometer").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\nexit {code}\n')
     (tmp_path / "pyrometer").chmod(0o755)
-    hostile = "$(touch hacked) ; `touch hacked`"
     variables = {
         "PATH": os.environ["PATH"],
         "RUNNER_TEMP": str(tmp_path / "a folder"),
-        "OLD": hostile,
-        "NEW": "2.15.0",
+        "OLD": old,
+        "NEW": new,
         "SUITE": "cpu",
         "OPTIONS": "--pairs 8  --device cpu",
         "COMMAND": str(tmp_path / "pyrometer"),
@@ -192,7 +233,8 @@ def test_every_verdict_is_published_and_what_is_none_fails_the_step(
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", measure["run"]]
     assert subprocess.run(command, env=variables, cwd=tmp_path).returncode == ends
     words = (tmp_path / "words").read_text().splitlines()
-    assert words[:9] == ["upgrade", hostile, "2.15.0", "--suite", "cpu", "--pairs", "8", "--device", "cpu"]
+    options = ["--suite", "cpu", "--pairs", "8", "--device", "cpu"]
+    assert words[: len(starts) + len(options)] == [*starts, *options]
     reports = [Path(word) for word in words if word.startswith(str(tmp_path))]
     assert {report.suffix for report in reports} == set(FORMATS)
     assert not (tmp_path / "hacked").exists()
@@ -201,12 +243,13 @@ def test_every_verdict_is_published_and_what_is_none_fails_the_step(
 
 def test_the_action_uses_options_and_inputs_that_exist() -> None:
     text = (ROOT / "action.yml").read_text()
-    shown = CliRunner().invoke(app, ["upgrade", "--help"]).output
-    assert all(option in shown for option in re.findall(r" (--[a-z]+) ", STEPS[0]["run"]))
+    for command in ("upgrade", "run"):
+        shown = CliRunner().invoke(app, [command, "--help"]).output
+        assert all(option in shown for option in re.findall(r"(--[a-z]+) ", STEPS[0]["run"]))
     assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
     example = yaml.safe_load((ROOT / "examples/pull_request.yml").read_text())
     (step,) = example["jobs"]["upgrade"]["steps"]
     assert step["with"].keys() <= ACTION["inputs"].keys()
-    required = {name for name, one in ACTION["inputs"].items() if one.get("required")}
-    assert required <= step["with"].keys()
+    fails = STEPS[-1]["if"]
+    assert set(re.findall(r'"([a-z-]+)"', fails)) == {"no-go", "failed"}
     assert "checks" in example["permissions"] and "pull-requests" in example["permissions"]

@@ -36,7 +36,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_folder, replicates_in
+from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_folder, read_run, replicates_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ def _journal_note(path: Path) -> str:
     try:
         if journal.in_use(path):
             return f"run {run} is being measured"
-        outcomes = len(journal.read(path, samples=False).outcomes)
+        outcomes = len(read_run(path)[1].outcomes)
     except (JournalError, OSError) as error:
         return f"{error}; it is left alone"
     waits = "is not stored to its end: the next command does that"

@@ -11,6 +11,7 @@ from typing import Any
 
 from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
+from common.bounded_lines import Piece
 from common.text import plural, printable
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
@@ -79,20 +80,22 @@ class Read:
         """
         position = Position()
         for piece in journal.read_pieces(path):
-            read = Read.after(position, path, piece.lines, running=not piece.last)
-            position = replace(read.position, size=position.size + piece.size)
-            yield replace(read, position=position)
+            read = Read.after(position, path, piece, running=not piece.last)
+            position = read.position
+            yield read
+            # Its samples are not held while those of the next piece are read.
+            del read
 
     @staticmethod
     def after(
-        before: Position, path: Path, written: bytes, waiting: bytes = b"", *, running: bool = False
+        before: Position, path: Path, piece: Piece, waiting: bytes = b"", *, running: bool = False
     ) -> "Read":
-        """What is `written` behind a position, and what waits to be; with `running` more is to come.
+        """What is written behind a position, and what waits to be; with `running` more is to come.
 
         Raises JournalError as `pieces` does.
         """
         with _fitting(path):
-            contents = journal.parse(written + waiting, before.lines + 1)
+            contents = journal.parse(piece.lines + waiting, before.lines + 1)
             header, later = before.header, contents.header
             if later and (header is None or later.get("run") == header.run):
                 header = Header.from_body(later)
@@ -113,8 +116,8 @@ class Read:
             if len(aside) > journal.MOST_BAD:
                 raise JournalError(f"{path} has more than {journal.MOST_BAD:,} lines that cannot be used")
             position = Position(
-                before.size + len(written),
-                before.lines + written.count(b"\n"),
+                before.size + piece.size,
+                before.lines + piece.lines.count(b"\n"),
                 header,
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
@@ -134,7 +137,7 @@ class Read:
             store.save_run(whole, self.run, authoritative=True)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
-            self.store_fingerprints(whole)
+            self._store_fingerprints(whole)
             if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
                 # Not of what was read: another process may meanwhile have read and stored more lines.
                 some = cases if len(cases) <= _SOME_CASES else None
@@ -142,13 +145,16 @@ class Read:
                 store.save_measurements(whole, self.run.id, measurements_of(replicates))
         return new
 
-    def store_fingerprints(self, database: Database, *, replace: bool = True) -> None:
-        """Store its dispatch fingerprints; with `replace` the newer one of two stays, else the stored one."""
+    def _store_fingerprints(self, database: Database) -> None:
+        """Store its dispatch fingerprints for people: what a file says replaces nothing that was taken.
+
+        Of two journals the newer one stays. None keeps its case from being taken: see `is_final`.
+        """
         for conditions, taken in self.fingerprints:
             known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
-            # A journal that is stored once more says nothing new.
-            if known is None or (replace and known.taken_at < taken.taken_at):
-                save_fingerprints(database, conditions, [taken])
+            if known is None or not (known.is_final or taken.taken_at <= known.taken_at):
+                from_journal = replace(taken, reason=f"from the journal of run {self.run.id}")
+                save_fingerprints(database, conditions, [from_journal])
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -163,29 +169,42 @@ def refuse_other_run(path: Path, run: str) -> None:
         raise JournalError(f"{path} holds run {printable(run)}, not the run of its folder")
 
 
+def read_run(path: Path) -> tuple[Header, journal.Contents]:
+    """The journal in the folder of a run, with the planned outcomes; raises JournalError.
+
+    Outcomes have neither samples nor recordings.
+    """
+    header = Header.from_body(journal.read_header(path))
+    refuse_other_run(path, header.run)
+    contents = journal.read(path, frozenset(header.replicates))
+    # A later header knows more of the same run.
+    return Header.from_body(contents.header), contents
+
+
 def pieces_of_folder(path: Path) -> Iterator[Read]:
     """The pieces of a journal in the folder of its run; raises JournalError, also where it is another's."""
     for read in Read.pieces(path):
         refuse_other_run(path, read.run.id)
         yield read
+        del read
 
 
 def ingest(path: Path, database: Database) -> Ingested:
     """Store one journal; storing it again changes nothing, also concurrently.
 
-    All of it is stored or nothing; of a journal above 16 MiB each piece, and until the last one the run is
+    All of it is stored or nothing; of a journal above 4 MiB each piece, and until the last one the run is
     running. Lines that cannot be used are set aside, and noted with the run.
 
     Raises JournalError when it has no header that can be read, is of another run than its folder, or has
     lines that do not fit together; DatabaseError when the database refuses.
     """
-    new, read = 0, None
+    new, position = 0, Position()
     for read in pieces_of_folder(path):
         new += read.store(database)
-    assert read is not None
-    position = read.position
+        position = read.position
+        del read
     mark_stored(path, position.size, len(position.outcomes), position.set_aside)
-    return Ingested(read.run.id, new, position.set_aside)
+    return Ingested(path.parent.name, new, position.set_aside)
 
 
 def _fingerprints(
@@ -199,7 +218,10 @@ def _fingerprints(
     unfit: list[str] = []
     for body in bodies:
         try:
-            found.append(from_journal_body(run, body))
+            conditions, taken = from_journal_body(run, body)
+            # Of one that failed there is nothing to show; the hash is of a content that is one.
+            if taken.fingerprint is not None and taken.fingerprint.content_hash:
+                found.append((conditions, taken))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             unfit.append(f"fingerprint of case {body.get('case')!r}: {type(error).__name__}: {error}")
     return tuple(found), tuple(unfit)

@@ -8,25 +8,34 @@ from pathlib import Path
 
 from analysis.comparison.policy import Waiver
 from analysis.decision.comparison import compared
+from analysis.decision.run_cases import LATENCIES, run_cases
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
+from db.findings.store import findings_of_series
 from db.runs import metric_definitions, queries
+from db.runs.history import measured_for
 from db.runs.queries import stored_outcomes
+from db.runs.series_queries import series
+from records.findings import Finding, FindingGroup, FindingState
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
+from records.series import SeriesKey, SeriesPoint
+from reports.runs.run_report import COLUMNS, JudgedRun
 from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
 
 from .errors import NoSuchRun, UsageError
-from .ingest import FORGOTTEN, pending_journals, refuse_other_run
+from .ingest import FORGOTTEN, pending_journals, read_run, refuse_other_run
 from .measure import RunResult
 from .recorder import OpenDatabase
 from .run_header import Header
 
 LATEST = "latest"
+#: Of so many newest points of a series those are looked for that a run can be compared with.
+_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +111,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
     began = [] if summary is None else [(summary.started_at, summary.id)]
     for name in journals.keys() - stored.keys():
         with suppress(JournalError):
-            header = Header.from_body(journal.read(journals[name], samples=False).header)
+            header = Header.from_body(journal.read_header(journals[name]))
             refuse_other_run(journals[name], header.run)
             began.append((datetime.fromisoformat(header.started_at), name))
     # Journals alone, none of which can be read: the newest name says why.
@@ -110,14 +119,10 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
 
 
 def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
-    contents = journal.read(path, samples=False)
-    header = Header.from_body(contents.header)
-    refuse_other_run(path, header.run)
-    plan = frozenset(header.replicates)
-    outcomes = tuple(one for one in contents.outcomes if one.planned in plan)
+    header, contents = read_run(path)
     state = RunState.INTERRUPTED if contents.missing(header.replicates) else RunState.COMPLETE
     state = RunState.RUNNING if journal.in_use(path) else state
-    return LoadedRun.of(header, RunResult(header.run, state, outcomes, stored, seconds=None))
+    return LoadedRun.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
 
 
 def _from_database(database: Database, name: str) -> LoadedRun:
@@ -171,3 +176,83 @@ def judge_stored(
         return judged(run, comparison, outcomes)
     except ValueError as error:
         raise UsageError(f"run {run.id} holds {error}") from error
+
+
+def judge_cases(loaded: LoadedRun, open_database: OpenDatabase) -> JudgedRun:
+    """The cases of a run of one environment, with its earlier runs where the database opens.
+
+    Raises UsageError for a run that was traced, or that was not measured by Pyrometer.
+    """
+    result = loaded.result
+    if loaded.traced or loaded.source != RunSource.MEASURED:
+        what = "was traced" if loaded.traced else "was not measured by Pyrometer"
+        raise UsageError(f"run {result.run} {what}: --report needs a run of cases or an upgrade")
+    run = loaded.stored
+    resume = ""
+    if loaded.header is not None:
+        ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
+        run = loaded.header.run_record(result.state, ended_at)
+        if result.state == RunState.INTERRUPTED:
+            resume = f"pyrometer run --resume {result.run}"
+    assert run is not None
+    try:
+        with open_database() as database:
+            earlier, regressions = _earlier_points(database, run, result.outcomes)
+    except DatabaseError as error:
+        note = f"not compared with earlier runs: {error}"
+        return JudgedRun(run, run_cases(result.outcomes), (note,), resume)
+    return JudgedRun(run, run_cases(result.outcomes, earlier, regressions), resume=resume)
+
+
+def _earlier_points(
+    database: Database, run: Run, outcomes: Iterable[Outcome]
+) -> tuple[dict[tuple[str, str], list[float]], dict[str, Finding]]:
+    """By case and metric the latencies of earlier runs, and by case the open regression in its environment.
+
+    Compared are runs of one environment on the same machine, with the same preset and harness, of an
+    environment of the same name or for the same track of a schedule.
+    """
+    cases = sorted({one.case for one in outcomes})
+    measured = next((one for one in run.environments if one.kind != EnvironmentKind.CANARY), None)
+    if measured is None:
+        return {}, {}
+    points = {metric: series(database, _keys(run, cases, metric), newest=_POINTS) for metric in LATENCIES}
+    runs = {point.run for each in points.values() for point in each} | {run.id}
+    known = {(one.run, one.environment): one for one in measured_for(database, runs)}
+    comparisons = queries.comparison_runs(database, runs)
+    own = known.get((run.id, measured.fingerprint))
+    track = own.track if own else ""
+
+    def comparable(point: SeriesPoint) -> bool:
+        other = known.get((point.run, point.environment))
+        alike = (point.machine, point.harness) == (run.machine.name, run.harness)
+        before = point.run != run.id and point.started_at < run.started_at
+        if not alike or not before or other is None or point.run in comparisons:
+            return False
+        return other.name == measured.name or (track != "" and other.track == track)
+
+    earlier: dict[tuple[str, str], list[float]] = {}
+    for metric, each in points.items():
+        for point in filter(comparable, each):
+            earlier.setdefault((point.case, metric), []).append(point.point)
+    return earlier, _regressions(database, run, measured.fingerprint, cases)
+
+
+def _keys(run: Run, cases: Iterable[str], metric: str) -> list[SeriesKey]:
+    """The series of a metric that a run is part of."""
+    hardware, preset = run.machine.hardware, run.preset
+    where = (hardware.fingerprint, hardware.label, preset.fingerprint, preset.name)
+    return [SeriesKey(case, metric, *where) for case in cases]
+
+
+def _regressions(database: Database, run: Run, environment: str, cases: Iterable[str]) -> dict[str, Finding]:
+    """By case the newest open regression that was confirmed in an environment before the run, or in it."""
+    now = datetime.now(UTC)
+    keys = [key for metric, _ in COLUMNS for key in _keys(run, cases, metric)]
+    return {
+        one.key.case: one
+        for one in findings_of_series(database, keys)
+        if (one.state, one.new_environment) == (FindingState.CONFIRMED, environment)
+        and one.at <= run.started_at
+        and one.group(now) == FindingGroup.OPEN
+    }

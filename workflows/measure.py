@@ -101,7 +101,7 @@ def measure(
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _CanaryRuns(header, preset, recorder, journal.read(writing.path).canaries)
+        boundaries = _CanaryRuns(header, preset, recorder, journal.read(writing.path, ()).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,

@@ -11,6 +11,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from records.kinds import RunState
 from records.outcomes import Outcome
+from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
 
@@ -77,16 +78,14 @@ class Recorder:
     def end(self, state: RunState) -> bool:
         """Write the last word, store everything; False if the database has to wait for the next command."""
         self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
-        written, waiting = self._journal.since(self._position.size)
         if left := self.abandon():
             self._note(left)
         try:
-            read = Read.after(self._position, self._journal.path, written, waiting)
-            read.store(self._opened())
+            self._store_pieces(ended=True)
             # The mark of a journal that holds less than was stored promises no outcome.
-            outcomes = 0 if self._journal.waiting else len(read.position.outcomes)
+            outcomes = 0 if self._journal.waiting else len(self._position.outcomes)
             size = self._journal.path.stat().st_size
-            mark_stored(self._journal.path, size, outcomes, read.position.set_aside)
+            mark_stored(self._journal.path, size, outcomes, self._position.set_aside)
         except (DatabaseError, JournalError) as error:
             self._report_failure(error)
             return False
@@ -110,11 +109,7 @@ class Recorder:
     def _store(self) -> None:
         """Ingest the journal from where it was ingested last."""
         try:
-            database = self._opened()
-            written, waiting = self._journal.since(self._position.size)
-            read = Read.after(self._position, self._journal.path, written, waiting, running=True)
-            read.store(database)
-            self._position = read.position
+            self._store_pieces(ended=False)
         except (DatabaseError, JournalError) as error:
             # Also where the database holds what contradicts the run: it is measured to its end all the same.
             self._report_failure(error)
@@ -122,6 +117,16 @@ class Recorder:
         if self._failure:
             self._note("the database is back and holds everything")
         self._failure = ""
+
+    def _store_pieces(self, *, ended: bool) -> None:
+        database, path = self._opened(), self._journal.path
+        for piece in journal.read_pieces(path, self._position.size):
+            waiting = self._journal.unwritten() if piece.last else b""
+            read = Read.after(self._position, path, piece, waiting, running=not (ended and piece.last))
+            read.store(database)
+            self._position = read.position
+            # Its samples are not held while those of the next piece are read.
+            del read
 
     def _opened(self) -> Database:
         if self._database is None:

@@ -5,16 +5,18 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from common.text import printable
 from configuration.suggestions import unknown
 from records.kinds import RunSource
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
-from workflows.load_run import LATEST, judge_loaded, load_run
+from workflows.load_run import LATEST, LoadedRun, judge_cases, judge_loaded, load_run
 from workflows.planning.plan_upgrade import unmatched_waivers, waivers
 from workflows.planning.reproduction import EnvironmentLock, Reproduction, reproduction
 
@@ -22,8 +24,8 @@ from ..context import FAILED, context, in_one_sentence, say
 from ..options import Because, Json, Reports, Waived
 from ..output.console import report_console
 from ..output.progress import JsonWatcher
-from ..output.run_report import print_loaded
-from ..output.upgrade_report import check_reports, report_upgrade, write_reports
+from ..output.run_report import print_loaded, run_text
+from ..output.upgrade_report import check_reports, report_upgrade, upgrade_text, write_reports
 
 
 def report(
@@ -51,17 +53,22 @@ def report(
         cases = [one.case for one in judged.results] if judged else []
         for glob in unmatched_waivers(waived, cases):
             raise UsageError(f"--waive: {unknown('case', glob, cases)}")
-        if files and judged is None:
-            raise UsageError(f"run {loaded.result.run} is not an upgrade: --report needs one")
+        measured = judge_cases(loaded, app_context.open_database) if files and judged is None else None
     console = report_console()
     if judged is not None:
         report_upgrade(console, judged, as_json=as_json, local=loaded.header is not None)
-        if not write_reports(judged, files or ()):
+        if not write_reports(partial(upgrade_text, judged), files or ()):
             raise typer.Exit(FAILED)
         return
-    if not as_json:
+    if as_json:
+        _print_events(console, loaded)
+    else:
         print_loaded(console, loaded, app_context.runs / loaded.result.run)
-        return
+    if measured is not None and not write_reports(partial(run_text, measured), files or ()):
+        raise typer.Exit(FAILED)
+
+
+def _print_events(console: Console, loaded: LoadedRun) -> None:
     watcher = JsonWatcher(console)
     for outcome in loaded.result.outcomes:
         watcher.measured(outcome)

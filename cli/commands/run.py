@@ -1,6 +1,7 @@
 """`pyrometer run`: measure this machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,17 +11,18 @@ from rich.console import Console
 from common.interrupts import Interrupts, interruptible
 from records.kinds import RunState
 from records.outcomes import OutcomeStatus
+from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.load_run import LoadedRun
+from workflows.load_run import LoadedRun, judge_cases
 from workflows.measure import RunResult
 from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, RunId, finite
+from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, Reports, RunId, finite
 from ..output.reporter import concluding
-from ..output.run_report import print_loaded
-from ..output.upgrade_report import UpgradeConclusion
+from ..output.run_report import print_loaded, run_text
+from ..output.upgrade_report import UpgradeConclusion, check_reports, write_reports
 
 RUN_HELP = """Measure a suite of cases on this machine and store every result.
 
@@ -31,6 +33,7 @@ pyrometer run --case resnet50                  its cases in `smoke`, or else its
 pyrometer run --case 'gpt2*' --budget 600      all matching cases, for at most ten minutes
 pyrometer run --cases my_cases.py              your own cases (see CONTRIBUTING.md)
 pyrometer run --python ~/venv/bin/python       measure the PyTorch of this interpreter
+pyrometer run --suite cpu --report cpu.html    also as a file, with the change against earlier runs
 pyrometer run --resume latest                  resume an interrupted run
 
 Ctrl-C stops the run: finished results are kept, and the command that resumes it is printed.
@@ -87,6 +90,7 @@ def run(
     yes: Yes = False,
     run_id: RunId = None,
     fingerprint: Fingerprint = False,
+    report: Reports = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
@@ -109,26 +113,38 @@ def run(
         lock_clocks=lock_clocks,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(_run(request, resume, interrupts, as_json=as_json))
+        check_reports(report or ())
+        raise typer.Exit(_run(request, resume, interrupts, report or (), as_json=as_json))
 
 
-def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts, *, as_json: bool) -> int:
+def _run(
+    request: RunRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    reports: Sequence[Path],
+    *,
+    as_json: bool,
+) -> int:
     if resumed is None:
-        return measure(request, interrupts, as_json=as_json)
+        return measure(request, interrupts, reports, as_json=as_json)
     if request != RunRequest(nodes=request.nodes):
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     with refused_for_good():
         app_context = context(noting=False, as_json=as_json)
-        conclude = conclusion(app_context.runs, as_json=as_json)
+        conclude = conclusion(app_context, reports, as_json=as_json)
         return exit_code(lambda: resume_run(app_context, resumed, request.nodes, interrupts, conclude))
 
 
-def measure(request: RunRequest, interrupts: Interrupts, *, as_json: bool) -> int:
-    """Plan and measure a new run; returns the exit code. Raises UsageError, RunnerError or JobError."""
+def measure(
+    request: RunRequest, interrupts: Interrupts, reports: Sequence[Path] = (), *, as_json: bool
+) -> int:
+    """Plan and measure a new run, and write `reports`; returns the exit code.
+
+    Raises UsageError, RunnerError or JobError.
+    """
     app_context = context(noting=False, as_json=as_json)
-    return exit_code(
-        lambda: start_run(app_context, request, interrupts, conclusion(app_context.runs, as_json=as_json))
-    )
+    conclude = conclusion(app_context, reports, as_json=as_json)
+    return exit_code(lambda: start_run(app_context, request, interrupts, conclude))
 
 
 def exit_code(run: Callable[[], RunResult]) -> int:
@@ -144,19 +160,19 @@ def exit_code(run: Callable[[], RunResult]) -> int:
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 
-def conclusion(runs: Path, *, as_json: bool) -> Conclude:
-    """Prints the report of a run, or the verdict of one that compares two environments.
-
-    `runs` is the folder of the runs.
-    """
+def conclusion(app: AppContext, reports: Sequence[Path] = (), *, as_json: bool) -> Conclude:
+    """Prints the report of a run, or the verdict of one that compares two environments; writes `reports`."""
 
     def show(console: Console, header: Header, result: RunResult) -> None:
+        loaded = LoadedRun.of(header, result)
         if not as_json:
-            print_loaded(console, LoadedRun.of(header, result), runs / header.run)
+            print_loaded(console, loaded, app.runs / header.run)
+        if reports:
+            write_reports(partial(run_text, judge_cases(loaded, app.open_database)), reports)
 
     def conclude(header: Header, result: RunResult) -> None:
         compares = header.comparison is not None
-        (UpgradeConclusion(as_json=as_json) if compares else concluding(show, as_json=as_json))(
+        (UpgradeConclusion(reports, as_json=as_json) if compares else concluding(show, as_json=as_json))(
             header, result
         )
 

@@ -8,7 +8,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from common.atomic_file import write_whole
 from common.text import printable
 from db.connection.engine import Database
 from db.runs import queries
@@ -24,7 +23,7 @@ from workflows.planning.plan_upgrade import UpgradeRequest
 
 from .console import report_console, table
 from .reporter import say
-from .upgrade_report import DECISION_STYLES
+from .upgrade_report import DECISION_STYLES, write_reports
 
 
 def print_queued(tasks: Sequence[Task], *, as_json: bool) -> None:
@@ -48,13 +47,7 @@ def watch(
         _event("verdict", **fleet_json(found))
     else:
         print_fleet_upgrade(report_console(), found)
-    for file in files:
-        try:
-            write_whole(file, FLEET_FORMATS[file.suffix](found))
-        except OSError as error:
-            say(f"pyrometer: {file} could not be written: {error.strerror or error}")
-        else:
-            say(f"report: {file}")
+    write_reports(lambda suffix: FLEET_FORMATS[suffix](found), files)
     return found
 
 

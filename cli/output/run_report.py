@@ -21,6 +21,7 @@ from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
+from reports.runs.run_report import COLUMNS, RUN_FORMATS, JudgedRun
 from reports.text.gain_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
@@ -29,17 +30,6 @@ from .console import CaseName, PlainTable
 from .operator_tables import print_traces
 from .progress import duration
 from .wording import figure, times
-
-#: Columns of the table: metric and heading.
-_COLUMNS = (
-    ("latency_floor", "min-based ms"),
-    ("latency", "median ms"),
-    ("throughput", "items/s"),
-    ("compile_cold", "compile cold s"),
-    ("compile_warm", "warm s"),
-    ("rss_peak", "peak RSS MiB"),
-    ("model_tflops", "TFLOP/s"),
-)
 
 #: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
 #: dashboard has the rest.
@@ -62,6 +52,11 @@ def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
         print_foreign(console, loaded)
         return
     print_report(console, loaded)
+
+
+def run_text(found: JudgedRun, suffix: str) -> str:
+    """The report of a run in the format of a suffix."""
+    return RUN_FORMATS[suffix](found)
 
 
 def print_report(console: Console, loaded: LoadedRun) -> None:
@@ -158,11 +153,11 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
 def _chosen(made_of: Set[str], width: int) -> list[tuple[str, str]]:
     """The columns that have room; what the ratios are `made_of` always has."""
     if width >= (_WIDEST if made_of else _WIDE):
-        return list(_COLUMNS)
+        return list(COLUMNS)
     if not made_of:
-        return [column for column in _COLUMNS if column[0] in ("latency", "throughput")]
+        return [column for column in COLUMNS if column[0] in ("latency", "throughput")]
     also = ("latency", "compile_cold") if width >= _WIDE else ()
-    found = [column for column in _COLUMNS if column[0] in made_of or column[0] in also]
+    found = [column for column in COLUMNS if column[0] in made_of or column[0] in also]
     return found[:3]
 
 

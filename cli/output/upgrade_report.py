@@ -1,6 +1,7 @@
 """The report of an upgrade on a terminal: the decision first, then the reasons, then the cases."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -298,15 +299,23 @@ class UpgradeConclusion:
         self.decision = found.upgrade.decision
         report_upgrade(console, found, as_json=self._as_json)
         # Where one cannot be written the verdict stands all the same, and `pyrometer report` prints it again.
-        write_reports(found, self._files)
+        write_reports(partial(upgrade_text, found), self._files)
 
 
-def write_reports(found: JudgedUpgrade, files: Sequence[Path]) -> bool:
-    """Write each that can be written, and say of all what became of them; whether there are all."""
+def upgrade_text(found: JudgedUpgrade, suffix: str) -> str:
+    """The report of an upgrade in the format of a suffix."""
+    return FORMATS[suffix](found)
+
+
+def write_reports(text: Callable[[str], str], files: Sequence[Path]) -> bool:
+    """Write each that can be written, and say of all what became of them; whether there are all.
+
+    `text` is the report in the format of a suffix.
+    """
     failed = False
     for file in files:
         try:
-            write_whole(file, FORMATS[file.suffix](found))
+            write_whole(file, text(file.suffix))
         except OSError as error:
             failed = True
             say(f"pyrometer: {file} could not be written: {error.strerror or error}")

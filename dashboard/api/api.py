@@ -100,8 +100,7 @@ def measurements(request: Request, run: RunName) -> Response:
     """Every metric of every case of a run."""
     _known(run, queries.run_summary(served_database(), run))
     found = queries.measurements_of_run(served_database(), run)
-    imported = metric_definitions.metric_definitions(served_database())
-    units = {name: one.unit for name, one in {**imported, **METRICS}.items()}
+    units = _units()
     each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in found)
     return answers.rows(request, models.ApiMeasurement, each)
 
@@ -143,7 +142,9 @@ def series(
     """What was measured: cases, metrics, hardware and presets (these two by their fingerprint)."""
     found = series_queries.series_keys(served_database(), SeriesOnly(case, metric, hardware, preset))
     shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
-    return answers.rows(request, models.ApiSeries, shown, following)
+    units = _units()
+    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in shown)
+    return answers.rows(request, models.ApiSeries, each, following)
 
 
 @router.get("/series/points", response_model=list[models.ApiPoint])
@@ -267,6 +268,12 @@ def _known(run: str, found: Found | None) -> Found:
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return found
+
+
+def _units() -> dict[str, str]:
+    """By metric, the catalogue's and those of others, its unit."""
+    imported = metric_definitions.metric_definitions(served_database())
+    return {name: one.unit for name, one in {**imported, **METRICS}.items()}
 
 
 def _case(case: str, keys: Sequence[SeriesKey]) -> dict[str, Any]:

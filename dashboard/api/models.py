@@ -89,6 +89,7 @@ class ApiSeries(ApiRow):
 
     case: str
     metric: str
+    unit: str = Field(description="of the points; empty where it is not known or they have none")
     hardware: str = Field(description="fingerprint of the hardware")
     hardware_label: str
     preset: str = Field(description="fingerprint of the preset")

@@ -22,10 +22,14 @@ def encode(blocks: Sequence[Sequence[int]]) -> tuple[int, bytes]:
     100 of them. Raises OverflowError for a sample that does not fit.
     """
     lengths = [len(block) for block in blocks]
-    samples = np.array(list(chain.from_iterable(blocks)), dtype="<i8")
-    planes = samples.view(np.uint8).reshape(-1, 8).T
+    samples = np.fromiter(chain.from_iterable(blocks), dtype="<i8", count=sum(lengths))
     header = struct.pack(f"<{len(lengths) + 1}I", len(lengths), *lengths)
-    return BYTE_PLANES, zstandard.compress(header + planes.tobytes())
+    # Filled in place: of millions of samples each copy takes as much again.
+    body = bytearray(len(header) + samples.nbytes)
+    body[: len(header)] = header
+    planes = np.frombuffer(body, dtype=np.uint8, offset=len(header)).reshape(8, -1)
+    planes[:] = samples.view(np.uint8).reshape(-1, 8).T
+    return BYTE_PLANES, zstandard.compress(body)
 
 
 def decode(codec: int, blob: bytes) -> tuple[tuple[int, ...], ...]:

@@ -1,11 +1,12 @@
-"""Publish the verdict of an upgrade on GitHub: one comment in the pull request, and a check of three states.
+"""Publish an upgrade or a run on GitHub: one comment in the pull request, and a check of three states.
 
     python deploy/github/publish.py FOLDER
 
-FOLDER holds `verdict.json` and `verdict.md`, as `pyrometer upgrade --report` writes them. Where it goes, and
-with which token, is in the variables that GitHub Actions sets: GITHUB_API_URL, GITHUB_REPOSITORY,
-GITHUB_EVENT_PATH, GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier run is updated. Exit
-code 1: something could not be published, with the reason; the reports lie in FOLDER all the same.
+FOLDER holds `verdict.json` and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where
+it goes, and with which token, is in the variables that GitHub Actions sets: GITHUB_API_URL,
+GITHUB_REPOSITORY, GITHUB_EVENT_PATH, GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier
+job is updated; an upgrade and a run have one each. Exit code 1: something could not be published, with the
+reason; the reports lie in FOLDER all the same.
 """
 
 import json
@@ -19,11 +20,18 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-#: How the comment is found again; GitHub shows nothing of it.
-MARK = "<!-- pyrometer upgrade -->"
+#: By the schema of the report how its comment is found again, which GitHub does not show, and its check.
+PLACES = {"pyrometer.run/1": ("<!-- pyrometer run -->", "Pyrometer run")}
+UPGRADE_PLACE = "<!-- pyrometer upgrade -->", "Pyrometer"
 #: GitHub takes 65,536 characters of a comment or a summary.
 LONGEST = 65_000
-CONCLUSIONS = {"go": "success", "no-go": "failure", "unclear": "neutral"}
+CONCLUSIONS = {
+    "go": "success",
+    "passed": "success",
+    "no-go": "failure",
+    "failed": "failure",
+    "unclear": "neutral",
+}
 _TRIES, _TIMEOUT_SECONDS, _PAGE = 4, 30, 100
 
 
@@ -72,11 +80,11 @@ class GitHub:
             page += 1
 
 
-def comment(github: GitHub, pull_request: int, text: str) -> None:
-    """Update the comment of an earlier run, or write the first one."""
-    body = {"body": f"{MARK}\n{text}"}
+def comment(github: GitHub, pull_request: int, mark: str, text: str) -> None:
+    """Update the comment of an earlier job with this mark, or write the first one."""
+    body = {"body": f"{mark}\n{text}"}
     for one in github.comments(pull_request):
-        if str(one["body"]).startswith(MARK):
+        if str(one["body"]).startswith(mark):
             try:
                 github.call("PATCH", f"/issues/comments/{one['id']}", body)
             except NotPublished:
@@ -86,11 +94,11 @@ def comment(github: GitHub, pull_request: int, text: str) -> None:
     github.call("POST", f"/issues/{pull_request}/comments", body)
 
 
-def check(github: GitHub, commit: str, verdict: dict[str, Any], text: str) -> None:
-    """Set the check: success for a go, failure for a no-go, neutral where the decision is unclear."""
+def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text: str) -> None:
+    """Set the check: success for a go or a pass, failure for the opposite, neutral for unclear."""
     output = {"title": verdict["headline"][:250], "summary": text}
     body = {
-        "name": "Pyrometer",
+        "name": name,
         "head_sha": commit,
         "status": "completed",
         "conclusion": CONCLUSIONS[verdict["decision"]],
@@ -120,10 +128,11 @@ def main(folder: Path) -> int:
     pull_request = event.get("pull_request")
     # The commit of the event is GitHub's trial merge; the check belongs to the branch's own.
     commit = pull_request["head"]["sha"] if pull_request else os.environ["GITHUB_SHA"]
+    mark, name = PLACES.get(verdict["schema"], UPGRADE_PLACE)
     failed = False
     for publish in (
-        lambda: comment(github, pull_request["number"], text) if pull_request else None,
-        lambda: check(github, commit, verdict, text),
+        lambda: comment(github, pull_request["number"], mark, text) if pull_request else None,
+        lambda: check(github, commit, name, verdict, text),
     ):
         try:
             publish()

@@ -40,7 +40,7 @@ from .queue import SlurmQueue
 #: How long before its time limit a job gets SIGTERM: enough for a child to store its results.
 _WARNING_SECONDS = PATIENCE_SECONDS + 45.0
 #: How often `done` reads the job's folder while it waits.
-_POLL_SECONDS = 1.0
+POLL_SECONDS = 1.0
 #: Variables of the head that every job gets.
 _VARIABLES = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SLURM_CONF", "TZ", "USER")
 #: Prefixes of PYROMETER_ variables that no node needs, some with secrets.
@@ -217,7 +217,7 @@ class SlurmHandle:
 
     def result(self) -> ChildExit:
         """Its exit."""
-        while not self.done(_POLL_SECONDS) or self._ended is None:
+        while not self.done(POLL_SECONDS) or self._ended is None:
             pass
         return self._ended
 
@@ -232,7 +232,7 @@ class SlurmHandle:
         if job is None:
             raise NodeLost(f"there is no job in {folder.path} any more")
         while (end := folder.end) is None and time.monotonic() < give_up:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         if end is not None:
             self._ended = self._queue.exit(token, job, end)
             return

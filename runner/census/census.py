@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from common.bounded_lines import bounded_bytes
 from common.text import plural
 
 from ..errors import RunnerError
@@ -20,6 +21,8 @@ SCHEMA = "pyrometer.census/1"
 KEPT_SHARE = 0.95
 #: A census of more operators than this is cut, whatever share that leaves.
 MOST = 1000
+#: With them a census takes a few MiB at most.
+_MOST_BYTES = 8 << 20
 
 
 class BadCensus(RunnerError):
@@ -235,10 +238,10 @@ def _recorded_region(body: Mapping[str, Any], total: float) -> CensusRegion:
 def read_census(path: Path) -> Census:
     """The census in a file; raises BadCensus for one that is missing, of another kind, or damaged."""
     try:
-        body: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        body: dict[str, Any] = tomllib.loads(bounded_bytes(path, _MOST_BYTES).decode())
     except OSError as error:
         raise BadCensus(f"{path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadCensus(f"{path} is no census: {error}") from None
     if body.get("schema") != SCHEMA:
         raise BadCensus(f'{path} is no census: it lacks schema = "{SCHEMA}", which `pyrometer record` writes')
@@ -255,7 +258,7 @@ def read_census(path: Path) -> Census:
             bool(body["compiled"]),
             regions,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise BadCensus(f"{path} is damaged: {type(error).__name__}: {error}") from None
     if not census.measured:
         raise BadCensus(f"{path} holds no operator and no compiled region that can be measured")

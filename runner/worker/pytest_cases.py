@@ -79,7 +79,7 @@ def _run(test: str, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
             )
             problem.append(error)
 
-    plugin = _plugin(pytest, FunctionFixture(handed))
+    plugin = _plugin(pytest, handed)
     plugin.pytest_runtest_makereport = pytest_runtest_makereport  # type: ignore[attr-defined]
     code = pytest.main([test, *_OPTIONS], plugins=[plugin])
     ended = UnknownCase(f"{test} ended without a call of its fixture (pytest: exit code {int(code)})")
@@ -89,14 +89,19 @@ def _run(test: str, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
 class FunctionFixture:
     """What both fixtures are: it hands over the first function it is called with, and does not return.
 
-    As of pytest-benchmark there are `pedantic` and the attributes that tests set.
+    As of pytest-benchmark there are `pedantic` and the attributes that tests set, and read before the call.
     """
 
-    def __init__(self, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
+    enabled, disabled, stats = True, False, None
+
+    def __init__(self, handed: "queue.SimpleQueue[Step | BaseException]", node: Any) -> None:
         self._handed = handed
         self.extra_info: dict[str, Any] = {}
-        self.group: str | None = None
-        self.name: str | None = None
+        mark = node.get_closest_marker("benchmark")
+        self.group: str | None = mark.kwargs.get("group") if mark else None
+        self.name, self.fullname = node.name, node.nodeid
+        parameters = getattr(node, "callspec", None)
+        self.param, self.params = (parameters.id, parameters.params) if parameters else (None, None)
 
     def __call__(self, function: Callable[..., object], *arguments: Any, **named: Any) -> object:
         self._handed.put(_under_this_mode(partial(function, *arguments, **named)))
@@ -110,12 +115,19 @@ class FunctionFixture:
         args: Iterable[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         setup: Callable[[], object] | None = None,
+        teardown: Callable[..., object] | None = None,
         **_: Any,
     ) -> object:
         """Hand over `target`; how often it is called is for the harness to decide."""
-        if setup is not None:
-            raise Unsupported("pedantic(setup=...) is not supported: the setup would be part of the number")
+        if setup is not None or teardown is not None:
+            raise Unsupported("pedantic with setup or teardown is not supported: it would be in the number")
         return self(target, *args, **(kwargs or {}))
+
+    def weave(self, *_: Any, **__: Any) -> object:
+        """Raise Unsupported: functions are not replaced from here."""
+        raise Unsupported("benchmark.weave is not supported: call benchmark(function, ...)")
+
+    patch = weave
 
 
 def _under_this_mode(step: Step) -> Step:
@@ -148,7 +160,7 @@ def _collected(arguments: Sequence[str]) -> dict[str, str]:
                 if found.setdefault(name, test) != test:
                     alike.append(f"{found[name]} and {test} are both called {name}: give one another id")
 
-    plugin = _plugin(pytest, None)
+    plugin = _plugin(pytest, queue.SimpleQueue())
     plugin.pytest_collection_modifyitems = pytest_collection_modifyitems  # type: ignore[attr-defined]
     code = pytest.main([*arguments, "--collect-only", *_OPTIONS], plugins=[plugin])
     if int(code) not in (0, _NO_TESTS):
@@ -173,13 +185,18 @@ def case_name(test: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+:-]", "-", ":".join(filter(None, parts)))
 
 
-def _plugin(pytest: Any, measured: "FunctionFixture | None") -> types.ModuleType:
-    """A plugin that brings the fixtures."""
+def _plugin(pytest: Any, handed: "queue.SimpleQueue[Step | BaseException]") -> types.ModuleType:
+    """A plugin that brings the fixtures, which put the function of a test into `handed`."""
     plugin = types.ModuleType("pyrometer_fixtures")
+
+    def pytest_configure(config: Any) -> None:
+        config.addinivalue_line("markers", "benchmark(**options): of pytest-benchmark; changes nothing")
+
+    plugin.pytest_configure = pytest_configure  # type: ignore[attr-defined]
     for name in FIXTURES:
 
-        def fixture() -> Any:
-            return measured
+        def fixture(request: Any) -> FunctionFixture:
+            return FunctionFixture(handed, request.node)
 
         setattr(plugin, name, pytest.fixture(name=name)(fixture))
     return plugin

@@ -14,9 +14,8 @@ from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
 from workflows.errors import CANNOT_RESUME
-from workflows.ingest import Ingested, ingest_pending
+from workflows.ingest import Ingested, ingest_pending, read_run
 from workflows.measure import new_run_id
-from workflows.run_header import Header
 
 from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
 from .child_process import PATIENCE_SECONDS
@@ -158,12 +157,11 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
     if not path.exists() or not path.stat().st_size:
         return MeasuredRun(run)
     try:
-        contents = journal.read(path, samples=False)
-        planned = Header.from_body(contents.header).replicates
+        header, contents = read_run(path)
     except JournalError as error:
         return MeasuredRun(run, unreadable=str(error))
     counts = Counter(outcome.status for outcome in contents.outcomes)
-    return MeasuredRun(run, None, True, not contents.missing(planned), counts)
+    return MeasuredRun(run, None, True, not contents.missing(header.replicates), counts)
 
 
 def store_runs(context: JobContext, *runs: str) -> None:

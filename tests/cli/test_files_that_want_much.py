@@ -237,11 +237,8 @@ def test_a_file_of_another_tool_is_bounded(
 
 
 def test_fingerprints_of_a_journal_are_bounded(tmp_path: Path, record_property: Recorded) -> None:
-    # A database of its own: that of the user's folder may hold the run from another test.
-    (tmp_path / "pyrometer.toml").touch()
-    path = tmp_path / "20260901-020000-0001" / "journal.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(header_line(path))
+    run = "20260901-020000-0001"
+    path = write_journal(tmp_path / ".pyrometer", run)
     about = {"case": MLP, "status": "ok", "reason": "", "environment": ENVIRONMENTS[0].fingerprint}
     about |= {"harness": "h", "device": "cpu", "driver": "", "taken_at": "2026-09-01T02:00:00+00:00"}
     with path.open("ab") as file:
@@ -249,7 +246,7 @@ def test_fingerprints_of_a_journal_are_bounded(tmp_path: Path, record_property: 
             parts = {"code": {f"{number}{'x' * (4 * MIB)}": 1}}
             content = {"parts": parts, "missing": {}, "layouts": True, "format": 1}
             file.write(encode_line("fingerprint", {**about, "fingerprint": content})[0])
-    code, output, peak = command(tmp_path, "import", str(path))
+    code, output, peak = command(tmp_path, "report", run)
     record_property("peak MiB", peak // MIB)
     assert code == 0 and "set aside" not in output, output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"

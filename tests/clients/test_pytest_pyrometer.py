@@ -104,8 +104,107 @@ def test_a_batch_is_long_enough_for_the_clock(monkeypatch: pytest.MonkeyPatch) -
     clock = CoarseClock(slow_calls=2)
     monkeypatch.setattr(pytest_pyrometer, "time", clock)
     times, _ = pytest_pyrometer.timed(clock.step, 0.05)
-    assert times.median_ms == pytest.approx(0.003, rel=0.03)
-    assert times.least_ms == pytest.approx(0.003, rel=0.03)
+    assert times.median == pytest.approx(3e-6, rel=0.03)
+    assert times.min == pytest.approx(3e-6, rel=0.03)
+
+
+#: As tests of pytest-benchmark are written, by its documentation.
+OF_PYTEST_BENCHMARK = """
+import pytest
+
+
+@pytest.mark.benchmark(group="sums", min_rounds=5, disable_gc=True)
+@pytest.mark.parametrize("size", [8])
+def test_attributes(benchmark, size):
+    assert benchmark.stats is None and benchmark.enabled and not benchmark.disabled
+    assert benchmark.name == "test_attributes[8]" and benchmark.fullname.endswith("::test_attributes[8]")
+    assert benchmark.param == "8" and benchmark.params == {"size": 8}
+    assert benchmark.group == "sums"
+
+    @benchmark
+    def result():
+        return sum(range(size))
+
+    assert result == 28
+    stats = benchmark.stats.stats
+    assert 0 < stats.min <= stats.q1 <= stats.median <= stats.q3 <= stats.max
+    assert stats.min <= stats.mean <= stats.max and stats.stddev >= 0 and stats.rounds >= 3
+    assert benchmark.stats["mean"] == stats.mean and stats.ops == 1 / stats.mean
+    benchmark.extra_info["of"] = {"size": size, 1: float("nan"), "path": benchmark}
+
+
+def test_setup(benchmark):
+    events = []
+
+    def setup():
+        events.append("setup")
+        return ([len(events)],), {"reverse": True}
+
+    def target(values, reverse):
+        events.append("target")
+        return values, reverse
+
+    def teardown(values, reverse):
+        events.append("teardown")
+
+    found = benchmark.pedantic(target, setup=setup, teardown=teardown, rounds=3, warmup_rounds=2)
+    assert events == 5 * ["setup", "target", "teardown"]
+    assert found == ([13], True)
+    assert benchmark.stats["rounds"] == 3 and benchmark.stats["iterations"] == 1
+
+
+def test_rounds(benchmark):
+    calls = []
+    benchmark.pedantic(calls.append, args=(1,), kwargs={}, iterations=4, rounds=3, warmup_rounds=1)
+    assert len(calls) == 16
+    assert benchmark.stats["rounds"] == 3 and len(benchmark.stats["data"]) == 3
+
+
+def test_what_is_refused(benchmark):
+    for wrong in ({"rounds": 0}, {"iterations": 1.5}, {"warmup_rounds": -1}):
+        with pytest.raises(ValueError):
+            benchmark.pedantic(len, args=("a",), **wrong)
+    with pytest.raises(ValueError):
+        benchmark.pedantic(len, setup=lambda: None, iterations=2)
+    with pytest.raises(TypeError):
+        benchmark.pedantic(len, args=("a",), setup=lambda: (("b",), {}))
+    with pytest.raises(NotImplementedError, match="weave"):
+        benchmark.weave(len)
+"""
+
+
+def test_tests_of_pytest_benchmark_pass_as_they_are(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(OF_PYTEST_BENCHMARK)
+    done = run(project, "--pyrometer-json=times.json", "--strict-markers")
+    assert "4 passed" in done.stdout, done.stdout
+    stored = {each["case"].split("/")[0]: each for each in json.loads((project / "times.json").read_text())}
+    assert list(stored) == [
+        f"perf.test_speed:{name}" for name in ("test_attributes:8", "test_setup", "test_rounds")
+    ]
+    facts = stored["perf.test_speed:test_attributes:8"]["facts"]
+    assert facts["group"] == "sums"
+    assert facts["extra_info"]["of"].pop("path").startswith("<")
+    assert facts["extra_info"] == {"of": {"size": 8, "1": "NaN"}}
+    assert [
+        stored[f"perf.test_speed:{name}"]["facts"]["calls"] for name in ("test_setup", "test_rounds")
+    ] == [
+        3,
+        12,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "third"),
+    [([3.0], 3.0, 3.0), ([1.0, 2.0, 3.0, 4.0], 1.5, 3.5), ([5.0, 1.0, 2.0, 3.0, 4.0], 1.75, 4.25)],
+)
+def test_the_quartiles_are_those_of_pytest_benchmark(
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], first: float, third: float
+) -> None:
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    from pytest_pyrometer import Times
+
+    times = Times(seconds, 1, len(seconds))
+    assert (times.q1, times.q3, times.iqr) == (first, third, third - first)
 
 
 def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:

@@ -23,6 +23,9 @@ from support.settings_file import complaint
         ("[suites.smoke]\ncases = [\n  'a',\n", "pyrometer.toml, line 4: "),
         ("preset = 'a'\npreset = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
         (b"preset = 'quiet'\n# \xff\n", "pyrometer.toml, line 2: not UTF-8"),
+        pytest.param(
+            "#" * ((1 << 20) + 1), "pyrometer.toml cannot be read: it is larger than 1,024 KiB", id="large"
+        ),
     ],
 )
 def test_malformed_toml_names_the_line(tmp_path: Path, text: str | bytes, start: str) -> None:

@@ -49,7 +49,7 @@ from support.builders.schedule_nights import Mornings
 from support.builders.stored_run import store_run
 from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.pages import Open, opener
-from support.servers.browser import Browsers, Visitor
+from support.servers.browser import KnownBrowser, Visitor
 from support.sqlite_files import open_with_tables, sqlite_with_tables
 from support.waiting import PATIENCE_SECONDS, until
 
@@ -333,22 +333,22 @@ def home(full_home: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def browsers(chromium: Browser) -> Browsers:
-    """Browsers that a module's visitors come with: only the first one loads all of Streamlit's program."""
-    return {}
+def known(chromium: Browser) -> KnownBrowser:
+    """The browser of a module's visitors: only the first one loads all of Streamlit's program."""
+    return KnownBrowser(chromium)
 
 
 @pytest.fixture
-def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
+def visitor(chromium: Browser, home: str, known: KnownBrowser) -> Iterator[Visitor]:
     """A visitor who opens pages; at the end nothing may have gone wrong in the browser."""
-    reader = Visitor(chromium, home, browsers)
+    reader = Visitor(chromium, home, known)
     yield reader
     assert reader.leave() == []
 
 
 @pytest.fixture
-def past_visitor(chromium: Browser, past_home: str, browsers: Browsers) -> Iterator[Visitor]:
+def past_visitor(chromium: Browser, past_home: str, known: KnownBrowser) -> Iterator[Visitor]:
     """A visitor of fixed days; at the end nothing may have gone wrong in the browser."""
-    reader = Visitor(chromium, past_home, browsers)
+    reader = Visitor(chromium, past_home, known)
     yield reader
     assert reader.leave() == []

@@ -56,10 +56,13 @@ def pages(page: Page) -> list[str]:
 
 
 def test_no_page_of_the_navigation_breaks_a_rule(visitor: Visitor) -> None:
-    first = visitor.open("/")
-    broken = {"/": in_both_colours(first)}
-    for address in pages(first)[1:]:
-        broken[address] = in_both_colours(visitor.open(address))
+    page = visitor.open("/")
+    others = pages(page)[1:]
+    broken = {"/": in_both_colours(page)}
+    for address in others:
+        visitor.close(page)
+        page = visitor.open(address)
+        broken[address] = in_both_colours(page)
     assert {address: found for address, found in broken.items() if found} == {}
 
 

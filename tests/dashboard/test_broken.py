@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from db.admin import delete_run
 from db.connection.engine import open_database
 from db.schema import version as schema
-from support.servers.browser import Browsers, Visitor, settle
+from support.servers.browser import KnownBrowser, Visitor, settle
 
 pytestmark = pytest.mark.browser
 
@@ -47,12 +47,12 @@ def its_dashboard(serve: Any, lasting: Path) -> Any:
 
 
 @pytest.fixture
-def visit(chromium: Browser, browsers: Browsers) -> Iterator[Callable[[Any], Visitor]]:
+def visit(chromium: Browser, known: KnownBrowser) -> Iterator[Callable[[Any], Visitor]]:
     """A visitor of a dashboard; the pages are closed at the end."""
     visitors: list[Visitor] = []
 
     def visitor(served: Any) -> Visitor:
-        visitors.append(Visitor(chromium, served.url, browsers))
+        visitors.append(Visitor(chromium, served.url, known))
         return visitors[-1]
 
     yield visitor
@@ -136,17 +136,17 @@ def test_a_page_that_there_is_not_is_said_and_the_first_one_shown(
 
 
 def test_a_server_that_comes_back_has_its_readers_again(
-    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+    serve: Any, its_dashboard: Any, lasting: Path, visit: Callable[[Any], Visitor]
 ) -> None:
-    served = serve(f"sqlite:///{file}")
-    page = visit(served).open("/runs")
-    port = int(served.url.rpartition(":")[2])
-    served.stop(signal.SIGKILL)
+    page = visit(its_dashboard).open("/runs")
+    port = int(its_dashboard.url.rpartition(":")[2])
+    # The last test of this module: its dashboard is another process afterwards.
+    its_dashboard.stop(signal.SIGKILL)
     gone = page.get_by_role("dialog", name="Connection error")
     expect(gone).to_be_visible()
     # What was read stays to be read.
     assert RUNS.search(page.locator("body").inner_text())
-    assert serve(f"sqlite:///{file}", port=port).url
+    assert serve(f"sqlite:///{lasting}", port=port).url
     expect(gone).to_be_hidden()
     page.get_by_role("link", name="run-3", exact=True).click()
     expect(page.get_by_role("heading", name="Measurements")).to_be_visible()

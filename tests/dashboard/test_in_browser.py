@@ -67,14 +67,10 @@ def shows(page: Page, address: str, texts: list[str]) -> None:
     assert fits(page)
 
 
-def test_light_and_dark_are_two_themes(look: Look) -> None:
-    for how, background in (("light", "rgb(255, 255, 255)"), ("dark", DARK)):
-        expect(look("/", how).get_by_test_id("stApp")).to_have_css("background-color", background)
-
-
-@pytest.mark.parametrize("how", ["light", "dark"])
-def test_the_legend_has_the_colours_of_the_lines(look: Look, how: str) -> None:
+@pytest.mark.parametrize(("how", "background"), [("light", "rgb(255, 255, 255)"), ("dark", DARK)])
+def test_of_two_themes_the_legend_has_the_colours_of_the_lines(look: Look, how: str, background: str) -> None:
     page = look("/explore?view=history", how)
+    expect(page.get_by_test_id("stApp")).to_have_css("background-color", background)
     drawn(page, 36)
     lines = page.locator("svg .mark-line path").evaluate_all("all => all.map(e => e.getAttribute('stroke'))")
     keys = page.locator(".py-legend .py-key").evaluate_all(
@@ -133,9 +129,15 @@ def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: L
     page.wait_for_function(f"panels => {lit}.length === panels", arg=panels)
 
 
-def test_a_command_is_copied_as_it_stands(look: Look) -> None:
+def test_tables_and_commands_of_a_run_are_saved_and_copied(look: Look) -> None:
     page = look("/runs?run=run-11")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    a_table_is_downloaded_as_csv(page)
+    its_menu_saves_what_is_seen_as_markdown_and_copies_it(page)
+    a_command_is_copied_as_it_stands(page)
+
+
+def a_command_is_copied_as_it_stands(page: Page) -> None:
     command = page.locator(".py-code pre").last
     page.get_by_role("button", name="Copy: ").last.click()
     expect(page.get_by_role("button", name="Copy: ").last).to_have_text("Copied")
@@ -146,10 +148,7 @@ def test_a_command_is_copied_as_it_stands(look: Look) -> None:
     assert page.evaluate("getSelection().toString()").strip() == command.text_content()
 
 
-def test_the_menu_of_a_table_saves_what_is_seen_as_markdown_and_copies_it(look: Look) -> None:
-    page = look("/runs?run=run-11")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.locator("[class*=st-key-menu-measurements]").get_by_role("button").click()
+def its_menu_saves_what_is_seen_as_markdown_and_copies_it(page: Page) -> None:
     with page.expect_download() as download:
         page.locator("[class*=st-key-md-measurements]").get_by_role("button").click()
     title, _, *rest = download.value.path().read_text().splitlines()
@@ -160,10 +159,10 @@ def test_the_menu_of_a_table_saves_what_is_seen_as_markdown_and_copies_it(look: 
     copied = page.evaluate("navigator.clipboard.readText()").splitlines()
     assert copied[0].split("\t")[:3] == ["Case", "Metric", "Median"]
     assert len(copied) > 10
+    page.keyboard.press("Escape")
 
 
-def test_a_table_is_downloaded_as_csv(look: Look) -> None:
-    page = look("/runs?run=run-11")
+def a_table_is_downloaded_as_csv(page: Page) -> None:
     with page.expect_download() as download:
         page.locator("[class*=st-key-menu-measurements]").get_by_role("button").click()
         page.locator("[class*=st-key-csv-measurements]").get_by_role("button").click()

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import event
@@ -34,14 +33,14 @@ def _limit(connection: sqlite3.Connection, *_: object) -> None:
     connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, VARIABLES)
 
 
-@pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    """Many runs, the newest of many cases, behind connections that take few variables."""
-    monkeypatch.setattr(statements, "BATCH", VARIABLES // 3)
-    url = sqlite_with_tables(tmp_path / "pyrometer.db")
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Many runs, the newest of many cases, behind connections that take few variables. Tests only read."""
+    url = sqlite_with_tables(tmp_path_factory.mktemp("many") / "pyrometer.db")
     cases = [f"case_{number}/infer/-/eager" for number in range(MANY)]
     newest = [an_outcome(case, environment=an_environment(TORCH), blocks=()) for case in cases]
-    with open_database(url) as opened:
+    with pytest.MonkeyPatch.context() as patch, open_database(url) as opened:
+        patch.setattr(statements, "BATCH", VARIABLES // 3)
         for night in range(MANY):
             save_run(opened, a_run(f"night-{night}", started_at=a_night(night)))
         save_outcomes(opened, f"night-{MANY - 1}", newest)

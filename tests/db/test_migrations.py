@@ -383,18 +383,6 @@ def test_an_old_database_is_brought_up_to_date_with_its_rows(path: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "path", [each for each in OLD_DATABASES if each.stem >= "0002"], ids=lambda path: path.stem
-)
-def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "pyrometer.db"
-    shutil.copy(path, copy)
-    about = ("observed", MLP, an_environment().fingerprint, 0)
-    with open_database(f"sqlite:///{copy}") as database:
-        found = [telemetry.recording(database, *about, each.device) for each in _RECORDINGS]
-    assert tuple(found) == _RECORDINGS
-
-
-@pytest.mark.parametrize(
     "damaged", [b"", b"sand", lambda blob: blob[:-9], lambda blob: blob[:40] + blob[41:]]
 )
 def test_a_damaged_old_recording_is_damaged_and_stops_nothing(tmp_path: Path, damaged: Any) -> None:
@@ -411,30 +399,6 @@ def test_a_damaged_old_recording_is_damaged_and_stops_nothing(tmp_path: Path, da
             telemetry.recording(database, *about, "GPU-1")
 
 
-@pytest.mark.parametrize(
-    "path", [each for each in OLD_DATABASES if each.stem >= "0005"], ids=lambda path: path.stem
-)
-def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_url: str) -> None:
-    _copy(path, empty_url)
-    upgrade(empty_url)
-    with open_database(empty_url) as database:
-        assert [each.run_id for each in queue_queries.tasks(database, state="done")] == ["night-1", "night-0"]
-        (history, *_) = runs_history.history(database, Track("nightly", "nightly", ""), ["latency"])
-        assert [point.point for point in history.points] == [2.125, 3.125]
-        (found,) = findings.findings(database)
-        assert (found.state, found.triage) == ("confirmed", "expected")
-        if path.stem >= "0010":
-            assert found.evidence == Evidence(confirmation=Confirmation(run="night-1"))
-        else:
-            assert evidence_body(found.evidence) == {"pairs": 9}
-        assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
-        if path.stem >= "0006":
-            assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
-        assert queue.plan_run(
-            database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
-        )
-
-
 @pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
 def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> None:
     _copy(path, empty_url)
@@ -442,6 +406,11 @@ def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> No
     assert upgrade(empty_url).before == path.stem
     with open_database(empty_url) as database:
         _assert_filled(database)
+        _assert_what_was_guessed_of_rows(database)
+        if path.stem >= "0002":
+            _assert_recordings(database)
+        if path.stem >= "0005":
+            _assert_a_schedule(database, path.stem)
         _fill_with_telemetry(database)
         _assert_filled(database)
         conditions, cases = fingerprint_conditions(), [MLP, RESNET]
@@ -452,6 +421,44 @@ def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> No
             case: a_case_fingerprint(case) for case in cases
         }
         assert [each.device for each in telemetry.windows(database)] == ["GPU-1", "host"]
+
+
+def _assert_what_was_guessed_of_rows(database: Database) -> None:
+    """Runs and environments of an old database have the kinds and sources that their names say."""
+    for id in queries.run_ids(database):
+        run = queries.run_record(database, id)
+        assert run is not None
+        about, _, name = id.partition("-")
+        assert run.kind == (name if about == "kind" else RunKind.RUN)
+        assert run.source == (name if about == "source" else RunSource.MEASURED)
+        assert run.source_format == ("asv" if run.source == RunSource.IMPORTED else "")
+        for each in run.environments:
+            canary = each.name == "canary"
+            assert each.kind == (EnvironmentKind.CANARY if canary else EnvironmentKind.MEASURED)
+
+
+def _assert_recordings(database: Database) -> None:
+    """Recordings of an old database are read as they were."""
+    about = ("observed", MLP, an_environment().fingerprint, 0)
+    found = [telemetry.recording(database, *about, each.device) for each in _RECORDINGS]
+    assert tuple(found) == _RECORDINGS
+
+
+def _assert_a_schedule(database: Database, revision: str) -> None:
+    """What an old schedule did and found is read as it was, and it can be planned further."""
+    assert [each.run_id for each in queue_queries.tasks(database, state="done")] == ["night-1", "night-0"]
+    (history, *_) = runs_history.history(database, Track("nightly", "nightly", ""), ["latency"])
+    assert [point.point for point in history.points] == [2.125, 3.125]
+    (found,) = findings.findings(database)
+    assert (found.state, found.triage) == ("confirmed", "expected")
+    if revision >= "0010":
+        assert found.evidence == Evidence(confirmation=Confirmation(run="night-1"))
+    else:
+        assert evidence_body(found.evidence) == {"pairs": 9}
+    assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
+    if revision >= "0006":
+        assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
+    assert queue.plan_run(database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4))
 
 
 def _insert_runs_of_every_kind(connection: Connection) -> None:
@@ -499,23 +506,6 @@ def test_what_was_guessed_of_old_rows_stands_in_columns(empty_url: str) -> None:
             found = connection.execute(kinds.order_by(tables.EnvironmentRow.id)).scalars().all()
         assert found == [EnvironmentKind(kind) for *_, kind in _OLD_ENVIRONMENTS]
         assert [each.deliveries for each in notices.notices(database)] == [_DELIVERIES, {}]
-
-
-@pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
-def test_old_databases_hold_what_was_guessed_of_their_rows(path: Path, empty_url: str) -> None:
-    _copy(path, empty_url)
-    upgrade(empty_url)
-    with open_database(empty_url) as database:
-        for id in queries.run_ids(database):
-            run = queries.run_record(database, id)
-            assert run is not None
-            about, _, name = id.partition("-")
-            assert run.kind == (name if about == "kind" else RunKind.RUN)
-            assert run.source == (name if about == "source" else RunSource.MEASURED)
-            assert run.source_format == ("asv" if run.source == RunSource.IMPORTED else "")
-            for each in run.environments:
-                canary = each.name == "canary"
-                assert each.kind == (EnvironmentKind.CANARY if canary else EnvironmentKind.MEASURED)
 
 
 def test_sqlite_migrates_by_itself_after_a_copy(old_file: Path, next_revision: Path) -> None:

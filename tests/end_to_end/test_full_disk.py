@@ -14,6 +14,7 @@ from common.text import plural
 from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
+from support.command_line import typed
 from support.site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 pytestmark = pytest.mark.torch
@@ -75,12 +76,12 @@ def stored(url: str, run: str) -> int:
 def the_next_command_stores(site: Site, done: Done, url: str, planned: int, **places: str) -> None:
     """The next command stores what is missing, and the one after finds nothing to store."""
     before = stored(url, done.run)
-    following = site.call("run", "--resume", done.run, **places)
+    following = typed(site, "run", "--resume", done.run, **places)
     missing = plural(planned - before, "outcome")
     assert f"note: stored {missing} of run {done.run} from its journal" in following.err
     assert following.code == 2 and "there is nothing to resume" in following.err
     assert stored(url, done.run) == planned
-    assert "note" not in site.call("run", "--resume", done.run, **places).err
+    assert "note" not in typed(site, "run", "--resume", done.run, **places).err
     assert stored(url, done.run) == planned
 
 
@@ -95,52 +96,49 @@ def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> 
     kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
     assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 2
     (small_disk / "ballast").unlink()
-    site.call("run", "--resume", done.run, **places)
+    typed(site, "run", "--resume", done.run, **places)
     assert stored(url, done.run) == 2
 
 
-def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(site: Site, small_disk: Path) -> None:
+def test_what_fits_nowhere_waits_in_memory_until_there_is_room_or_goes_elsewhere(
+    site: Site, small_disk: Path
+) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = site.start_suite("quick", **places)
+    running = site.start_suite("long", "--replicates", "3", **places)
+    run = str(running.until("began")["run"])
     running.until("outcome")
+    target = small_disk / "data" / "runs" / run / journal.FILE
+    with filled(small_disk):
+        running.until("note", text=WAITS)
+    running.until("note", text="the journal has room again and holds everything")
+    measured = sum('"event": "outcome"' in line for line in running.lines)
+    written = len(journal.read(target).outcomes)
+    assert 1 <= measured <= written < 6
     with filled(small_disk):
         done = running.end()
     assert done.code == 0, done
-    assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 4
-    assert WAITS in notes(done)
+    assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 6
+    assert notes(done).count(WAITS) >= 2
     note = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
     assert note, notes(done)
-    rescued, target = Path(note[1]), Path(note[2].rstrip('"}'))
-    assert 1 <= len(journal.read(target).outcomes) < 4
+    rescued = Path(note[1])
+    assert Path(note[2].rstrip('"}')) == target
+    assert written <= len(journal.read(target).outcomes) < 6
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
     kept = journal.read(target)
-    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
-    the_next_command_stores(site, done, url, 4, **places)
-    as_if_nothing_had_happened(url, done)
+    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 6
+    the_next_command_stores(site, done, url, 6, **places)
+    as_if_nothing_had_happened(url, run, replicates=3)
 
 
-def as_if_nothing_had_happened(url: str, done: Done, run: str = "") -> None:
-    """The database holds the complete run."""
-    run = run or done.run
+def as_if_nothing_had_happened(url: str, run: str, replicates: int) -> None:
+    """The database holds the complete run of both cases."""
     with open_database(url, create=False) as database:
         summary = queries.run_summary(database, run)
-        assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 4})
-        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, run))} == {2}
-
-
-def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_disk: Path) -> None:
-    places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
-    running = site.start_suite("quick", **places)
-    running.until("outcome")
-    with filled(small_disk):
-        running.until("note", text=WAITS)
-    done = running.end()
-    assert done.code == 0 and done.events[-1]["stored"], done
-    assert "the journal has room again and holds everything" in notes(done)
-    assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 4
-    assert stored(site.url, done.run) == 4
+        assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 2 * replicates})
+        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, run))} == {replicates}
 
 
 def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None:
@@ -170,7 +168,7 @@ def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None
     (path,) = (small_disk / "data" / "runs").glob(f"*/{journal.FILE}")
     run = path.parent.name
     assert 1 <= len(journal.read(path).outcomes) < 4
-    as_if_nothing_had_happened(site.url, Done(code, out.read_text(), ""), run)
+    as_if_nothing_had_happened(site.url, run, replicates=2)
     with path.open("ab") as file:
         file.write((site.temporary / f"pyrometer-{run}.jsonl").read_bytes())
     kept = journal.read(path)

@@ -19,7 +19,7 @@ from support.site import Site, carriers, of_the_plan, wait_until_gone
 from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
-FROM_THE_START, UNDER_WAY = 1, 6
+FROM_THE_START, UNDER_WAY = 1, 4
 #: Replicates of both cases of suite `long`, and of the run.
 REPLICATES, PLANNED = 3, 6
 

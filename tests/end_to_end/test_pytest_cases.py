@@ -22,6 +22,8 @@ NOT_MEASURED = {
     "test_raises": ("crashed", "ValueError: the model is gone"),
     "test_skipped": ("unsupported", "the test is skipped: needs a disk"),
     "test_without_a_call": ("unsupported", "ended without a call of its fixture"),
+    "test_setup": ("unsupported", "pedantic with setup or teardown is not supported"),
+    "test_weave": ("unsupported", "benchmark.weave is not supported"),
     "test_of_something_else": ("unsupported", "no case is named"),
 }
 TESTS = '''"""Performance tests of a project, as they run under plain pytest."""
@@ -58,8 +60,11 @@ def test_step(pyrometer, kept):
     raise AssertionError("what follows the call is not run")
 
 
+@pytest.mark.benchmark(group="sums")
 @pytest.mark.parametrize("width", [8])
 def test_add(benchmark, width):
+    assert benchmark.params == {"width": width} and benchmark.group == "sums" and benchmark.enabled
+    assert benchmark.fullname.endswith(benchmark.name) and benchmark.name == "test_add[8]"
     result = benchmark(torch.add, torch.ones(width), 1)
     assert result.sum() == 2 * width
 
@@ -83,9 +88,23 @@ def test_without_a_call(pyrometer):
     pass
 
 
+def test_setup(benchmark):
+    benchmark.pedantic(torch.sqrt, setup=lambda: ((torch.ones(4),), {}))
+
+
+def test_weave(benchmark):
+    benchmark.weave(torch.sqrt)
+
+
 def test_of_something_else():
     raise AssertionError("a test without a fixture of ours is not run")
 '''
+
+#: Its addopts would start other processes; a mark that is not known would be an error.
+INI = """[pytest]
+addopts = -n 2 --cov
+filterwarnings = error::pytest.PytestUnknownMarkWarning
+"""
 
 #: Two tests whose ids differ by a sign that no case has in its name.
 TWICE = """import pytest
@@ -107,9 +126,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         twice = site.folder / "tests" / "twice"
         twice.mkdir()
         (twice / "test_ids.py").write_text(TWICE)
-        # What the tests import lies at the top of the project; its addopts would start other processes.
+        # What the tests import lies at the top of the project.
         (site.folder / "helper.py").write_text("def wide():\n    return 64\n")
-        (site.folder / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --cov\n")
+        (site.folder / "pytest.ini").write_text(INI)
         only_pytest = site.folder / "only_pytest"
         only_pytest.mkdir()
         for name in PYTEST:

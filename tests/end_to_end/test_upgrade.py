@@ -122,8 +122,17 @@ def assert_each_once(contents: journal.Contents) -> None:
 
 @pytest.mark.torch
 def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_fingerprints(place: Site) -> None:
+    given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--budget", "1")
+    running = place.start_command("upgrade", "./old", "./slow", *given)
+    run = str(running.until("began")["run"])
     # The budget has room for the first pair.
-    run = place.kill_after(2, "upgrade", "./old", "./slow", *narrowed(SPINS), *PAIRS, "--budget", "1")
+    for _ in range(2):
+        running.until("outcome")
+    running.process.kill()
+    running.process.wait()
+    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in running.said()
+    assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in running.said()
+    assert '"spins"' not in running.said()
     # As of a run whose fingerprints were refused, or that began before there were any.
     line, _ = encode_line("header", {**journal.read(place.journal(run)).header, "dispatch": []})
     text = place.journal(run).read_bytes().split(b"\n", 1)[1]
@@ -194,33 +203,27 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
 
 @pytest.mark.torch
 def test_a_screen_that_ends_among_its_fingerprints_leaves_no_compile_caches(place: Site) -> None:
-    before = set((place.folder / ".pyrometer/runs").glob("*"))
+    runs = place.folder / ".pyrometer/runs"
+    before = set(runs.glob("*"))
     case = "tiny_mlp/infer/batch=1000/compile=aot_eager"
     running = place.start("upgrade", "./old", "./slow", "--case", case, *PAIRS, "--screen")
     end = time.monotonic() + PATIENCE_SECONDS
-    while "fingerprint 1 of 1" not in running.said() and time.monotonic() < end:
+    while not list(runs.glob("*/cache/*/tiny_mlp*/.filled")):
+        assert time.monotonic() < end and running.process.poll() is None, running.said()
         time.sleep(0.1)
-    (folder,) = set((place.folder / ".pyrometer/runs").glob("*")) - before
-    assert list(folder.glob("cache/*/tiny_mlp*"))
     running.process.send_signal(signal.SIGINT)
     done = running.end()
     assert (done.code, "the fingerprints taken so far are stored" in done.err) == (130, True), done
-    assert set((place.folder / ".pyrometer/runs").glob("*")) == before
+    assert set(runs.glob("*")) == before
 
 
 @pytest.mark.torch
-def test_an_environment_against_itself_and_a_budget_without_room_are_said_beforehand(place: Site) -> None:
-    given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--budget", "1", "--json")
-    done = place.call("upgrade", "default", "default", *given)
-    assert done.code == 3, done
-    assert "both are the same environment" in done.err
-    assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in done.err
-    assert '"spins"' not in done.err
-    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in done.err
+def test_an_environment_against_itself_and_a_budget_without_room_for_a_screen_are_said(place: Site) -> None:
     # What a screen selects is few cases: they keep their pairs, whatever a budget allows for all.
     given = (*narrowed(SPINS, WAITS), "--pairs", "8", "--budget", "1", "--screen", "--json")
     done = place.call("upgrade", "default", "default", *given)
     assert done.code == 3, done
+    assert "both are the same environment" in done.err
     assert "may not have room for the short pairs of 2 cases" in done.err
     header = journal.read(place.journal(done.run)).header
     assert header["comparison"]["plan"]["largest"] == 8

@@ -18,6 +18,7 @@ from fleet import node_orders
 from fleet.agent import Agent
 from fleet.engine import Engine, EngineAway, Handle, NodeLost, NodeRefused, NodeSilent, Order
 from fleet.ray.engine import RayEngine
+from fleet.slurm import engine as slurm_engine
 from fleet.slurm import queue as slurm_queue
 from fleet.slurm.engine import SlurmEngine
 from scheduled_jobs.jobs.context import ChildExit
@@ -129,6 +130,7 @@ def on_slurm(folder: Path, cluster: SlurmCluster) -> Generator[Cluster]:
     """Nodes of a Slurm cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
+        patch.setattr(slurm_engine, "POLL_SECONDS", 0.2)
         for name in ("JOBS_SECONDS", "NODES_SECONDS"):
             patch.setattr(slurm_queue, name, 0.2)
         patch.setattr(slurm_queue, "UNSEEN_SECONDS", 1.0)

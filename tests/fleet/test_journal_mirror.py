@@ -83,6 +83,26 @@ def test_it_goes_on_where_it_ended_and_looks_back_first(
     assert written(tmp_path) == WHOLE + b"half\nmore\n"
 
 
+def test_a_line_that_no_reader_takes_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirrors, "MAX_LINE", 8)
+    long = b"{}\n" + b"x" * 40 + b"\n{}\n"
+    with Mirror(tmp_path, RUN) as mirror:
+        for at in range(0, 40, 5):
+            mirror.append(at, long[at : at + 5])
+        assert len(written(tmp_path)) >= 40 - 8 - 5
+        mirror.append(mirror.begin, long[mirror.begin :])
+    assert written(tmp_path) == long
+
+
+def test_no_more_is_fetched_than_a_journal_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_BYTES", len(WHOLE))
+    with Mirror(tmp_path, RUN) as mirror:
+        mirror.append(0, WHOLE)
+        with pytest.raises(MirrorDiffers, match="larger than any of ours"):
+            mirror.append(len(WHOLE), b"{}\n")
+    assert written(tmp_path) == WHOLE
+
+
 def test_nothing_is_made_of_nothing_and_one_at_a_time_writes(tmp_path: Path) -> None:
     with Mirror(tmp_path, RUN) as mirror:
         mirror.append(0, b"")

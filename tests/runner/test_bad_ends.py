@@ -74,6 +74,7 @@ ENDS = [
 FORKED = [
     *("raises_in_build", "raises_in_step", "raises_at_length", "raises_in_third_block"),
     *("exits_0", "exits_3", "exits_at_length"),
+    *("python_runs_out_of_memory", "torch_runs_out_of_memory", "system_says_no_memory"),
     *("counts_strangely", "no_such_case", "good/train/-/eager", "good/infer/size=3/eager"),
 ]
 STARTED = [name for name, *_ in ENDS if name not in FORKED]

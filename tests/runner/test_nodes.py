@@ -1,6 +1,7 @@
 """One case over two nodes: real gloo between two network namespaces, and what becomes of a loss."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,22 +9,24 @@ from typing import Any
 import psutil
 import pytest
 
+from runner.environment import MeasuredEnvironment
 from runner.errors import NodeFailed
-from runner.nodes import Node, environment_difference, read, write
+from runner.execution import harness
+from runner.nodes import Node, environment_difference, inspect, read, write
+from runner.preset import MachinePreset
 from support.measuring import CASE_FILES, Scratch, alive
 from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
-from support.site import Done, Running, carriers
+from support.site import Done, carriers
 from support.waiting import until
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
-TORCHRUN = "blocks/train/batch=4/launcher=torchrun,nodes=2,parallel=ddp,ranks=2"
 FSDP2 = "blocks/train/batch=4/nodes=2,parallel=fsdp2,ranks=2"
-ZERO1 = "blocks/train/batch=4/nodes=2,parallel=zero1,ranks=2"
 TENSOR = "blocks/train/batch=4/nodes=2,parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
-OVER_TWO = [DDP, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
-DIES = "ends/train/how=dies/nodes=2,parallel=ddp,ranks=2"
-ONCE = "ends/train/how=once/nodes=2,parallel=ddp,ranks=2"
+OVER_TWO = [DDP, FSDP2, TENSOR, PIPELINE]
+DIES, TWICE, STOPS = (
+    f"ends/train/how={how}/nodes=2,parallel=ddp,ranks=2" for how in ("dies", "twice", "stops")
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +39,6 @@ def nodes(module_scratch: Scratch) -> Iterator[TwoNodes]:
 def measured(nodes: TwoNodes) -> Done:
     """One run of everything that ends by itself."""
     return nodes.run(*OVER_TWO, DIES).end()
-
-
-@pytest.fixture(name="stopping")
-def fixture_stopping(nodes: TwoNodes, module_scratch: Scratch) -> Iterator[tuple[Running, int]]:
-    """A run whose rank on the second node has stopped in its tenth step, once, and the id of that process."""
-    for file in module_scratch.folder.glob("once*.pid"):
-        file.unlink()
-    running = nodes.run(ONCE)
-    until(lambda: bool(stopped(module_scratch, "once")), "rank 1 stops")
-    (pid,) = stopped(module_scratch, "once")
-    yield running, pid
 
 
 def outcome_of(done: Done, case: str) -> dict[str, Any]:
@@ -96,34 +88,29 @@ def test_a_rank_killed_on_the_other_node_is_named(measured: Done) -> None:
 
 
 @pytest.mark.torch
-def test_a_link_cut_in_mid_step_is_noticed_and_the_case_measured_again(
-    nodes: TwoNodes, stopping: tuple[Running, int]
+def test_what_is_lost_in_mid_step_is_measured_again_and_a_killed_run_leaves_nothing_on_the_other_node(
+    nodes: TwoNodes, module_scratch: Scratch
 ) -> None:
-    running, pid = stopping
+    running = nodes.run(TWICE, STOPS)
+    # The baseline: from here on only ranks are waited for.
+    running.until("outcome")
+    (pid,) = until(lambda: stopped(module_scratch, "twice"), "rank 1 stops")
     nodes.plug(0, "down")
     # Neither side gets a message: the leader notices by itself, and ends what it had started there.
     until(lambda: not alive(pid), "the rank of the lost node is ended")
     nodes.plug(0, "up")
-    outcome = outcome_of(running.end(), ONCE)
-    assert (outcome["status"], outcome["reason"]) == ("ok", ""), outcome["log_tail"]
-    assert outcome["facts"]["lost_before"] == [f"rank 1 on {NAME}: the connection was lost (no answer)"]
-
-
-@pytest.mark.torch
-def test_a_node_killed_in_mid_step_is_lost_and_the_case_measured_again(stopping: tuple[Running, int]) -> None:
-    running, pid = stopping
+    (pid,) = until(lambda: stopped(module_scratch, "twice"), "rank 1 stops in the second attempt")
     # The command that reaches the node is what torchrun descends from there.
     (command,) = [each for each in psutil.Process(pid).parents() if each.name() == "unshare"]
     command.kill()
-    outcome = outcome_of(running.end(), ONCE)
+    outcome = running.until("outcome", case=TWICE)
     assert (outcome["status"], outcome["reason"]) == ("ok", ""), outcome["log_tail"]
-    lost = f"rank 1 on {NAME}: its node was lost (its command ended with code -9)"
-    assert outcome["facts"]["lost_before"] == [lost]
-
-
-@pytest.mark.torch
-def test_a_run_killed_in_mid_step_leaves_nothing_on_the_other_node(stopping: tuple[Running, int]) -> None:
-    running, pid = stopping
+    assert outcome["facts"]["lost_before"] == [
+        f"rank 1 on {NAME}: the connection was lost (no answer)",
+        f"rank 1 on {NAME}: its node was lost (its command ended with code -9)",
+    ]
+    running.until("outcome")
+    (pid,) = until(lambda: stopped(module_scratch, "stops"), "rank 1 of the other case stops")
     running.process.send_signal(signal.SIGKILL)
     until(lambda: not alive(pid), "the rank of the other node is ended")
     run = running.end().run
@@ -135,19 +122,26 @@ def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
     nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "nodes.json"
-    for command, why in ((("false",), "it ended with code 1"), (("no-such-command",), "No such file")):
-        write(file, [Node("first", "10.77.0.1"), Node("far", "10.77.0.3", command)])
-        monkeypatch.setattr(nodes, "file", file)
-        done = nodes.run(DDP).end()
-        assert (done.code, done.out) == (2, "")
-        sentence = done.err.splitlines()[-1]
-        assert sentence.startswith("pyrometer: node far cannot be reached: ") and why in sentence
+    write(file, [Node("first", "10.77.0.1"), Node("far", "10.77.0.3", ("false",))])
+    monkeypatch.setattr(nodes, "file", file)
+    done = nodes.run(DDP).end()
+    assert (done.code, done.out) == (2, "")
+    sentence = done.err.splitlines()[-1]
+    assert sentence == "pyrometer: node far cannot be reached: it ended with code 1"
+
+
+def test_a_node_whose_command_cannot_be_started_is_named(tmp_path: Path) -> None:
+    far = (Node("first", "10.77.0.1"), Node("far", "10.77.0.3", ("no-such-command",)))
+    environment = MeasuredEnvironment("default", sys.executable, {"fingerprint": "a"}, (), {})
+    with pytest.raises(NodeFailed, match="node far cannot be reached: No such file"):
+        inspect(far, environment, harness.build(tmp_path), MachinePreset("as-it-comes"), 0)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{", "is no list of nodes"),
+        pytest.param(" " * ((1 << 20) + 1), "cannot be read: it is larger than 1,024 KiB", id="large"),
         ('[{"name": "a"}]', "is no list of nodes"),
         ('[{"name": "a", "address": 1}]', "name and address are text"),
         ('[{"name": "a", "address": "b", "command": "srun"}]', "command is a list of words"),

@@ -3,6 +3,8 @@
 import json
 import shutil
 import zlib
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,10 @@ from common.journal_lines import decode_line, encode_line
 from db.connection.engine import Database
 from db.runs import queries
 from runner.errors import JournalError
-from runner.journal import FILE
-from support.builders.journals import write_journal
+from runner.journal import FILE, Journal
+from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.database_upkeep import check, repair
-from workflows.ingest import ingest_pending
+from workflows.ingest import ingest_pending, read_run
 from workflows.load_run import LATEST, load_run
 from workflows.planning.plan_run import resumable
 
@@ -94,6 +96,18 @@ def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path
         resumable(path.parent)
     path.rename(damaged(tmp_path, "20991231-020000-0000", ""))
     assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == OTHER
+
+
+def test_of_a_run_neither_samples_nor_what_was_not_planned_are_held(tmp_path: Path) -> None:
+    plan, now = a_plan(), datetime.now(UTC)
+    stranger = an_outcome(replace(plan[0], replicate=1000), now)
+    with Journal(tmp_path / "runs" / GOOD) as journal:
+        journal.header(a_header(GOOD, plan).to_body())
+        for outcome in (*(an_outcome(each, now) for each in plan[:-1]), stranger):
+            journal.outcome(outcome)
+    _, contents = read_run(journal.path)
+    assert contents.missing(plan) == plan[-1:] and len(contents.outcomes) == len(plan) - 1
+    assert not any(each.blocks or each.telemetry for each in contents.outcomes)
 
 
 def test_a_report_leaves_out_what_was_not_planned(tmp_path: Path, sqlite: Database) -> None:

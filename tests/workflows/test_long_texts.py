@@ -118,6 +118,16 @@ def test_a_line_that_no_reader_would_take_is_written_with_its_ends(tmp_path: Pat
     assert "left out" in read.facts["traceback"] and len(read.facts["traceback"]) <= LONGEST_TEXT
 
 
+def test_an_outcome_with_more_samples_than_a_reader_takes_keeps_its_numbers(tmp_path: Path) -> None:
+    plan = a_plan()
+    outcome = replace(an_outcome(plan[0], datetime.now(UTC)), blocks=((1,) * 2_000_001,))
+    with Journal(tmp_path / "run-1") as writing:
+        writing.header(a_header("run-1", plan).to_body())
+        writing.outcome(outcome)
+    (read,) = journal.read(writing.path).outcomes
+    assert read.metrics == outcome.metrics and read.blocks == () and "samples" in read.facts["left_out"]
+
+
 @pytest.mark.parametrize("length", [0, 2, 299, 300, 301, 1_000, 99_999, 12_345_678])
 def test_a_bounded_text_is_as_long_as_it_may_be_and_stays_so(length: int) -> None:
     text = "x" * length

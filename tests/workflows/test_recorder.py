@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from common import bounded_lines
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
 from db.runs import queries, store
@@ -127,3 +128,33 @@ def test_lines_are_rescued_into_no_file_of_another(tmp_path: Path, monkeypatch: 
     (rescued,) = (each for each in tmp_path.glob("pyrometer-run-1-*.jsonl"))
     assert str(rescued) in note and b"outcome" in rescued.read_bytes()
     assert rescued.stat().st_mode & 0o777 == 0o600 and victim.read_text() == "kept"
+
+
+def test_a_run_that_goes_on_stores_its_journal_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, parse, read = a_plan(), journal.parse, list[int]()
+    url = sqlite_with_tables(tmp_path / "pyrometer.db")
+    header = a_header("run-1", plan)
+    with Journal(tmp_path / "run-1") as begun:
+        begun.header(header.to_body())
+        for each in plan[:-1]:
+            begun.outcome(an_outcome(each, NOW))
+    size = begun.path.stat().st_size
+
+    def noted(data: bytes, first: int = 1) -> journal.Contents:
+        read.append(len(data))
+        return parse(data, first)
+
+    monkeypatch.setattr(journal, "parse", noted)
+    monkeypatch.setattr(bounded_lines, "_PIECE", 4096)
+    with Journal(tmp_path / "run-1") as resumed:
+        recorder = Recorder(resumed, header, lambda: open_database(url), print)
+        recorder.begin()
+        recorder.outcome(an_outcome(plan[-1], NOW))
+        assert recorder.end("complete")
+    assert sum(read) > size and max(read) <= 4096
+    with open_database(url) as database:
+        stored = {each.planned for each in queries.outcomes_of_run(database, "run-1")}
+        run = queries.run_record(database, "run-1")
+    assert stored == {*plan} and run is not None and run.state == "complete"

@@ -31,6 +31,7 @@ from runner.step_file import step_case
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, UsageError
+from ..ingest import read_run
 from ..load_run import judge_run
 from ..measure import RunResult, new_run_id
 from ..planning.plan_run import (
@@ -353,8 +354,7 @@ class Bisector:
         if not path.exists() or not path.stat().st_size:
             # Killed before it began.
             return self._compared(current.question)
-        contents = journal.read(path)
-        header = Header.from_body(contents.header)
+        header, contents = read_run(path)
         if not contents.missing(header.replicates):
             result = RunResult(header.run, RunState.COMPLETE, contents.outcomes, stored=True, seconds=None)
             return self._step(current.question, header, result)

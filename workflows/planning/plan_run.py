@@ -35,7 +35,7 @@ from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
-from ..ingest import FORGOTTEN, refuse_other_run
+from ..ingest import FORGOTTEN, read_run
 from ..measure import new_run_id
 from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
 from ..session_queue import own_fingerprint
@@ -343,9 +343,7 @@ def _gpus(environment: MeasuredEnvironment) -> str:
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
-    contents = journal.read(folder / journal.FILE)
-    header = Header.from_body(contents.header)
-    refuse_other_run(folder / journal.FILE, header.run)
+    header, contents = read_run(folder / journal.FILE)
     if not contents.missing(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
     local = machine.describe([])

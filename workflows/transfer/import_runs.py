@@ -417,28 +417,12 @@ def _from_journal(
     place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
-    taken: list[int] = []
-    parts = _parts_of_journal(path, place, taken)
-    arrived = keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
-    if any(taken) and database is not None and arrived.new.runs and not dry_run:
-        _store_fingerprints(path, database)
-    return arrived
+    parts = _parts_of_journal(path, place)
+    return keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
 
 
-def _store_fingerprints(path: Path, database: Database) -> None:
-    """Store the dispatch fingerprints of another machine's journal; raises JournalError.
-
-    What this machine runs is in the journals of its data folder: what a file says of it would never be taken
-    again. The journal is read once more, as all of them together may be larger than any memory.
-    """
-    own = machine.describe([]).fingerprint
-    for read in Read.pieces(path):
-        if read.run.machine.fingerprint != own:
-            read.store_fingerprints(database, replace=False)
-
-
-def _parts_of_journal(path: Path, place: SourcePlace, taken: list[int]) -> Iterator[Imported]:
-    """A journal piece by piece; `taken` gets how many dispatch fingerprints each piece has."""
+def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[Imported]:
+    """A journal piece by piece, without its dispatch fingerprints: a machine takes its own."""
     known = 0
     try:
         for read in Read.pieces(path):
@@ -446,7 +430,7 @@ def _parts_of_journal(path: Path, place: SourcePlace, taken: list[int]) -> Itera
             problems = tuple(_torn(place, line) for line in aside[known:])
             known = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
-            taken.append(len(read.fingerprints))
+            del read
             yield Imported(JOURNAL, (one,), (), problems)
     except JournalError as error:
         raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None

@@ -94,21 +94,23 @@ class _Session:
                 **{name: value for name, value in about.items() if value},
                 "case": case_key(test),
                 "metrics": {
-                    "latency": {"value": times.median_ms},
-                    "latency_floor": {"value": times.least_ms},
+                    "latency": {"value": 1e3 * measured.stats.median},
+                    "latency_floor": {"value": 1e3 * measured.stats.min},
                 },
-                "facts": {"test": test, "calls": times.calls},
+                "facts": {**measured.facts(), "calls": measured.stats.calls},
             }
-            for test, times in self.results.items()
+            for test, measured in self.results.items()
         ]
 
     def pytest_terminal_summary(self, terminalreporter):
         """Print a line for each test."""
         if self.results:
             terminalreporter.section("pyrometer: times of a call")
-        for test, times in self.results.items():
+        for test, measured in self.results.items():
+            times = measured.stats
+            least, median = 1e3 * times.min, 1e3 * times.median
             terminalreporter.write_line(
-                f"{times.least_ms:9.4g} ms min {times.median_ms:9.4g} ms median {times.calls:7} calls {test}"
+                f"{least:9.4g} ms min {median:9.4g} ms median {times.calls:7} calls {test}"
             )
         if self.failed:
             terminalreporter.write_line(f"not stored: {self.failed}", red=True)
@@ -122,12 +124,35 @@ def _refusal(done):
 
 
 class Times:
-    """What the calls of one function took: `least_ms` and `median_ms` of batches, by call."""
+    """What the rounds of one function took, in seconds by call; `calls` is how many there were.
 
-    def __init__(self, batches_ms, calls):
-        self.least_ms = min(batches_ms)
-        self.median_ms = statistics.median(batches_ms)
-        self.calls = calls
+    The attributes, which are keys as well, are those that pytest-benchmark has in `benchmark.stats`.
+    """
+
+    def __init__(self, data, iterations, calls):
+        self.data, self.sorted_data = data, sorted(data)
+        self.iterations, self.rounds, self.calls = iterations, len(data), calls
+        self.min, self.max, self.total = min(data), max(data), sum(data)
+        self.mean, self.median = statistics.fmean(data), statistics.median(data)
+        self.stddev = statistics.stdev(data) if len(data) > 1 else 0.0
+        self.ops = 1 / self.mean if self.mean else 0.0
+        self.q1, self.q3 = _quartile(self.sorted_data), _quartile(self.sorted_data[::-1])
+        self.iqr = self.q3 - self.q1
+
+    @property
+    def stats(self):
+        """The same, for `benchmark.stats.stats.mean`."""
+        return self
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+
+def _quartile(ordered):
+    """The quartile nearer the beginning: the middle of the half there, with and without the median."""
+    half = len(ordered) // 2
+    middles = [statistics.median(ordered[:end]) for end in (half, len(ordered) - half) if end]
+    return statistics.fmean(middles)
 
 
 def timed(step, seconds):
@@ -137,9 +162,9 @@ def timed(step, seconds):
     batches, calls, over = [], 0, time.perf_counter() + seconds
     while len(batches) < _LEAST_BATCHES or time.perf_counter() < over:
         took, batch, result = _batch(step, batch)
-        batches.append(1e3 * took / batch)
+        batches.append(took / batch)
         calls += batch
-    return Times(batches, calls), result
+    return Times(batches, batch, calls), result
 
 
 def _batch(step, calls):
@@ -157,32 +182,105 @@ def _batch(step, calls):
 class Measured:
     """The fixture: call it with a function and its arguments. Of pytest-benchmark it has what tests use."""
 
-    def __init__(self, session, test):
-        self._session, self._test = session, test
+    #: As without `--benchmark-disable`.
+    enabled, disabled = True, False
+
+    def __init__(self, session, node):
+        self._session = session
+        self.name, self.fullname = node.name, node.nodeid
+        parameters = getattr(node, "callspec", None)
+        self.param, self.params = (parameters.id, parameters.params) if parameters else (None, None)
+        mark = node.get_closest_marker("benchmark")
+        self.group = mark.kwargs.get("group") if mark else None
         self.extra_info = {}
-        self.group = None
-        self.name = test
+        self.stats = None
 
     def __call__(self, function, *arguments, **named):
         """Time the function; returns what its last call returned."""
         seconds = self._session.config.getoption("pyrometer_seconds")
         times, result = timed(lambda: function(*arguments, **named), seconds)
-        # Of several calls the first one counts, as in `pyrometer upgrade --pytest`.
-        self._session.results.setdefault(self._test, times)
+        self._keep(times)
         return result
 
-    def pedantic(self, target, args=(), kwargs=None, setup=None, **_):
-        """Time `target`; how often it is called is decided here. Raises ValueError for a `setup`."""
-        if setup is not None:
-            raise ValueError("pedantic(setup=...) is not supported: the setup would be part of the number")
-        return self(target, *args, **(kwargs or {}))
+    def pedantic(
+        self,
+        target,
+        args=(),
+        kwargs=None,
+        setup=None,
+        teardown=None,
+        rounds=1,
+        warmup_rounds=0,
+        iterations=1,
+    ):
+        """Time `rounds` of `iterations` calls of `target`; returns what the last one returned.
+
+        `setup`, which may return the arguments, is called before each round and `teardown` after it, and
+        their time does not count. Raises ValueError and TypeError for what pytest-benchmark refuses too.
+        """
+        for value, least in ((rounds, 1), (iterations, 1), (warmup_rounds, 0)):
+            if not isinstance(value, int) or value < least:
+                raise ValueError("pedantic takes whole numbers of rounds, iterations and warmup_rounds")
+        if setup and iterations > 1:
+            raise ValueError("pedantic(setup=...) prepares one call: it takes no iterations")
+        seconds = []
+        for number in range(-warmup_rounds, rounds):
+            given = setup() if setup else None
+            if given and (args or kwargs):
+                raise TypeError("pedantic takes arguments from setup or from args and kwargs, not both")
+            arguments, named = given or (args, kwargs or {})
+            took, result = _round(target, arguments, named, iterations)
+            if teardown:
+                teardown(*arguments, **named)
+            if number >= 0:
+                seconds.append(took / iterations)
+        self._keep(Times(seconds, iterations, rounds * iterations))
+        return result
+
+    def weave(self, *_, **__):
+        """Raise NotImplementedError: functions are not replaced from here."""
+        raise NotImplementedError(
+            "benchmark.weave is not supported: let monkeypatch of pytest replace the function by one that "
+            "calls benchmark(function, ...)"
+        )
+
+    patch = weave
+
+    def facts(self):
+        """What the test says about itself, in values that JSON has."""
+        facts = {"test": self.fullname}
+        if self.group is not None:
+            facts["group"] = self.group
+        if self.extra_info:
+            facts["extra_info"] = self.extra_info
+        return json.loads(json.dumps(facts, default=_plain, skipkeys=True), parse_constant=str)
+
+    def _keep(self, times):
+        # Of several calls the first one counts, as in `pyrometer upgrade --pytest`.
+        if self.stats is None:
+            self.stats = times
+            self._session.results[self.fullname] = self
+
+
+def _plain(value):
+    """What JSON has of a number of another package, or of anything."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _round(function, arguments, named, calls):
+    """What so many calls take, in seconds, and what the last one returns."""
+    numbers = range(calls)
+    started = time.perf_counter()
+    for _ in numbers:
+        result = function(*arguments, **named)
+    return time.perf_counter() - started, result
 
 
 @pytest.fixture
 def pyrometer(request):
     """Time a function: `pyrometer(function, *arguments, **named)`."""
     session = request.config.pluginmanager.getplugin("pyrometer-session")
-    return Measured(session, request.node.nodeid)
+    return Measured(session, request.node)
 
 
 if not _HAS_PYTEST_BENCHMARK:

@@ -1,15 +1,16 @@
 """`pyrometer mcp`, by a client of the protocol's SDK: the database's answers, and sentences that refuse."""
 
-import asyncio
 import os
 import shutil
 import sys
-import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from starlette.testclient import TestClient
@@ -25,38 +26,51 @@ from support.builders.run_records import MLP, a_run, an_outcome
 from support.builders.stored_run import store_run
 from support.site import COMMAND, PATIENCE_SECONDS, Site, wait_until_gone
 from support.sqlite_files import open_with_tables
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
 Call = tuple[str, dict[str, Any]]
 
 
-def answers(
+#: Of each call its values, or its refusal; before them the names of the tools.
+Ask = Callable[[list[Call]], list[Any]]
+
+
+@contextmanager
+def agent(
     folder: Path,
-    calls: list[Call],
     *options: str,
     env: dict[str, str] | None = None,
     before: tuple[str, ...] = (),
-) -> list[Any]:
-    """One session with a server that is started in `folder`: of each call its values, or its refusal.
+) -> Iterator[Ask]:
+    """A client of a server that is started in `folder`, `before` being a command that starts it."""
+    variables = env or {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    program, *words = (*before, str(COMMAND), "mcp", *options)
+    server = StdioServerParameters(command=program, args=words, cwd=str(folder), env=variables)
 
-    `before` is a command that starts the server.
-    """
-
-    async def session() -> list[Any]:
-        variables = env or {"PATH": os.environ["PATH"], "HOME": str(folder)}
-        program, *words = (*before, str(COMMAND), "mcp", *options)
-        server = StdioServerParameters(command=program, args=words, cwd=str(folder), env=variables)
+    @asynccontextmanager
+    async def session() -> AsyncIterator[ClientSession]:
         async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
             await client.initialize()
-            found: list[Any] = [[tool.name for tool in (await client.list_tools()).tools]]
-            for name, arguments in calls:
-                result = await client.call_tool(name, arguments)
-                text = result.content[0].text if result.content else ""
-                found.append(text if result.is_error else result.structured_content)
-            return found
+            yield client
 
-    return asyncio.run(session())
+    async def called(client: ClientSession, calls: list[Call]) -> list[Any]:
+        found: list[Any] = [[tool.name for tool in (await client.list_tools()).tools]]
+        for name, arguments in calls:
+            result = await client.call_tool(name, arguments)
+            text = result.content[0].text if result.content else ""
+            found.append(text if result.is_error else result.structured_content)
+        return found
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(session()) as client:
+        yield lambda calls: portal.call(called, client, calls)
+
+
+def answers(folder: Path, calls: list[Call], *options: str, **how: Any) -> list[Any]:
+    """What a server answers that is started for these calls."""
+    with agent(folder, *options, **how) as ask:
+        return ask(calls)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +82,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def ask(folder: Path) -> Iterator[Ask]:
+    """A client of one server in that project: a server takes seconds to start."""
+    with agent(folder) as made:
+        yield made
+
+
+def test_answers_carry_interval_n_and_the_command(folder: Path, ask: Ask) -> None:
     with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
         runs = queries.recent_runs(database, limit=1000)
         (upgrade,) = queries.upgrade_runs(database)
@@ -78,8 +99,7 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
             one for one in queries.measurements_of_run(database, newest.id) if one.metric == "latency_floor"
         ]
     workload = stored[0].case.partition("/")[0]
-    tools, listed, measured, some, both, verdict, findings, finding = answers(
-        folder,
+    tools, listed, measured, some, both, verdict, findings, finding = ask(
         [
             ("runs", {"newest": 3}),
             ("measurements", {"run": newest.id, "metric": "latency_floor"}),
@@ -119,10 +139,10 @@ def test_answers_carry_interval_n_and_the_command(folder: Path) -> None:
     assert listed_one["ratio"] == finding["ratio"] and "evidence" not in listed_one
 
 
-def test_runs_are_the_rows_of_the_api(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_the_rows_of_the_api(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{folder}/pyrometer.db")
     rows = TestClient(create_api()).get("/runs", params={"limit": 5}).json()
-    _, listed = answers(folder, [("runs", {"newest": 5})])
+    _, listed = ask([("runs", {"newest": 5})])
     assert listed["runs"] == [{"run": row.pop("id"), **row} for row in rows] and len(rows) == 5
     with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
         assert listed["total"] == queries.count_runs(database) > 5
@@ -140,7 +160,7 @@ def test_what_others_measured_has_no_command_that_measures_it_again(tmp_path: Pa
 
 
 def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
-    folder: Path, tmp_path: Path
+    folder: Path, ask: Ask, tmp_path: Path
 ) -> None:
     place = tmp_path / "project"
     place.mkdir()
@@ -157,10 +177,10 @@ def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
         _, there = answers(place, [("runs", {})], env=env, before=(sys.executable, "-c", drop))
     finally:
         place.chmod(0o755)
-    assert there == answers(folder, [("runs", {})])[1] and there["total"]
+    assert there == ask([("runs", {})])[1] and there["total"]
 
 
-def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> None:
+def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(ask: Ask) -> None:
     calls: list[Call] = [
         ("measurements", {"run": "nothing"}),
         ("compare", {"run": "--help"}),
@@ -169,7 +189,7 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> N
         ("progress", {"run": "../../etc/passwd"}),
         ("triage", {"number": 1, "action": "expected", "text": "no"}),
     ]
-    _, *refusals = answers(folder, calls)
+    _, *refusals = ask(calls)
     for refusal, words in zip(
         refusals,
         ("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run", "triage"),
@@ -178,7 +198,7 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(folder: Path) -> N
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
 
 
-def test_no_password_comes_to_a_command_line(folder: Path) -> None:
+def test_no_password_comes_to_a_command_line(folder: Path, ask: Ask) -> None:
     wheel = "https://ada:hunter2@example.com/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
     calls: list[Call] = [
         ("start_upgrade", {"old": "default", "new": wheel}),
@@ -190,7 +210,7 @@ def test_no_password_comes_to_a_command_line(folder: Path) -> None:
         ("compare", {"run": wheel}),
         ("reproduce", {"run": wheel}),
     ]
-    _, *refusals = answers(folder, calls)
+    _, *refusals = ask(calls)
     for (_, given), refusal in zip(calls, refusals, strict=True):
         word = "unknown environment" if "nigthly" in given.values() else "without user and password"
         assert isinstance(refusal, str) and word in refusal and "hunter2" not in refusal
@@ -234,17 +254,13 @@ def test_an_upgrade_goes_on_after_the_agent_has_left(site: Site) -> None:
         [("start_upgrade", {"old": "default", "new": "default", "suite": "one", "pairs": 4})],
         env=env,
     )
-    run, found = begun["run"], {"decision_so_far": None, "state": ""}
-    give_up = time.monotonic() + 2 * PATIENCE_SECONDS
-    while found.get("state") != "complete":
-        assert time.monotonic() < give_up, (found, Path(begun["log"]).read_text())
-        time.sleep(1)
-        # A server takes seconds to start: it is asked once the journal has its end.
-        if has_ended(site.journal(run)):
-            (_, found) = answers(site.folder, [("progress", {"run": run})], env=env)
-            assert isinstance(found, dict), found
+    run = begun["run"]
+    until(lambda: has_ended(site.journal(run)), "the journal has its end", 2 * PATIENCE_SECONDS)
     wait_until_gone(run)
     # What four pairs decide is chance; an agent that comes back reads what was stored.
-    _, compared = answers(site.folder, [("compare", {"run": run})], env=env)
+    _, found, compared = answers(
+        site.folder, [("progress", {"run": run}), ("compare", {"run": run})], env=env
+    )
+    assert found["state"] == "complete", (found, Path(begun["log"]).read_text())
     assert compared["decision"] in ("go", "no-go", "unclear")
     assert (found["decision_so_far"], found["ended"]) == (compared["decision"], found["planned"])

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from db.connection.engine import open_database
 from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
 from support.command_line import typed
-from support.site import ADD, LINEAR, RAISES, Site, one_site
+from support.site import ADD, LINEAR, RAISES, Done, Site, one_site
 from workflows.ingest import ingest
 
 pytestmark = pytest.mark.torch
@@ -46,7 +46,7 @@ def test_one_is_taken_once_and_stored(place: Site) -> None:
     assert again.err == ""
     assert json.loads(again.out) == [body]
     assert _stored(place) == (1, 1)
-    anew = place.call("fingerprint", LINEAR, "--json", "--again", *CASES)
+    anew = typed(place, "fingerprint", LINEAR, "--json", "--again", *CASES)
     assert "fingerprint 1 of 1" in anew.err
     assert json.loads(anew.out) == [body]
     assert _stored(place) == (1, 1)
@@ -55,16 +55,16 @@ def test_one_is_taken_once_and_stored(place: Site) -> None:
 
 
 def test_an_environment_against_itself_runs_nothing_differently(place: Site) -> None:
-    done = place.call("fingerprint", "diff", "default", "default", LINEAR, ADD, *CASES)
+    done = typed(place, "fingerprint", "diff", "default", "default", LINEAR, ADD, *CASES)
     assert done.code == 0
     assert done.out.endswith("0 of 2 cases run differently.\n")
 
 
 def test_a_case_that_fails_is_said_and_tried_again(place: Site) -> None:
-    done = place.call("fingerprint", RAISES, *CASES)
+    done = typed(place, "fingerprint", RAISES, *CASES)
     assert done.code == 1
     assert "crashed: RuntimeError: no such weather" in done.out
-    compared = place.call("fingerprint", "diff", "default", "default", RAISES, "--json", *CASES)
+    compared = typed(place, "fingerprint", "diff", "default", "default", RAISES, "--json", *CASES)
     assert compared.code == 0
     assert "fingerprint 1 of 1" in done.err and "fingerprint 1 of 1" in compared.err
     (case,) = json.loads(compared.out)["cases"]
@@ -103,12 +103,12 @@ def shy():
 '''
 
 
-def test_a_night_takes_those_that_are_missing_once_and_one_that_fails_fails_no_night(site: Site) -> None:
+def test_a_night_takes_those_that_are_missing_once_and_one_that_fails_fails_no_night(
+    site: Site, measured_once: tuple[Site, Done]
+) -> None:
     (site.folder / "shy.py").write_text(SHY)
     once = ("--suite", "quick", "--replicates", "1", "--cases", "cases.py", "--json")
-    plain = site.call("run", *once, "--case", ADD)
-    assert plain.code == 0, plain
-    assert _stored(site) == (0, 0)
+    assert _stored(measured_once[0]) == (0, 0), "without the option"
     for _ in range(2):
         night = site.call("run", *once, "--cases", "shy.py", "--case", ADD, "--case", "shy", "--fingerprint")
         assert night.code == 0, night

@@ -16,9 +16,11 @@ import pytest
 
 from db.connection.engine import open_database
 from db.queue.queries import schedulers, tasks
+from fleet import upgrade_tasks
 from fleet.upgrade_tasks import SCHEDULE
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.upgrade import upgrade
+from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.builders.upgrade_journals import BERT, RESNET
 from support.command_line import called
@@ -86,7 +88,10 @@ class Machines:
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Machines:
+def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """Machines in a hurry: a child of theirs takes no time."""
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(upgrade_tasks, "LOOK_SECONDS", 0.1)
     return Machines(tmp_path)
 
 

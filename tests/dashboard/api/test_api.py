@@ -125,6 +125,7 @@ def test_series_are_narrowed_and_come_page_by_page(api: TestClient) -> None:
     for name in ("case", "metric", "hardware", "preset"):
         value = every[-1][name]
         assert answer_of(api, "/series", **{name: value}) == [row for row in every if row[name] == value]
+    assert {(row["metric"], row["unit"]) for row in every} >= {("latency", "ms"), ("latency_floor", "ms")}
     first = api.get("/series?limit=3")
     assert first.json() + api.get(first.links["next"]["url"]).json() == every[:6]
 

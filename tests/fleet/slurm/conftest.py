@@ -7,6 +7,7 @@ import pytest
 
 from configuration.schema import SlurmSettings
 from fleet import remote_host
+from fleet.slurm import engine as slurm_engine
 from fleet.slurm import queue as slurm_queue
 from support.servers.fleet_heads import processes
 from support.servers.slurm_cluster import SlurmCluster, slurm_cluster
@@ -26,6 +27,7 @@ def cluster() -> Iterator[SlurmCluster]:
 @pytest.fixture
 def in_a_hurry_with_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file system is local; Slurm may be queried often, and may be slow."""
+    monkeypatch.setattr(slurm_engine, "POLL_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "JOBS_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "NODES_SECONDS", 0.2)
     monkeypatch.setattr(slurm_queue, "UNSEEN_SECONDS", 1.0)

@@ -18,6 +18,11 @@ from runner.census.recording import record_program
 from runner.execution import harness
 from support.site import ROOT, measured_python
 
+#: A census up to the arguments of its operator.
+OPERATOR = (
+    'schema = "pyrometer.census/1"\ntorch = "2"\nsteps = 1\nseconds = 1.0\nseen = 1\n'
+    'compiled = false\n[[operator]]\nname = "aten::mm"\nworkload = "census"\n'
+)
 PROGRAMS = Path(__file__).parent / "programs"
 LINEAR = {"args": [{"tensor": {"shape": [2, 3], "dtype": "float32", "device": "cpu"}}, 1.5], "kwargs": {}}
 
@@ -391,6 +396,9 @@ def test_cases_of_a_census_have_keys_and_other_arguments_have_others() -> None:
         (None, "No such file"),
         ("schema = 3", "it lacks schema"),
         ("schema = ", "is no census"),
+        pytest.param("schema = " + "[" * 100_000, "is no census", id="deep"),
+        pytest.param("#" * ((8 << 20) + 1), "it is larger than 8,192 KiB", id="large"),
+        pytest.param(OPERATOR + f"arguments = '{'[' * 100_000}'\n", "is damaged", id="deep arguments"),
         ('schema = "pyrometer.census/1"\n', "is damaged"),
         (
             'schema = "pyrometer.census/1"\ntorch = "2"\nsteps = 1\nseconds = 1.0\nseen = 1\n'

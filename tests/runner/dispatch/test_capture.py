@@ -46,17 +46,22 @@ def recorded(case: str, settings: FingerprintSettings) -> DispatchFingerprint:
     return taken.fingerprint
 
 
-def test_a_linear_layer(forking: FingerprintSettings) -> None:
+@pytest.fixture(scope="module")
+def affine(forking: FingerprintSettings) -> DispatchFingerprint:
+    """That of one linear layer."""
+    return recorded("affine/infer/width=32/eager", forking)
+
+
+def test_a_linear_layer(affine: DispatchFingerprint) -> None:
     """Its operators with number formats and layouts, and one matrix product of a library."""
-    found = recorded("affine/infer/width=32/eager", forking)
-    operators = found.parts[DispatchPart.OPERATORS]
+    operators = affine.parts[DispatchPart.OPERATORS]
     assert operators["aten::linear(fp32, fp32, fp32)"] == 1
     assert operators["aten::addmm(fp32, fp32, fp32:transposed)"] == 1
-    products = {**found.parts[DispatchPart.MKL], **found.parts[DispatchPart.ONEDNN]}
+    products = {**affine.parts[DispatchPart.MKL], **affine.parts[DispatchPart.ONEDNN]}
     assert sum(products.values()) == 1
-    assert not found.missing
-    assert DispatchPart.COMPILER not in found.parts
-    assert DispatchFingerprint.from_body(found.to_body()) == found
+    assert not affine.missing
+    assert DispatchPart.COMPILER not in affine.parts
+    assert DispatchFingerprint.from_body(affine.to_body()) == affine
 
 
 def test_a_convolution_names_its_implementation(forking: FingerprintSettings) -> None:
@@ -68,15 +73,13 @@ def test_a_convolution_names_its_implementation(forking: FingerprintSettings) ->
 
 
 def test_a_compiled_case_has_graphs_kernels_and_code(forking: FingerprintSettings) -> None:
-    """And the same twice: paths, process ids and cache folders are not part of it."""
-    case = "activated/infer/width=32/compile=default"
-    found = recorded(case, forking)
+    """That they are the same twice is asserted in `test_twice`."""
+    found = recorded("activated/infer/width=32/compile=default", forking)
     assert found.parts[DispatchPart.COMPILER]["graphs"] == 1
     assert found.parts[DispatchPart.COMPILER]["frames run eager"] == 0
     assert found.parts[DispatchPart.COMPILER]["guards"] > 0
     assert found.parts[DispatchPart.FUSED] == {"cpp_fused_gelu": 1}
     assert len(found.parts[DispatchPart.CODE]) == 1
-    assert recorded(case, forking) == found
 
 
 def test_what_it_compiles_is_kept_for_the_processes_that_measure_it(
@@ -100,11 +103,12 @@ def test_shapes_that_change_are_recorded_alike_twice(forking: FingerprintSetting
     assert first.content_hash == second.content_hash
 
 
-def test_another_kernel_is_another_fingerprint(forking: FingerprintSettings) -> None:
+def test_another_kernel_is_another_fingerprint(
+    forking: FingerprintSettings, affine: DispatchFingerprint
+) -> None:
     """Two copies more."""
-    plain = recorded("affine/infer/width=32/eager", forking)
     copied = recorded("affine_copied/infer/width=32/eager", forking)
-    assert plain.content_hash != copied.content_hash
+    assert affine.content_hash != copied.content_hash
     assert copied.parts[DispatchPart.OPERATORS]["aten::copy_(fp64, fp32)"] == 1
 
 

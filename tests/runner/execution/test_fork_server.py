@@ -24,10 +24,10 @@ AFFINE, CNN = "affine/infer/width=32/eager", "custom_cnn/train/batch=4/eager"
 TOKEN = "fork-test"
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Iterator[FingerprintSettings]:
-    """Fingerprints by forked workers; no process is left."""
-    before = below()
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FingerprintSettings]:
+    """Fingerprints by forked workers, whose server tests share; no process is left."""
+    before, tmp_path = below(), tmp_path_factory.mktemp("forks")
     built = harness.build(tmp_path / "harness", [CASE_FILES / "dispatches.py"])
     forks = ForkServers(tmp_path / "logs", f"{TOKEN}:fork", profiler=True)
     preset, work = MachinePreset("as-it-comes"), tmp_path / "work"
@@ -50,14 +50,6 @@ def servers() -> list[psutil.Process]:
 
 
 @pytest.mark.torch
-def test_a_forked_worker_takes_the_same_fingerprint(settings: FingerprintSettings) -> None:
-    forked, alone = (take_fingerprint(AFFINE, one) for one in (settings, replace(settings, forks=None)))
-    assert (forked.status, forked.reason) == ("ok", "")
-    assert forked.fingerprint == alone.fingerprint
-    assert len(servers()) == 1
-
-
-@pytest.mark.torch
 def test_a_worker_that_dies_or_hangs_leaves_its_server_alone(settings: FingerprintSettings) -> None:
     died = take_fingerprint("dies/infer/-/eager", settings)
     (server,) = servers()
@@ -69,11 +61,14 @@ def test_a_worker_that_dies_or_hangs_leaves_its_server_alone(settings: Fingerpri
 
 
 @pytest.mark.torch
-def test_without_its_server_a_worker_is_started_by_itself(settings: FingerprintSettings) -> None:
+def test_without_its_server_a_worker_is_started_by_itself_and_takes_the_same_fingerprint(
+    settings: FingerprintSettings,
+) -> None:
     def taken() -> CaseFingerprint:
         return take_fingerprint(AFFINE, settings)
 
     first = taken()
+    assert (first.status, first.reason) == ("ok", "")
     (server,) = servers()
     os.kill(server.pid, signal.SIGKILL)
     server.wait(PATIENCE_SECONDS)
@@ -87,19 +82,19 @@ def test_without_its_server_a_worker_is_started_by_itself(settings: FingerprintS
 
 @pytest.mark.torch
 def test_a_session_of_forked_workers_is_measured(tmp_path: Path) -> None:
-    shared = conditions(tmp_path, CASE_FILES / "ends_badly.py")
-    forks = ForkServers(tmp_path / "logs", TOKEN)
+    shared, token, before = conditions(tmp_path, CASE_FILES / "ends_badly.py"), "fork-session", servers()
+    forks = ForkServers(tmp_path / "logs", token)
     shared = replace(shared, forks=forks)
     try:
         found = measure(shared, [["segfaults", CNN], [CNN]])
-        (server,) = servers()
+        (server,) = [one for one in servers() if one not in before]
         assert alive(server.pid) and not server.children()
     finally:
         forks.close()
     assert found.of("segfaults").status == "crashed"
     assert [one.status for one in found.outcomes if one.case == CNN] == ["ok", "ok"]
     assert all(one.facts["exit"]["exit_code"] == 0 for one in found.outcomes if one.status == "ok")
-    assert sweep(TOKEN) == []
+    assert sweep(token) == []
 
 
 @pytest.mark.parametrize(

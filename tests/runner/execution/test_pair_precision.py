@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from records.outcomes import Outcome, Planned
 from runner.execution.blocks import Blocks, precise, standard_error
-from runner.execution.session import RunningSession, needs_more_blocks
+from runner.execution.session import Conditions, RunningSession, needs_more_blocks
 from runner.session_plan import SessionPlan, Timing
 from runner.telemetry.interference import Interference
 from runner.worker.messages import Block
-from support.measuring import CASE_FILES, QUICK, Scratch, conditions, follow, key
+from support.measuring import CASE_FILES, QUICK, Scratch, conditions, follow, forked, key
 
 MS = 1_000_000
 TIMING = Timing(measure_seconds=1.0, min_blocks=5, max_seconds=10.0)
@@ -121,11 +121,8 @@ def test_only_pairs_are_kept_for_precision() -> None:
     assert needs_more_blocks(wild[1:2], 0.01) == []
 
 
-def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:
-    """Two processes of one case under two names of one environment."""
-    shared = conditions(scratch.folder, CASE_FILES / "paces.py", timing=timing)
-    (target,) = shared.targets.values()
-    shared = replace(shared, targets={side: replace(target, name=side) for side in ("old", "new")})
+def pair(shared: Conditions) -> tuple[Outcome, Outcome]:
+    """Two processes of one case in two environments."""
     contenders = tuple(Planned(key("wanders"), side, 0) for side in ("old", "new"))
     plan = SessionPlan("wanders#0", contenders, 1.0)
     with RunningSession(plan, shared, f"{shared.run}:pair") as session:
@@ -138,7 +135,14 @@ def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:
 def test_two_processes_whose_rounds_differ_take_more_interleaved_rounds(scratch: Scratch) -> None:
     # Ten blocks are enough for either: a busy machine makes fewer and longer ones of them.
     timing = replace(QUICK, measure_seconds=0.1)
-    coarse, fine = (pair(scratch, replace(timing, pair_error=error)) for error in (10.0, 1e-9))
+    shared = conditions(scratch.folder, CASE_FILES / "paces.py")
+    (target,) = shared.targets.values()
+    # Two names of one environment.
+    shared = replace(shared, targets={side: replace(target, name=side) for side in ("old", "new")})
+    with forked(shared) as forking:
+        coarse, fine = (
+            pair(replace(forking, timing=replace(timing, pair_error=error))) for error in (10.0, 1e-9)
+        )
     for old, new in (coarse, fine):
         assert len(old.blocks) == len(new.blocks) >= 4
     # Four times what has to be measured by either side ends it.

@@ -9,7 +9,7 @@ from records.references import Baseline
 from reports.text.gain_text import refusal
 from runner.suites.references import baselines
 from runner.worker.case_key import AXES, CaseKey
-from support.measuring import CASE_FILES, Scratch, conditions, measure
+from support.measuring import CASE_FILES, Scratch, conditions, forked, measure
 
 WORK = "bert_base/train/batch=4"
 EAGER = f"{WORK}/eager"
@@ -95,11 +95,13 @@ def test_only_replicates_of_one_real_session_pair(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, CASE_FILES / "answers.py")
 
     def gain_of(*sessions: list[str]) -> tuple[float | None, int, str]:
-        found = gains(measure(shared, sessions).outcomes, baselines)
+        found = gains(measure(forking, sessions).outcomes, baselines)
         (own,) = found.values()
         return own[0].ratio, own[0].n, refusal(own[0].reason)
 
-    ratio, n, reason = gain_of([eager, bf16])
-    assert ratio is not None and ratio > 0
-    assert (n, reason) == (1, "")
-    assert gain_of([eager], [bf16]) == (None, 0, "not comparable: the two were not measured in one session")
+    with forked(shared) as forking:
+        ratio, n, reason = gain_of([eager, bf16])
+        assert ratio is not None and ratio > 0
+        assert (n, reason) == (1, "")
+        apart = "not comparable: the two were not measured in one session"
+        assert gain_of([eager], [bf16]) == (None, 0, apart)

@@ -1,18 +1,19 @@
 """Pages in a real browser as people look at them, and everything that may not happen meanwhile."""
 
 import re
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
 
 from support.waiting import PATIENCE_SECONDS
 
 #: How a page can be looked at: colour scheme, width and height of the window.
-LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
-
-#: Browsers that have been here before, by how pages are looked at: what they loaded once they have still.
-Browsers = MutableMapping[str, BrowserContext]
+LOOKS: dict[str, tuple[Literal["light", "dark"], int, int]] = {
+    "light": ("light", 1440, 1000),
+    "dark": ("dark", 1440, 1000),
+    "phone": ("light", 390, 844),
+}
 
 
 def a_context(browser: Browser, **options: Any) -> BrowserContext:
@@ -22,59 +23,65 @@ def a_context(browser: Browser, **options: Any) -> BrowserContext:
     return context
 
 
+class KnownBrowser:
+    """A browser that was here before: it has what it loaded once, and in an idle tab what it compiled."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.context = a_context(browser, timezone_id="Asia/Kolkata")
+        self.idle: list[Page] = []
+
+
 class Visitor:
     """A visitor who opens pages of the dashboard at `home`, and notes the complaints of the browser.
 
-    The visitor has browsers of its own, or those in `known`, which were here before.
+    The visitor has a browser of its own, or one that is `known`.
     """
 
-    def __init__(self, browser: Browser, home: str, known: Browsers | None = None) -> None:
+    def __init__(self, browser: Browser, home: str, known: KnownBrowser | None = None) -> None:
         self.home = home
         self.complaints: list[str] = []
-        self._browser = browser
-        self._known: Browsers = {} if known is None else known
-        self._is_known = known is not None
+        self._browser, self._is_known = known or KnownBrowser(browser), known is not None
         # What another test chose on these pages is no choice of this visitor.
-        for context in self._known.values():
-            context.clear_cookies(name="pyrometer_context")
+        self._browser.context.clear_cookies(name="pyrometer_context")
         self._pages: list[Page] = []
+        self._listeners: dict[Any, Callable[[Any], object]] = {
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "console": lambda message: self.complaints.append(complaint(message)),
+            "request": lambda request: self.complaints.append(elsewhere(request.url, self.home)),
+            "dialog": self._refuse,
+        }
 
     def open(self, address: str, how: str = "light") -> Page:
         """A page of its own, as it is once nothing is to be drawn any more."""
-        page = self._with(how).new_page()
+        idle = self._browser.idle
+        page = idle.pop() if idle else self._browser.context.new_page()
         self._pages.append(page)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda message: self.complaints.append(complaint(message)))
-        page.on("request", lambda request: self.complaints.append(elsewhere(request.url, self.home)))
-        page.on("dialog", self._refuse)
+        scheme, width, height = LOOKS[how]
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
         page.goto(self.home + address)
         settle(page)
         return page
-
-    def _with(self, how: str) -> BrowserContext:
-        if how in self._known:
-            return self._known[how]
-        scheme, width, height = LOOKS[how]
-        self._known[how] = a_context(
-            self._browser,
-            color_scheme=scheme,
-            viewport={"width": width, "height": height},
-            timezone_id="Asia/Kolkata",
-            reduced_motion="reduce",
-        )
-        return self._known[how]
 
     def _refuse(self, dialog: Dialog) -> None:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
+    def close(self, page: Page) -> None:
+        """Be done with a page: its tab is the next one's, and Streamlit's program is not compiled again."""
+        for event, listener in self._listeners.items():
+            page.remove_listener(event, listener)
+        self._pages.remove(page)
+        self._browser.idle.append(page)
+
     def leave(self) -> list[str]:
-        """Close every page; what should not have happened."""
-        for page in self._pages:
-            page.close()
+        """Be done with every page; what should not have happened."""
+        for page in [*self._pages]:
+            self.close(page)
         if not self._is_known:
-            for context in self._known.values():
-                context.close()
+            self._browser.context.close()
         return [each for each in self.complaints if each]
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.slow
 MILLION = 1_000_000
 
 
+@cache
 def hostile_texts() -> dict[str, str]:
     """Long, unprintable, and what an index of a database cannot make shorter."""
     dice = random.Random(1)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 RUN = "20260901-020000-0001"
 #: Files of each kind.
-COUNT = 500
+COUNT = 200
 ODD: list[Any] = [
     *(None, True, -1, 0, 1e308, -1e-300, 2**63, "", "x\x00\x1b]0;y\x07", "\u202e", [], {}, [[]]),
     *("complete", "imported", "measured", "ok", RUN, "9999-12-31T23:59:59+00:00"),
