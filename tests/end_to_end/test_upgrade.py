@@ -1,8 +1,6 @@
 """`pyrometer upgrade` over real interpreters, one of which was made slower, and one broken."""
 
 import json
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from db.runs import queries
 from runner import journal
 from support.command_line import typed
 from support.interpreters import make_interpreter, measured_packages
-from support.site import PATIENCE_SECONDS, Done, Site, one_site
+from support.site import Done, Site, one_site
 from workflows.run_header import Header
 
 #: What a step does depends on the environment it runs in: which is what an upgrade is about.
@@ -199,22 +197,6 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
     assert {case: counted.get(case) for case in (SPINS, WAITS, BREAKS)} == {SPINS: 4, WAITS: 4, BREAKS: None}
     loaded = typed(place, "report", run)
     assert (loaded.code, "2 went on to full pairs" in loaded.out) == (0, True), loaded
-
-
-@pytest.mark.torch
-def test_a_screen_that_ends_among_its_fingerprints_leaves_no_compile_caches(place: Site) -> None:
-    runs = place.folder / ".pyrometer/runs"
-    before = set(runs.glob("*"))
-    case = "tiny_mlp/infer/batch=1000/compile=aot_eager"
-    running = place.start("upgrade", "./old", "./slow", "--case", case, *PAIRS, "--screen")
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not list(runs.glob("*/cache/*/tiny_mlp*/.filled")):
-        assert time.monotonic() < end and running.process.poll() is None, running.said()
-        time.sleep(0.1)
-    running.process.send_signal(signal.SIGINT)
-    done = running.end()
-    assert (done.code, "the fingerprints taken so far are stored" in done.err) == (130, True), done
-    assert set(runs.glob("*")) == before
 
 
 @pytest.mark.torch
