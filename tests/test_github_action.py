@@ -218,6 +218,27 @@ HOSTILE = "$(touch hacked) ; `touch hacked`"
 def test_every_verdict_is_published_and_what_is_none_fails_the_step(
     tmp_path: Path, code: int, ends: int, old: str, new: str, starts: list[str]
 ) -> None:
+    done, words = measured(tmp_path, old, new, "cpu", code=code)
+    assert done.returncode == ends
+    options = ["--suite", "cpu", "--pairs", "8", "--device", "cpu"]
+    assert words[: len(starts) + len(options)] == [*starts, *options]
+    reports = [Path(word) for word in words if word.startswith(str(tmp_path))]
+    assert {report.suffix for report in reports} == set(FORMATS)
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_without_environments_and_suite_nothing_is_measured(tmp_path: Path) -> None:
+    done, words = measured(tmp_path, "", "", "")
+    assert (done.returncode, words) == (2, [])
+    assert done.stdout.startswith("::error::give old and new")
+    done, words = measured(tmp_path, "2.13.0", "2.15.0", "")
+    assert done.returncode == 0 and "--suite" not in words
+
+
+def measured(
+    tmp_path: Path, old: str, new: str, suite: str, *, code: int = 0
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """The step that measures, with a command that ends with `code`; answers that command's words too."""
     measure = next(step for step in STEPS if step.get("id") == "measure")
     (tmp_path / "pyrometer").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{tmp_path}/words"\nexit {code}\n')
     (tmp_path / "pyrometer").chmod(0o755)
@@ -226,19 +247,15 @@ def test_every_verdict_is_published_and_what_is_none_fails_the_step(
         "RUNNER_TEMP": str(tmp_path / "a folder"),
         "OLD": old,
         "NEW": new,
-        "SUITE": "cpu",
+        "SUITE": suite,
         "OPTIONS": "--pairs 8  --device cpu",
         "COMMAND": str(tmp_path / "pyrometer"),
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", measure["run"]]
-    assert subprocess.run(command, env=variables, cwd=tmp_path).returncode == ends
-    words = (tmp_path / "words").read_text().splitlines()
-    options = ["--suite", "cpu", "--pairs", "8", "--device", "cpu"]
-    assert words[: len(starts) + len(options)] == [*starts, *options]
-    reports = [Path(word) for word in words if word.startswith(str(tmp_path))]
-    assert {report.suffix for report in reports} == set(FORMATS)
-    assert not (tmp_path / "hacked").exists()
     assert set(measure["env"]) <= variables.keys()
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True)
+    words = tmp_path / "words"
+    return done, words.read_text().splitlines() if words.exists() else []
 
 
 def test_the_action_uses_options_and_inputs_that_exist() -> None:
