@@ -153,8 +153,9 @@ class Read:
         for conditions, taken in self.fingerprints:
             known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
             if known is None or not (known.is_final or taken.taken_at <= known.taken_at):
-                from_journal = replace(taken, reason=f"from the journal of run {self.run.id}")
-                save_fingerprints(database, conditions, [from_journal])
+                if taken.fingerprint is not None:
+                    taken = replace(taken, reason=f"from the journal of run {self.run.id}")
+                save_fingerprints(database, conditions, [taken])
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -219,8 +220,9 @@ def _fingerprints(
     for body in bodies:
         try:
             conditions, taken = from_journal_body(run, body)
-            # Of one that failed there is nothing to show; the hash is of a content that is one.
-            if taken.fingerprint is not None and taken.fingerprint.content_hash:
+            # One that failed says why; that a case has none is for its machine to say.
+            shown = not taken.is_final if taken.fingerprint is None else taken.fingerprint.content_hash
+            if shown:
                 found.append((conditions, taken))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             unfit.append(f"fingerprint of case {body.get('case')!r}: {type(error).__name__}: {error}")

@@ -42,9 +42,9 @@ def _as_stored(taken: CaseFingerprint, run: str = RUN) -> CaseFingerprint:
 def test_another_database_gets_them_with_the_run_and_takes_its_own(
     tmp_path: Path, database: Database
 ) -> None:
-    failed = CaseFingerprint(BERT, datetime.now(UTC), OutcomeStatus.UNSUPPORTED, "no such weather")
+    unsupported = CaseFingerprint(BERT, datetime.now(UTC), OutcomeStatus.UNSUPPORTED, "no such weather")
     taken = [a_case_fingerprint(MLP), a_case_fingerprint(RESNET, mkl={"SGEMM(T,N)": 3})]
-    path = _journal(tmp_path, RUN, [*taken, failed])
+    path = _journal(tmp_path, RUN, [*taken, unsupported])
     for new in (12, 0):
         done = ingest(path, database)
         assert (done.new_outcomes, done.set_aside) == (new, ())
@@ -55,6 +55,15 @@ def test_another_database_gets_them_with_the_run_and_takes_its_own(
     environment = ENVIRONMENTS[1].fingerprint
     shown = fingerprints_by_environment(database, [environment], hardware, preset, [MLP])
     assert shown == {(environment, MLP): taken[0].fingerprint}
+
+
+def test_why_one_could_not_be_taken_comes_with_the_run(tmp_path: Path, database: Database) -> None:
+    failed = CaseFingerprint(MLP, a_night(1), OutcomeStatus.TIMEOUT, "no end within 60 s")
+    half = replace(a_case_fingerprint(RESNET), status=OutcomeStatus.CRASHED)
+    ingest(_journal(tmp_path, RUN, [failed, half]), database)
+    found = fingerprints_under(database, _conditions(), [MLP, RESNET])
+    assert found == {MLP: failed, RESNET: _as_stored(half)}
+    assert not any(each.is_final for each in found.values())
 
 
 def test_an_older_journal_takes_nothing_back(tmp_path: Path, database: Database) -> None:
