@@ -19,7 +19,7 @@ class Timing:
     `contention_limit` is taken again. The first `cold_replicates` of a compiled case find no compile cache,
     each later one what the last of them left. With `pair_error` above 0 two contenders of two environments
     take more rounds until what they say of each other has a standard error of at most that share, or until
-    a cap (see `session` and `pairing`).
+    a cap (see `session` and `pairing`). Without `check` the answer is compared with no reference.
     """
 
     measure_seconds: float = 1.5
@@ -34,6 +34,7 @@ class Timing:
     contention_limit: float = 1.0
     cold_replicates: int = 1
     pair_error: float = 0.0
+    check: bool = True
 
 
 @dataclass(frozen=True, slots=True)

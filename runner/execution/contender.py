@@ -163,6 +163,7 @@ class Contender:
                 device=self._device,
                 warm_up_min_seconds=self._timing.warm_up_min_seconds,
                 warm_up_max_seconds=self._timing.warm_up_max_seconds,
+                check=self._timing.check,
             ),
             Ready,
         )

@@ -183,9 +183,13 @@ def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(pl
     assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
     assert 1.9 < verdict["ratio"] < 2.1
     numbers: dict[str, set[int]] = {}
+    checked: set[tuple[int, bool]] = set()
     for outcome in journal.read(place.journal(run)).outcomes:
         if outcome.status == "ok":
             numbers.setdefault(outcome.case, set()).add(outcome.replicate)
+            checked.add((outcome.replicate, "check" in outcome.facts))
+    # An answer of the second short pair is that of the first.
+    assert checked == {(number, number != 1) for number in (0, 1, 4, 5, 6, 7)}
     # Two short pairs for what shows nothing, one for what does, none for what runs differently.
     assert numbers == {SPINS: {4, 5, 6, 7}, WAITS: {0, 4, 5, 6, 7}, BREAKS: {0, 1}}
     with open_database(place.url, create=False) as database:

@@ -40,12 +40,22 @@ def full(timing: Timing) -> Timing:
 
 
 def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
-    """How long each replicate of a run is measured: in a screened one by whether it is of a short pair."""
+    """How long each replicate of a run is measured: in a screened one by whether it is of a short pair.
+
+    Answers are checked in the first of the two short pairs, and in any that takes the place of a lost one.
+    """
     timing, comparison = header.timing_policy, header.compared
     if comparison is None or comparison.screen is None:
         return lambda planned: timing
     of_short, of_full = short(timing), full(timing)
-    return lambda planned: of_short if comparison.is_short(planned.replicate) else of_full
+    second = replace(of_short, check=False)
+
+    def of(planned: Planned) -> Timing:
+        if not comparison.is_short(planned.replicate):
+            return of_full
+        return second if planned.replicate == SHORT_PAIRS - 1 else of_short
+
+    return of
 
 
 class ScreenedPairs:

@@ -20,16 +20,16 @@ SCHEMA: dict[str, Any] = json.loads(
     resources.files("reports").joinpath("run.schema.json").read_text(encoding="utf-8")
 )
 RUNS = {
-    "passed": a_passed_run(),
-    "mixed": a_mixed_run(),
-    "interrupted": judged_run(replicates(CALM, 2.0), state="interrupted"),
-    "empty": judged_run([]),
+    "passed.md": a_passed_run(),
+    "mixed.md": a_mixed_run(),
+    "interrupted.md": judged_run(replicates(CALM, 2.0), state="interrupted"),
+    "empty.md": judged_run([]),
 }
 
 
 @pytest.mark.parametrize("which", RUNS)
 def test_the_whole_report(golden: Golden, which: str) -> None:
-    golden.check(f"{which}.md", RUN_FORMATS[".md"](RUNS[which]))
+    golden.check(which, RUN_FORMATS[".md"](RUNS[which]))
 
 
 @pytest.mark.parametrize("which", RUNS)
@@ -76,18 +76,18 @@ def named(judged: JudgedRun, kind: str) -> set[str]:
 
 def test_junit_is_red_where_the_run_failed() -> None:
     resnets = {RESNET_COMPILED, "resnet50/infer/batch=8,image=224/eager"}
-    assert named(RUNS["mixed"], "failure") == {"decision", *resnets}
-    assert named(RUNS["mixed"], "skipped") == {
+    assert named(RUNS["mixed.md"], "failure") == {"decision", *resnets}
+    assert named(RUNS["mixed.md"], "skipped") == {
         "noisy/infer/batch=1/eager",
         "left/infer/batch=1/eager",
         BERT,
     }
-    assert (named(RUNS["passed"], "failure"), named(RUNS["passed"], "skipped")) == (set(), {BERT})
-    assert named(RUNS["interrupted"], "skipped") == {"decision"}
+    assert (named(RUNS["passed.md"], "failure"), named(RUNS["passed.md"], "skipped")) == (set(), {BERT})
+    assert named(RUNS["interrupted.md"], "skipped") == {"decision"}
 
 
 def test_the_numbers_of_the_json_are_those_of_the_run() -> None:
-    body = json.loads(RUN_FORMATS[".json"](RUNS["passed"]))
+    body = json.loads(RUN_FORMATS[".json"](RUNS["passed.md"]))
     cases = {one["case"]: one for one in body["cases"]}
     slower, unsupported = cases[MLP], cases[BERT]
     assert (slower["latency"], slower["level"], slower["earlier_runs"]) == (2.205, 2.0, 10)
