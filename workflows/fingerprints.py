@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -247,9 +247,9 @@ def _folder(app: AppContext) -> Generator[Path]:
     for left in (app.places.data_dir / "fingerprints").glob("*"):
         if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
-    for caches in app.runs.glob("*/cache"):
-        if _is_abandoned(caches):
-            _remove_unless_begun(caches.parent)
+    for run in app.runs.glob("*"):
+        if _is_abandoned(caches_of(run)):
+            _remove_unless_begun(run)
     folder = app.places.data_dir / "fingerprints" / uuid.uuid4().hex[:12]
     folder.mkdir(parents=True)
     try:
@@ -259,13 +259,18 @@ def _folder(app: AppContext) -> Generator[Path]:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    return time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS
+    return folder.exists() and time.time() - folder.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def _remove_unless_begun(run: Path) -> None:
-    """Remove the folder of a run that ended with its fingerprints: it holds compile caches and no journal."""
+    """Remove the compile caches of a run that ended before it had a journal, and its folder if it is empty.
+
+    The folder of a forgotten run has no journal either, and keeps the mark that says so.
+    """
     if not (run / journal_file.FILE).exists():
-        shutil.rmtree(run, ignore_errors=True)
+        shutil.rmtree(caches_of(run), ignore_errors=True)
+        with suppress(OSError):
+            run.rmdir()
 
 
 def _taken(

@@ -1,6 +1,7 @@
 """`pyrometer upgrade` over real interpreters, one of which was made slower, and one broken."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from runner import journal
 from support.command_line import typed
 from support.interpreters import make_interpreter, measured_packages
 from support.site import Done, Site, one_site
+from workflows.ingest import FORGOTTEN
 from workflows.run_header import Header
 
 #: What a step does depends on the environment it runs in: which is what an upgrade is about.
@@ -163,10 +165,18 @@ def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none
 @pytest.mark.torch
 def test_a_screen_measures_in_full_only_what_runs_differently_or_looks_slower(place: Site) -> None:
     sides = ("./old", "./slow")
+    # What a run left that was killed among its fingerprints, and another that was forgotten since.
+    left = [place.folder / ".pyrometer/runs" / name for name in ("killed", "dropped")]
+    for folder in left:
+        (folder / "cache").mkdir(parents=True)
+        os.utime(folder / "cache", (0, 0))
+    (left[1] / FORGOTTEN).touch()
     # Killed after all short pairs and the first full one.
     killed = 2 * (3 + 1)
     run = place.kill_after(killed, "upgrade", *sides, *narrowed(SPINS, WAITS, BREAKS), *PAIRS, "--screen")
     done, body = resume(place, run, "--report", "verdict.html", "--report", "verdict.md")
+    assert [sorted(path.name for path in folder.rglob("*")) for folder in left] == [[], [FORGOTTEN]]
+    assert not left[0].exists()
     assert done.code == 1, done
     assert "No-go" in done.out and "slower" in done.out
     assert body["decision"] == "no-go"
