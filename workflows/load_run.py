@@ -197,14 +197,14 @@ def judge_cases(loaded: LoadedRun, open_database: OpenDatabase) -> JudgedRun:
     assert run is not None
     try:
         with open_database() as database:
-            earlier, regressions = _earlier_points(database, run, result.outcomes)
+            earlier, regressions = _earlier_runs(database, run, result.outcomes)
     except DatabaseError as error:
         note = f"not compared with earlier runs: {error}"
         return JudgedRun(run, run_cases(result.outcomes), (note,), resume)
     return JudgedRun(run, run_cases(result.outcomes, earlier, regressions), resume=resume)
 
 
-def _earlier_points(
+def _earlier_runs(
     database: Database, run: Run, outcomes: Iterable[Outcome]
 ) -> tuple[dict[tuple[str, str], list[float]], dict[str, Finding]]:
     """By case and metric the latencies of earlier runs, and by case the open regression in its environment.

@@ -46,7 +46,7 @@ def test_a_step_that_takes_much_longer_is_slower(client: Any) -> None:
     assert client.compare(lambda: time.sleep(0.02), lambda: time.sleep(0.002)).word == "faster"
 
 
-def test_a_comparison_is_shown_as_a_picture_of_its_interval(client: Any) -> None:
+def test_a_comparison_renders_its_interval_as_svg(client: Any) -> None:
     found = client.StepComparison("slower", 1.2, 1.26, 0.05, 0.04, 0.06, 6, 0.99)
     html = found._repr_html_()
     sentence = "slower: +5.00% [+4.00%, +6.00%], 1.2 ms to 1.26 ms, 99% interval of 6 pairs in one process"
