@@ -18,9 +18,9 @@ _HEAD = """# Coverage: would it have been caught?
 
 {covered} of {count} performance regressions that were reported of PyTorch between 2023 and 2026 have a case
 here that runs the same operator or model in the same number format and technique. {measured} were measured
-between real releases on a CPU: {caught} were caught; {held} that others could not reproduce, or that were mended
-before the release, showed no slow-down; {rest} were not seen or are undecided. The others are on the same path, and
-not shown.
+between real releases on a CPU: {caught} were caught; {held} that others could not reproduce, or that were
+mended before the release, showed no slow-down; {rest} were not seen or are undecided. The others are on the
+same path, and not shown.
 
 `benchmarks/museum/coverage.py` writes this page from `benchmarks/museum/reports.toml`, and
 `benchmarks/museum/run.py` measures.
