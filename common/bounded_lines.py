@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 #: A longer line is none of ours: an outcome of 100,000 samples with its recordings takes 2 MiB.
 MAX_LINE = 16 << 20
-#: Lines are handed out together until they have so many bytes; what is skipped is read so many at once.
+#: Lines are handed out together once they have so many bytes; what is skipped is read so many at once.
 _PIECE, _SKIPPED = 4 << 20, 1 << 20
 #: The bytes of a Python object beyond those of its content.
 _OBJECT = 64
@@ -29,16 +29,18 @@ class Piece:
 
 
 def pieces(file: BinaryIO, most: int) -> Iterator[Piece]:
-    """The first `most` bytes of a file in pieces; at least one, which may be empty."""
+    """The first `most` bytes of a file in pieces; at least one. The last one may be empty."""
     lines: list[bytes] = []
     held = size = 0
     for line, taken in bounded_lines(file, most):
         # Each line is an object of its own, however short it is.
-        if held and held + len(line) + _OBJECT > _PIECE:
+        held, size = held + len(line) + _OBJECT, size + taken
+        lines.append(line)
+        del line
+        # At once: the next line may be large as well.
+        if held >= _PIECE:
             yield _piece(lines, size, last=False)
             held = size = 0
-        lines.append(line)
-        held, size = held + len(line) + _OBJECT, size + taken
     yield _piece(lines, size, last=True)
 
 

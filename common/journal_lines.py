@@ -2,9 +2,9 @@
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from .bounded_lines import MAX_LINE, TOO_LONG
 
@@ -14,6 +14,8 @@ VERSION = 1
 _MOST_CONTAINERS, _MOST_QUOTES, _MOST_VALUES = 500_000, 2_000_000, 2_000_000
 #: Its body is nested at most so deep: a reader of what is stored has its own limit.
 _DEEPEST = 64
+#: The checksum of a line of more bytes is taken in parts, of so many elements of a list each.
+_LARGE, _PART = 1 << 20, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def encode_line(kind: str, body: Mapping[str, Any], *, allow_nan: bool = True) -
     """
     text = json.dumps(body, default=str, separators=(",", ":"), allow_nan=allow_nan)
     # Of the text, not of the body: a tuple is a list in JSON, and a number that is a key is a text.
-    crc = _checksum(kind, json.loads(text))
+    crc = _checksum(kind, json.loads(text), len(text))
     return f'{{"v":{VERSION},"kind":{json.dumps(kind)},"crc":{crc},"body":{text}}}\n'.encode(), crc
 
 
@@ -47,7 +49,7 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
         kind, body = str(line["kind"]), dict(line["body"])
         version, crc = int(line["v"]), int(line["crc"])
         # Here, as what can just be read may be nested too deep to be written.
-        checksum = _checksum(kind, body)
+        checksum = _checksum(kind, body, len(raw))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         raise ValueError("torn or not a journal line") from None
     if version > VERSION:
@@ -77,8 +79,37 @@ def _is_deep(body: dict[str, Any]) -> bool:
     return bool(level)
 
 
-def _checksum(kind: str, body: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps([kind, body], sort_keys=True, separators=(",", ":")).encode())
+def _checksum(kind: str, body: Mapping[str, Any], size: int) -> int:
+    """The checksum of a line of about `size` bytes; of a large one its text is never held as a whole."""
+    crc = 0
+    for part in _parts([kind, body]) if size > _LARGE else (_text([kind, body]),):
+        crc = zlib.crc32(part.encode(), crc)
+    return crc
+
+
+def _parts(value: Any) -> Iterator[str]:
+    """What `_text` returns, in parts; what lies in a list or an object of more than `_PART` is not parted."""
+    if isinstance(value, dict) and 0 < len(members := cast("dict[str, Any]", value)) <= _PART:
+        for place, name in enumerate(sorted(members)):
+            yield f"{',' if place else '{'}{_text(name)}:"
+            yield from _parts(members[name])
+        yield "}"
+    elif isinstance(value, list) and 0 < len(elements := cast("list[Any]", value)) <= _PART:
+        for place, each in enumerate(elements):
+            yield "," if place else "["
+            yield from _parts(each)
+        yield "]"
+    elif isinstance(value, list) and value:
+        elements = cast("list[Any]", value)
+        for start in range(0, len(elements), _PART):
+            yield f"{',' if start else '['}{_text(elements[start : start + _PART])[1:-1]}"
+        yield "]"
+    else:
+        yield _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _refuse_constant(constant: str) -> None:

@@ -8,6 +8,7 @@ while writing) and a damaged line are set aside and counted; the rest is good.
 import contextlib
 import errno
 import io
+import json
 import os
 import stat
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from common.atomic_file import sync_folder
-from common.bounded_lines import MAX_LINE, Piece, pieces
+from common.bounded_lines import MAX_LINE, Piece, bounded_lines, pieces
 from common.file_lock import lock
 from common.journal_lines import JournalLine, decode_line, encode_line, holds_too_much
 from records.outcomes import Outcome, Planned
@@ -29,8 +30,13 @@ FILE = "journal.jsonl"
 _RESERVE_BYTES = 8 << 20
 #: A larger file, or one with more lines that cannot be used, is none of ours.
 MAX_BYTES, MOST_BAD = 4 << 30, 10_000
-#: No plan bounds the outcomes of the canary; no run has so many.
-_MOST_CANARIES = 100_000
+#: No plan bounds the outcomes of the canary; no run has so many. No run plans more than so many of its own.
+_MOST_CANARIES, _MOST_PLANNED = 100_000, 100_000
+#: Facts and metrics of all planned outcomes together take about so many bytes of memory at most, and for each
+#: of them so many more.
+_MOST_FACTS, _FACTS_OF_EACH = 48 << 20, 32 << 10
+#: About how many bytes a value of JSON takes as a Python object, and a list or an object besides.
+_VALUE, _CONTAINER = 64, 128
 _NO_ROOM = "no line of a journal has room for all of it"
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
@@ -167,25 +173,67 @@ class Journal:
 def read(path: Path, plan: Collection[Planned] | None = None) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header.
 
-    With a `plan` only its outcomes, without samples, recordings and fingerprints, nearly all of a journal.
+    With a `plan` only its outcomes, without samples, recordings and fingerprints, nearly all of a journal,
+    and of the canary's outcomes their keys. Raises JournalError also for more facts than any run has.
     """
-    contents = _parsed(_all_lines(path), plan)
+    contents = _parsed(_all_lines(path), _Outcomes(path, plan))
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
 
 
-def parse(data: bytes, first: int = 1) -> Contents:
-    """What lines of a journal hold, each outcome once (the first counts); `first` is their first number."""
-    return _parsed(_lines(data, first))
+def parse(path: Path, data: bytes, first: int = 1) -> Contents:
+    """What lines of a journal hold, each outcome once (the first counts); `first` is their first number.
+
+    Raises JournalError for more facts than any run has.
+    """
+    return _parsed(_lines(io.BytesIO(data), first), _Outcomes(path))
 
 
-def _parsed(
-    lines: Iterable[tuple[int, JournalLine | ValueError]], plan: Collection[Planned] | None = None
-) -> Contents:
+def check_facts(path: Path, size: int, planned: int) -> None:
+    """Raise JournalError where facts of the outcomes of a plan take more memory than any run's would.
+
+    `size` is the sum of `size_of_facts`.
+    """
+    most = _MOST_FACTS + _FACTS_OF_EACH * min(planned, _MOST_PLANNED)
+    if size > most:
+        raise JournalError(f"{path} has outcomes whose facts and metrics take more than {most >> 20} MiB")
+
+
+def size_of_facts(outcome: Outcome) -> int:
+    """About how many bytes of memory facts and metrics of an outcome take."""
+    text = json.dumps([outcome.facts, outcome.metrics], default=str)
+    return len(text) + _VALUE * text.count(",") + _CONTAINER * (text.count("{") + text.count("["))
+
+
+@dataclass(slots=True)
+class _Outcomes:
+    """The outcomes of a journal so far, each once (the first counts): all, or as `read` has those of a plan.
+
+    `facts` is the sum of `size_of_facts`.
+    """
+
+    path: Path
+    plan: Collection[Planned] | None = None
+    planned: dict[Planned, Outcome] = field(default_factory=dict[Planned, Outcome])
+    canaries: dict[Planned, Outcome] = field(default_factory=dict[Planned, Outcome])
+    facts: int = 0
+
+    def take(self, kind: str, outcome: Outcome) -> None:
+        """One more; raises JournalError where their facts are too many."""
+        key, plan = outcome.planned, self.plan
+        if kind == "canary":
+            if len(self.canaries) < _MOST_CANARIES:
+                bare = Outcome(*outcome.key, outcome.status, started_at=outcome.started_at)
+                self.canaries.setdefault(key, outcome if plan is None else bare)
+        elif key not in self.planned and (plan is None or key in plan):
+            self.facts += size_of_facts(outcome)
+            check_facts(self.path, self.facts, len(self.planned) if plan is None else len(plan))
+            self.planned[key] = outcome if plan is None else replace(outcome, blocks=(), telemetry=())
+
+
+def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], outcomes: _Outcomes) -> Contents:
     header: Mapping[str, Any] = {}
-    outcomes: dict[Planned, Outcome] = {}
-    canaries: dict[Planned, Outcome] = {}
     fingerprints: list[Mapping[str, Any]] = []
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
@@ -202,26 +250,21 @@ def _parsed(
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
-            if plan is not None:
-                outcome = replace(outcome, blocks=(), telemetry=())
-            if line.kind == "outcome" and (plan is None or outcome.planned in plan):
-                outcomes.setdefault(outcome.planned, outcome)
-            elif line.kind == "canary" and len(canaries) < _MOST_CANARIES:
-                canaries.setdefault(outcome.planned, outcome)
+            outcomes.take(line.kind, outcome)
         elif line.kind == "ended":
             ended = line.body
         elif line.kind == "fingerprint":
-            fingerprints += (line.body,) if plan is None else ()
+            fingerprints += (line.body,) if outcomes.plan is None else ()
         else:
             aside.append(f"line {number}: unknown kind {line.kind!r}, perhaps from a newer Pyrometer")
         # Its samples are not held while those of the next line are read.
         line = outcome = None
     return Contents(
         header,
-        tuple(outcomes.values()),
+        tuple(outcomes.planned.values()),
         ended,
         tuple(aside),
-        tuple(canaries.values()),
+        tuple(outcomes.canaries.values()),
         tuple(fingerprints),
     )
 
@@ -261,27 +304,32 @@ def _opened(path: Path) -> BinaryIO:
 
 def read_pieces(path: Path, start: int = 0) -> Iterator[Piece]:
     """A journal from byte `start` on in pieces, as far as it goes now; raises JournalError."""
+    with _sized(path) as (file, size):
+        file.seek(start)
+        yield from pieces(file, size - start)
+
+
+def _all_lines(path: Path) -> Iterator[tuple[int, JournalLine | ValueError]]:
+    with _sized(path) as (file, size):
+        yield from _lines(line for line, _ in bounded_lines(file, size))
+
+
+@contextlib.contextmanager
+def _sized(path: Path) -> Generator[tuple[BinaryIO, int]]:
+    """A journal, and how far it goes now; raises JournalError, also where that is too far."""
     try:
         with _opened(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise JournalError(f"{path} is larger than {MAX_BYTES >> 30} GiB")
-            file.seek(start)
-            yield from pieces(file, size - start)
+            yield file, size
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror or error}") from error
 
 
-def _all_lines(path: Path) -> Iterator[tuple[int, JournalLine | ValueError]]:
-    first = 1
-    for piece in read_pieces(path):
-        yield from _lines(piece.lines, first)
-        first += piece.lines.count(b"\n")
-
-
-def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, JournalLine | ValueError]]:
+def _lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, JournalLine | ValueError]]:
     """The numbered lines; in the place of one that cannot be used, the reason."""
-    for number, line in enumerate(io.BytesIO(data), start=first):
+    for number, line in enumerate(lines, start=first):
         if line != b"\n":
             try:
                 yield number, decode_line(line)

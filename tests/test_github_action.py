@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.registry import app
+from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
 from reports.runs.run_report import RUN_FORMATS, JudgedRun
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 from support.builders.run_reports import CALM, a_mixed_run, a_passed_run, judged_run, replicates
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 TOKEN = "a-token-that-is-never-printed"
-MARK, RUN_MARK = "<!-- pyrometer upgrade -->", "<!-- pyrometer run -->"
+MARK, RUN_MARK = "<!-- pyrometer upgrade ", "<!-- pyrometer run "
 REPOSITORY = "/repos/team/model"
 
 
@@ -91,17 +92,34 @@ def api() -> Iterator[Api]:
 
 
 def published(
-    api: Api, folder: Path, report: Report | JudgedRun, *, pull_request: bool = True, token: str = TOKEN
+    api: Api,
+    folder: Path,
+    report: Report | JudgedRun | FleetUpgrade,
+    *,
+    pull_request: bool = True,
+    token: str = TOKEN,
+    padded: str = "",
+    verdict: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """The script, after an upgrade or a run has written its reports."""
+    """The script, after an upgrade or a run has written its reports.
+
+    The file called `padded` has 32 MiB of spaces besides; `verdict` is what `verdict.json` holds otherwise.
+    """
     for suffix in (".json", ".md"):
         if isinstance(report, JudgedRun):
             text = RUN_FORMATS[suffix](report)
+        elif isinstance(report, FleetUpgrade):
+            text = FLEET_FORMATS[suffix](report)
         else:
             text = FORMATS[suffix](JudgedUpgrade(*report))
         (folder / f"verdict{suffix}").write_text(text)
     event = {"pull_request": {"number": 7, "head": {"sha": "branch"}}} if pull_request else {}
     (folder / "event.json").write_text(json.dumps(event))
+    if verdict:
+        (folder / "verdict.json").write_text(verdict, errors="surrogateescape")
+    if padded:
+        with (folder / padded).open("a") as file:
+            file.write(" " * (32 << 20))
     variables = {
         "PATH": os.environ["PATH"],
         "GITHUB_API_URL": api.url,
@@ -156,24 +174,61 @@ def test_a_suite_has_a_comment_and_a_check_of_its_own(
     upgrade, suite = api.comments
     assert upgrade["body"].startswith(MARK)
     assert suite["body"].startswith(RUN_MARK) and CALM in suite["body"]
-    assert [(one["name"], one["conclusion"]) for one in api.checks] == [
-        ("Pyrometer", "success"),
-        *[("Pyrometer run", conclusion)] * 2,
-    ]
+    assert [one["conclusion"] for one in api.checks] == ["success", conclusion, conclusion]
+    of_upgrade, of_suite, again = (one["name"] for one in api.checks)
+    assert of_upgrade != of_suite == again
     assert (tmp_path / "output").read_text().splitlines()[-1] == f"decision={decision}"
+
+
+def test_each_suite_and_pair_of_environments_has_a_comment_and_a_check(api: Api, tmp_path: Path) -> None:
+    upgrade, run = GO[0], a_passed_run()
+    other = replace(upgrade.new, name="2.16.0", asked="2.16.0 -->")
+    reports = [
+        GO,
+        (replace(upgrade, suite="another"), *GO[1:]),
+        (replace(upgrade, new=other), *GO[1:]),
+        run,
+        replace(run, run=replace(run.run, suite="another")),
+        FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*GO)),)),
+        FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),
+    ]
+    for report in (*reports, *reports):
+        assert published(api, tmp_path, report).returncode == 0
+    assert len(api.comments) == len(reports)
+    names = [check["name"] for check in api.checks]
+    assert len({*names}) == len(reports) and names[: len(reports)] == names[len(reports) :]
+    assert all("-->" not in one["body"].splitlines()[0][:-3] for one in api.comments)
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "verdict.md", "event.json"])
+def test_a_file_without_end_is_not_read(api: Api, tmp_path: Path, name: str) -> None:
+    """Each is right but for its size."""
+    done = published(api, tmp_path, GO, padded=name)
+    assert (done.returncode, api.comments, api.checks) == (1, [], [])
+    assert done.stderr == f"not published: {tmp_path / name} is larger than 32 MiB\n"
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "{", "[]", "\udcff"])
+def test_a_damaged_verdict_is_a_sentence(api: Api, tmp_path: Path, content: str) -> None:
+    done = published(api, tmp_path, GO, verdict=content)
+    assert (done.returncode, api.comments, api.checks) == (1, [], [])
+    assert done.stderr.startswith(f"not published: {tmp_path / 'verdict.json'}")
+    assert "Traceback" not in done.stderr
 
 
 def test_the_next_run_updates_its_comment_beyond_a_hundred_others_and_one_that_was_copied(
     api: Api, tmp_path: Path
 ) -> None:
+    assert published(api, tmp_path, GO).returncode == 0
+    (mark, *_) = api.comments[0]["body"].splitlines()
     api.comments = [{"id": number, "body": f"{number}"} for number in range(1, 131)]
-    api.comments[3]["body"] = f"{MARK} copied"
+    api.comments[3]["body"] = f"{mark} copied"
     api.foreign = {4}
     assert published(api, tmp_path, GO).returncode == 0
     assert published(api, tmp_path, a_mixed_upgrade()).returncode == 0
     assert len(api.comments) == 131
-    assert "No-go" in api.comments[-1]["body"] and api.comments[3]["body"] == f"{MARK} copied"
-    assert [check["conclusion"] for check in api.checks] == ["success", "failure"]
+    assert "No-go" in api.comments[-1]["body"] and api.comments[3]["body"] == f"{mark} copied"
+    assert [check["conclusion"] for check in api.checks] == ["success", "success", "failure"]
 
 
 def test_a_push_has_a_check_and_no_comment(api: Api, tmp_path: Path) -> None:
@@ -235,6 +290,18 @@ def test_without_environments_and_suite_nothing_is_measured(tmp_path: Path) -> N
     assert done.returncode == 0 and "--suite" not in words
 
 
+def test_the_files_of_each_suite_and_pair_are_kept_apart(tmp_path: Path) -> None:
+    asked = [("2.13.0", "2.15.0", "cpu"), ("2.13.0", "2.15.0", "gpu"), ("", "", "cpu")]
+    for old, new, suite in (*asked, ("2.13.0", "/opt/my torch/bin/python", "cpu")):
+        assert measured(tmp_path, old, new, suite)[0].returncode == 0
+    names = re.findall("^artifact=(.+)$", (tmp_path / "output").read_text(), re.MULTILINE)
+    assert len({*names}) == len(asked) + 1
+    # What GitHub takes as the name of an artifact.
+    assert all(re.fullmatch(r"[\w.+-]+", name) for name in names)
+    (upload,) = (step for step in STEPS if "upload-artifact" in step.get("uses", ""))
+    assert upload["with"]["name"] == "${{ steps.measure.outputs.artifact }}"
+
+
 def measured(
     tmp_path: Path, old: str, new: str, suite: str, *, code: int = 0
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
@@ -250,6 +317,7 @@ def measured(
         "SUITE": suite,
         "OPTIONS": "--pairs 8  --device cpu",
         "COMMAND": str(tmp_path / "pyrometer"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", measure["run"]]
     assert set(measure["env"]) <= variables.keys()

@@ -51,7 +51,10 @@ class Ingested:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a journal is stored, in bytes and lines, and what of that the rest is judged with."""
+    """How far a journal is stored, in bytes and lines, and what of that the rest is judged with.
+
+    `facts` is how much memory those of its outcomes take (see `journal.size_of_facts`).
+    """
 
     size: int = 0
     lines: int = 0
@@ -59,6 +62,7 @@ class Position:
     outcomes: tuple[Outcome, ...] = ()
     ended_at: str | None = None
     set_aside: tuple[str, ...] = ()
+    facts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,9 @@ class Read:
         for piece in journal.read_pieces(path):
             read = Read.after(position, path, piece, running=not piece.last)
             position = read.position
+            # Its lines are not held while it is stored, nor its samples while the next one is read.
+            del piece
             yield read
-            # Its samples are not held while those of the next piece are read.
             del read
 
     @staticmethod
@@ -95,7 +100,7 @@ class Read:
         Raises JournalError as `pieces` does.
         """
         with _fitting(path):
-            contents = journal.parse(piece.lines + waiting, before.lines + 1)
+            contents = journal.parse(path, piece.lines + waiting, before.lines + 1)
             header, later = before.header, contents.header
             if later and (header is None or later.get("run") == header.run):
                 header = Header.from_body(later)
@@ -110,6 +115,8 @@ class Read:
             )
             missing = plan - known
             new = [each for each in contents.outcomes if each.planned in missing]
+            facts = before.facts + sum(map(journal.size_of_facts, new))
+            journal.check_facts(path, facts, len(plan))
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
             fingerprints, unfit = _fingerprints(header, contents.fingerprints)
             aside = before.set_aside + contents.set_aside + unplanned + unfit
@@ -122,6 +129,7 @@ class Read:
                 outcomes,
                 str(contents.ended["at"]) if contents.ended else before.ended_at,
                 aside,
+                facts,
             )
             run = _run_of(position, running=running)
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))

@@ -178,15 +178,20 @@ def judge_stored(
         raise UsageError(f"run {run.id} holds {error}") from error
 
 
+def refuse_report(run: str, source: RunSource, *, traced: bool) -> None:
+    """Raise UsageError for a run of which no report is written (see `judge_cases`)."""
+    if traced or source != RunSource.MEASURED:
+        what = "was traced" if traced else "was not measured by Pyrometer"
+        raise UsageError(f"run {run} {what}: --report needs a run of cases or an upgrade")
+
+
 def judge_cases(loaded: LoadedRun, open_database: OpenDatabase) -> JudgedRun:
     """The cases of a run of one environment, with its earlier runs where the database opens.
 
     Raises UsageError for a run that was traced, or that was not measured by Pyrometer.
     """
     result = loaded.result
-    if loaded.traced or loaded.source != RunSource.MEASURED:
-        what = "was traced" if loaded.traced else "was not measured by Pyrometer"
-        raise UsageError(f"run {result.run} {what}: --report needs a run of cases or an upgrade")
+    refuse_report(result.run, loaded.source, traced=loaded.traced)
     run = loaded.stored
     resume = ""
     if loaded.header is not None:

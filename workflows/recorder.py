@@ -123,9 +123,10 @@ class Recorder:
         for piece in journal.read_pieces(path, self._position.size):
             waiting = self._journal.unwritten() if piece.last else b""
             read = Read.after(self._position, path, piece, waiting, running=not (ended and piece.last))
+            # Its lines are not held while it is stored, nor its samples while the next one is read.
+            del piece
             read.store(database)
             self._position = read.position
-            # Its samples are not held while those of the next piece are read.
             del read
 
     def _opened(self) -> Database:

@@ -10,7 +10,7 @@ from analysis.comparison.plan import Plan
 from analysis.decision.suite_decision import SUITE_PAIRS
 from common.interrupts import Interrupts
 from configuration.settings import DEFAULT_ENVIRONMENT
-from records.kinds import RunState
+from records.kinds import RunKind, RunState
 from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
@@ -28,6 +28,7 @@ from .database_upkeep import Kept
 from .errors import Interrupted, NothingToMeasure, UsageError
 from .fingerprints import take_afterwards, with_differences
 from .ingest import store_pending
+from .load_run import refuse_report
 from .measure import RunResult, measure
 from .planning.generated_cases import census_cases, with_test_cases
 from .planning.plan_run import (
@@ -121,16 +122,25 @@ def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conc
 
 
 def resume_run(
-    app: AppContext, run: str, nodes: Path | None, interrupts: Interrupts, conclude: Conclude
+    app: AppContext,
+    run: str,
+    nodes: Path | None,
+    interrupts: Interrupts,
+    conclude: Conclude,
+    *,
+    reported: bool = False,
 ) -> RunResult:
     """Resume a run that was interrupted or killed; `nodes` is the file that names its nodes.
 
-    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
+    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides;
+    before anything is measured also where it is to be `reported` and was traced.
     """
     folder = find_run(app, run)
     # First, because a complete run may still have to be stored.
     store_pending(app)
-    resumable(folder)
+    header, _, _ = resumable(folder)
+    if reported and header.comparison is None:
+        refuse_report(header.run, header.source, traced=header.kind == RunKind.TRACE)
     nodes_read = read_nodes(nodes) if nodes else ()
     with exclusive_machine(app.reporter):
         return _measured_run(app, prepare_again(app, folder, nodes_read), interrupts, conclude)

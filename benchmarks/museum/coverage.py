@@ -18,7 +18,9 @@ _HEAD = """# Coverage: would it have been caught?
 
 {covered} of {count} performance regressions that were reported of PyTorch between 2023 and 2026 have a case
 here that runs the same operator or model in the same number format and technique. {measured} were measured
-between real releases on a CPU, and {caught} of them caught; the others are on the same path, and not shown.
+between real releases on a CPU: {caught} were caught; {held} that others could not reproduce, or that were
+mended before the release, showed no slow-down; {rest} were not seen or are undecided. The others are on the
+same path, and not shown.
 
 `benchmarks/museum/coverage.py` writes this page from `benchmarks/museum/reports.toml`, and
 `benchmarks/museum/run.py` measures.
@@ -65,8 +67,15 @@ def page() -> str:
     found = {one["id"]: evidence(one) for one in known}
     covered = [one for one in known if one.get("cases")]
     measured = sum(1 for word, _ in found.values() if word)
-    caught = sum(1 for word, _ in found.values() if word == "caught")
-    text = _HEAD.format(covered=len(covered), count=len(known), measured=measured, caught=caught)
+    caught, held = ([word for word, _ in found.values()].count(word) for word in ("caught", "held"))
+    text = _HEAD.format(
+        covered=len(covered),
+        count=len(known),
+        measured=measured,
+        caught=caught,
+        held=held,
+        rest=measured - caught - held,
+    )
     for family in FAMILIES:
         ours = [one for one in known if one["family"] == family]
         if ours:

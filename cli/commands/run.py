@@ -132,7 +132,8 @@ def _run(
     with refused_for_good():
         app_context = context(noting=False, as_json=as_json)
         conclude = conclusion(app_context, reports, as_json=as_json)
-        return exit_code(lambda: resume_run(app_context, resumed, request.nodes, interrupts, conclude))
+        how = app_context, resumed, request.nodes, interrupts, conclude
+        return exit_code(lambda: resume_run(*how, reported=bool(reports)))
 
 
 def measure(

@@ -5,10 +5,11 @@
 FOLDER holds `verdict.json` and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where
 it goes, and with which token, is in the variables that GitHub Actions sets: GITHUB_API_URL,
 GITHUB_REPOSITORY, GITHUB_EVENT_PATH, GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier
-job is updated; an upgrade and a run have one each. Exit code 1: something could not be published, with the
-reason; the reports lie in FOLDER all the same.
+job is updated; each suite that is run, or compared in two environments, has one, and a check. Exit code 1:
+something could not be published, with the reason; the reports lie in FOLDER all the same.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -20,9 +21,9 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-#: By the schema of the report how its comment is found again, which GitHub does not show, and its check.
-PLACES = {"pyrometer.run/1": ("<!-- pyrometer run -->", "Pyrometer run")}
-UPGRADE_PLACE = "<!-- pyrometer upgrade -->", "Pyrometer"
+RUN_SCHEMA, FLEET_SCHEMA = "pyrometer.run/1", "pyrometer.fleet-upgrade/1"
+#: Reports are smaller, and so are the events of GitHub, of 25 MB at most.
+LARGEST = 32 << 20
 #: GitHub takes 65,536 characters of a comment or a summary.
 LONGEST = 65_000
 CONCLUSIONS = {
@@ -107,6 +108,45 @@ def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text:
     github.call("POST", "/check-runs", body)
 
 
+def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
+    """How the comment of a report is found again, which GitHub does not show, and the name of its check."""
+    if verdict["schema"] == RUN_SCHEMA:
+        kind, name = "run", f"Pyrometer run: {verdict['run']['suite']}"
+    elif verdict["schema"] == FLEET_SCHEMA:
+        machines = [machine for one in verdict["hardware"] for machine in one["machines"]]
+        # One without a verdict has no report.
+        suites = [one["report"]["run"]["suite"] for one in machines if one["report"]] or ["no verdict"]
+        kind, name = "fleet", f"Pyrometer on a fleet: {suites[0]}, {verdict['old']} to {verdict['new']}"
+    else:
+        old, new = (verdict["environments"][side]["asked"] for side in ("old", "new"))
+        kind, name = "upgrade", f"Pyrometer: {verdict['run']['suite']}, {old} to {new}"
+    # A digest, as a name of an environment may hold what ends a comment.
+    return f"<!-- pyrometer {kind} {hashlib.sha256(name.encode()).hexdigest()[:16]} -->", name
+
+
+def read(path: Path) -> str:
+    """The text of a file; raises NotPublished where it cannot be read, or is too large."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise NotPublished(f"{path} is larger than {LARGEST >> 20} MiB")
+        return content.decode()
+    except (OSError, ValueError) as error:
+        raise NotPublished(f"{path}: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; raises NotPublished where there is none."""
+    try:
+        found = json.loads(read(path))
+    except (RecursionError, ValueError) as error:
+        raise NotPublished(f"{path}: {error}") from error
+    if not isinstance(found, dict):
+        raise NotPublished(f"{path} holds no object")
+    return found
+
+
 def shortened(text: str) -> str:
     """As much as GitHub takes, in whole lines."""
     if len(text) <= LONGEST:
@@ -117,9 +157,13 @@ def shortened(text: str) -> str:
 
 def main(folder: Path) -> int:
     """Publish what lies in `folder`; the exit code."""
-    verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
-    text = shortened((folder / "verdict.md").read_text(encoding="utf-8"))
-    event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+    try:
+        verdict = read_json(folder / "verdict.json")
+        text = shortened(read(folder / "verdict.md"))
+        event = read_json(Path(os.environ["GITHUB_EVENT_PATH"]))
+    except NotPublished as error:
+        print(f"not published: {error}", file=sys.stderr)  # noqa: T201
+        return 1
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"decision={verdict['decision']}\n")
@@ -128,7 +172,7 @@ def main(folder: Path) -> int:
     pull_request = event.get("pull_request")
     # The commit of the event is GitHub's trial merge; the check belongs to the branch's own.
     commit = pull_request["head"]["sha"] if pull_request else os.environ["GITHUB_SHA"]
-    mark, name = PLACES.get(verdict["schema"], UPGRADE_PLACE)
+    mark, name = place_of(verdict)
     failed = False
     for publish in (
         lambda: comment(github, pull_request["number"], mark, text) if pull_request else None,

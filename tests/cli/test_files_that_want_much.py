@@ -7,13 +7,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.journal_lines import encode_line
+from runner.journal import Journal
 from support.builders.exports import a_whole_run, file_of
-from support.builders.journals import ENVIRONMENTS, write_journal
+from support.builders.journals import ENVIRONMENTS, a_header, a_plan, an_outcome, write_journal
 from support.builders.run_records import MLP
 
 pytestmark = pytest.mark.slow
@@ -249,6 +253,41 @@ def test_fingerprints_of_a_journal_are_bounded(tmp_path: Path, record_property: 
     code, output, peak = command(tmp_path, "report", run)
     record_property("peak MiB", peak // MIB)
     assert code == 0 and "set aside" not in output, output
+    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+def large_outcomes(folder: Path, run: str, **large: Any) -> None:
+    """The journal of an interrupted run whose outcomes, those that ended well, all hold what is given."""
+    plan = a_plan(4)
+    with Journal(folder / ".pyrometer" / "runs" / run) as journal:
+        journal.header(a_header(run, plan).to_body())
+        for planned in plan[:-1]:
+            outcome = an_outcome(planned, datetime.now(UTC))
+            journal.outcome(replace(outcome, **large) if outcome.blocks else outcome)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ends", "says"),
+    [(["report"], 0, "is interrupted"), (["run", "--resume"], 4, "belongs to machine")],
+    ids=["report", "resume"],
+)
+def test_the_samples_of_a_run_are_bounded(
+    tmp_path: Path, arguments: list[str], ends: int, says: str, record_property: Recorded
+) -> None:
+    run = "20260901-020000-0001"
+    large_outcomes(tmp_path, run, blocks=(tuple(range(10**7, 10**7 + 10**6)),))
+    code, output, peak = command(tmp_path, *arguments, run)
+    record_property("peak MiB", peak // MIB)
+    assert (code, says in output) == (ends, True), output
+    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+def test_the_facts_of_a_run_are_bounded(tmp_path: Path, record_property: Recorded) -> None:
+    run = "20260901-020000-0001"
+    large_outcomes(tmp_path, run, facts={"lists": [[]] * 250_000})
+    code, output, peak = command(tmp_path, "report", run)
+    record_property("peak MiB", peak // MIB)
+    assert code == 2 and "facts and metrics take more than" in output, output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
 
 

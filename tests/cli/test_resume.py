@@ -118,6 +118,14 @@ def test_under_other_circumstances_a_run_is_not_resumed(
     assert "Traceback" not in said.err
 
 
+def test_a_traced_run_that_is_to_be_reported_is_not_resumed(half: tuple[Site, str]) -> None:
+    site, run = half
+    change_header(site.journal(run), lambda body: body.update(kind="trace"))
+    said = typed(site, "run", "--resume", run, "--report", str(site.folder / "run.md")).one_sentence()
+    assert said == f"pyrometer: run {run} was traced: --report needs a run of cases or an upgrade"
+    assert journal.read(site.journal(run)).outcomes == () and not (site.folder / "run.md").exists()
+
+
 def began_elsewhere(runs: Path, run: str) -> None:
     """A run as a node of a fleet began it, beside those of this machine."""
     with journal.Journal(runs / run) as begun:

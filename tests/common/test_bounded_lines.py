@@ -36,6 +36,15 @@ def test_every_byte_is_in_one_piece(content: bytes, read: bytes) -> None:
     assert all(len(each.lines) <= 140 for each in found)
 
 
+def test_a_piece_ends_with_the_line_that_fills_it() -> None:
+    file = io.BytesIO(b"1\n2\n3\n4\n")
+    read = pieces(file, 8)
+    assert next(read).lines == b"1\n2\n3\n"
+    # The next line, which may be large, is not held as well.
+    assert file.tell() == 6
+    assert [each.lines for each in read] == [b"4\n"]
+
+
 def test_what_is_appended_meanwhile_is_left_out() -> None:
     (piece,) = pieces(io.BytesIO(b"a\nb\nc\n"), 4)
     assert (piece.lines, piece.size, piece.last) == (b"a\nb\n", 4, True)

@@ -13,7 +13,7 @@ from common.journal_lines import decode_line, encode_line
 from db.connection.engine import Database
 from db.runs import queries
 from runner.errors import JournalError
-from runner.journal import FILE, Journal
+from runner.journal import FILE, Journal, size_of_facts
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.database_upkeep import check, repair
 from workflows.ingest import ingest_pending, read_run
@@ -131,6 +131,33 @@ def test_a_journal_with_too_many_outcomes_that_were_not_planned_is_left_alone(
     stored, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert stored == [] and str(error) == f"{path} has more than 20 lines that cannot be used"
     assert queries.run_ids(sqlite) == set()
+
+
+def test_a_journal_with_more_facts_than_any_run_is_left_alone(
+    tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(tmp_path, GOOD)
+    size = sum(map(size_of_facts, read_run(path)[1].outcomes))
+    monkeypatch.setattr("runner.journal._FACTS_OF_EACH", 0)
+    monkeypatch.setattr("runner.journal._MOST_FACTS", size - 1)
+    _, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert str(error).startswith(f"{path} has outcomes whose facts and metrics take more than")
+    with pytest.raises(JournalError, match="facts and metrics"):
+        load_run(tmp_path, GOOD, lambda: sqlite)
+    monkeypatch.setattr("runner.journal._MOST_FACTS", size)
+    assert outcome_of_pending(tmp_path, sqlite) == ([GOOD], [])
+
+
+def test_facts_are_counted_over_all_pieces(
+    tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_journal(tmp_path, GOOD)
+    size = sum(map(size_of_facts, read_run(path)[1].outcomes))
+    monkeypatch.setattr("common.bounded_lines._PIECE", 1024)
+    monkeypatch.setattr("runner.journal._FACTS_OF_EACH", 0)
+    monkeypatch.setattr("runner.journal._MOST_FACTS", size - 1)
+    _, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert str(error).startswith(f"{path} has outcomes whose facts")
 
 
 def test_the_checksums_are_those_of_the_program() -> None:

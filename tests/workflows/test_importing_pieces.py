@@ -294,11 +294,11 @@ def test_a_journal_is_read_before_the_database_is_locked(
     times = 0
     with open_database(url, timeout=0.2) as other:
 
-        def and_write(written: bytes, first_line: int = 1) -> journal.Contents:
+        def and_write(file: Path, written: bytes, first_line: int = 1) -> journal.Contents:
             nonlocal times
             times += 1
             store.save_run(other, a_run(f"other-{times}", started_at=a_night(times)))
-            return parse(written, first_line)
+            return parse(file, written, first_line)
 
         monkeypatch.setattr(journal, "parse", and_write)
         arrived = import_path(path, None, database, lambda stored: None)

@@ -67,7 +67,7 @@ def test_messages_are_summed_over_edges(families: Any) -> None:
 
 
 def test_each_token_takes_its_two_best_experts(families: Any) -> None:
-    assert families["experts"] < 1e-5
+    assert max(families["experts"]) < 1e-5
 
 
 def test_bags_are_sums_of_their_rows(families: Any) -> None:

@@ -194,7 +194,22 @@ def experts_token_by_token():
         rows.append(
             sum(share * model.experts[int(one)](token) for one, share in zip(best, shares, strict=True))
         )
-    return error(model(tokens), torch.stack(rows))
+    routed = error(model(tokens), torch.stack(rows))
+    dense = dense_experts_of(model)
+    return routed, error(dense(tokens), model(tokens))
+
+
+def dense_experts_of(model):
+    """The dense form of a mixture, whose biases are taken from it: the dense form has none."""
+    dense = experts.DenseExperts()
+    with torch.no_grad():
+        dense.router.weight.copy_(model.router.weight)
+        for number, expert in enumerate(model.experts):
+            dense.up[number].copy_(expert[0].weight.t())
+            dense.down[number].copy_(expert[2].weight.t())
+            expert[0].bias.zero_()
+            expert[2].bias.zero_()
+    return dense
 
 
 def bags_by_loop():
