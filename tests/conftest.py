@@ -29,14 +29,26 @@ settings.register_profile("house", deadline=None, derandomize=True, database=Non
 settings.load_profile("house")
 
 
-#: Folders whose files take minutes: begun last, one of them would keep one process busy and the others idle.
+#: Files that take minutes, the longest first, and folders of such: begun last, one of them would keep one
+#: process busy and the others idle.
 _SLOWEST_FIRST = (
+    "end_to_end/test_upgrade.py",
+    "end_to_end/test_wheel.py",
+    "runner/test_nodes.py",
+    "fleet/test_ray.py",
+    "runner/test_rank_group.py",
+    "runner/cases/test_families.py",
+    "cli/test_files_that_want_much.py",
+    "runner/cases/test_cases.py",
+    "runner/census/test_census.py",
+    "dashboard/test_journeys.py",
+    "dashboard/test_in_browser.py",
+    "dashboard/test_fixed_days.py",
     "end_to_end",
     "fleet",
-    "workflows",
     "runner",
-    "scheduler",
     "cli",
+    "workflows",
     "scheduled_jobs",
     "dashboard",
 )
@@ -70,8 +82,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_slow(item):
             item.add_marker("slow")
-    slow = {folder: place for place, folder in enumerate(_SLOWEST_FIRST)}
-    items.sort(key=lambda item: min((slow.get(part, len(slow)) for part in item.path.parts), default=0))
+    slow = {path: place for place, path in enumerate(_SLOWEST_FIRST)}
+
+    def place_of(item: pytest.Item) -> int:
+        path = item.path.relative_to(Path(__file__).parent)
+        return min(slow.get(one.as_posix(), len(slow)) for one in (path, *path.parents))
+
+    items.sort(key=place_of)
 
 
 @pytest.fixture(scope="session", autouse=True)

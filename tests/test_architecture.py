@@ -3,6 +3,7 @@
 import ast
 import collections
 import functools
+import gc
 import graphlib
 import os
 import re
@@ -11,6 +12,8 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -59,6 +62,15 @@ def module_of(file: Path) -> str:
 def parse(file: Path) -> ast.Module:
     """The file's syntax tree, which several rules look at and none changes."""
     return ast.parse(file.read_text(), str(file))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Of all files they are millions of objects: collected while they grow, or kept, they slow all tests."""
+    gc.disable()
+    yield
+    parse.cache_clear()
+    gc.enable()
 
 
 def is_type_checking(test: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.settings import PRICES, Prices
 from support.builders.run_records import FIRST_NIGHT, a_machine, a_run, an_outcome
+from support.builders.stored_run import store_run
 from support.builders.technique_runs import (
     CPU,
     GPU,
@@ -25,6 +26,7 @@ from support.builders.technique_runs import (
     save,
 )
 from support.pages import HARDWARE, Open, csv_of_section, html, text
+from support.sqlite_files import open_with_tables
 
 NASTY = '<img src=x onerror="alert(1)">'
 NEWER = "2.14.0+cpu"
@@ -142,11 +144,12 @@ def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
     slow, fast = "2.15.0+cpu", "2.15.0+cu130"
     save(url, run("slow", version=slow), outcomes(SLOW, version=slow))
     save(url, run("fast", version=fast, hardware=GPU), outcomes(FAST, version=fast, device="cuda"))
-    for night in range(70):
-        started = FIRST_NIGHT + timedelta(days=night)
-        version = f"2.16.0.dev{started:%Y%m%d}+cu130"
-        each = run(f"night-{night}", version=version, hardware=GPU, started_at=started)
-        save(url, each, outcomes(FAST[:1], version=version, device="cuda"))
+    with open_with_tables(url) as database:
+        for night in range(70):
+            started = FIRST_NIGHT + timedelta(days=night)
+            version = f"2.16.0.dev{started:%Y%m%d}+cu130"
+            each = run(f"night-{night}", version=version, hardware=GPU, started_at=started)
+            store_run(database, each, outcomes(FAST[:1], version=version, device="cuda"))
     at = open_page(url, HARDWARE, to=CPU)
     assert at.selectbox(key="choose-version").value == "2.15.0"
     shown = plain(at)

@@ -211,7 +211,7 @@ def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
 
 
 def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
-    page = visitor.open("/regressions?finding=2")
+    page = visitor.open("/regressions?finding=2", "phone")
     until = page.get_by_role("group", name="Muted until")
     march = f"{datetime.now(UTC).year + 1}-03-01"
     page.get_by_text("Triage this finding").click()
@@ -221,13 +221,14 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")
-    page.get_by_label("Comment", exact=True).fill("a driver to come mends it")
+    page.get_by_label("Comment", exact=True).fill("<img src=x onerror=alert(1)> a driver to come mends it")
     page.get_by_label("Name", exact=True).fill("ada")
     page.get_by_role("button", name="Save").click()
     log = page.get_by_role("region", name="Triage")
-    entry = f"until {march} 00:00 UTC; a driver to come mends it"
+    entry = f"until {march} 00:00 UTC; <img src=x onerror=alert(1)> a driver to come mends it"
     expect(log.get_by_text(entry)).to_be_visible()
     expect(page.get_by_text(f"not triaged yet; muted until {march}")).to_be_visible()
+    assert fits(page)
 
 
 def test_a_phone_gets_everywhere(visitor: Visitor) -> None:

@@ -20,10 +20,9 @@ from support.site import Done, carriers
 from support.waiting import until
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
-FSDP2 = "blocks/train/batch=4/nodes=2,parallel=fsdp2,ranks=2"
-TENSOR = "blocks/train/batch=4/nodes=2,parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
-OVER_TWO = [DDP, FSDP2, TENSOR, PIPELINE]
+#: Collectives, and messages from one rank to the next; the other ways to divide a model have no third.
+OVER_TWO = [DDP, PIPELINE]
 DIES, TWICE, STOPS = (
     f"ends/train/how={how}/nodes=2,parallel=ddp,ranks=2" for how in ("dies", "twice", "stops")
 )

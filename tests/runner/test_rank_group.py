@@ -22,8 +22,7 @@ TENSOR = "blocks/infer/batch=4/parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/parallel=pp,ranks=2"
 OF_TWO = [DDP, INSTANCES, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
-DIES = "ends/train/how=dies/parallel=ddp,ranks=2"
-FORKS = "ends/train/how=forks/parallel=ddp,ranks=2"
+FORKS = "ends/train/-/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 GREEDY = "greedy_at_its_end/infer/-/instances=2"
 IN_TURN = "in_turn/train/-/parallel=ddp,ranks=2"
@@ -39,7 +38,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, GREEDY, DIES, FORKS, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, GREEDY, FORKS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -149,20 +148,15 @@ def test_the_pinning_tool_is_reported(happened: Happened) -> None:
     assert outcome_of(happened, DDP).facts["members_pinned_by"] in ("affinity", "numactl")
 
 
-def test_a_rank_killed_in_mid_step_ends_the_case_soon(happened: Happened, module_scratch: Scratch) -> None:
-    outcome = outcome_of(happened, DIES)
-    assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
-    assert len(module_scratch.pids("dies")) == 2
-    module_scratch.assert_no_process_left(happened.run)
-
-
 def test_a_dead_rank_whose_child_keeps_its_line_open_is_not_waited_for(
     happened: Happened, module_scratch: Scratch
 ) -> None:
     outcome = outcome_of(happened, FORKS)
     assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
+    assert len(module_scratch.pids("rank")) == 2
     (child,) = module_scratch.pids("forked")
     assert not alive(child)
+    module_scratch.assert_no_process_left(happened.run)
 
 
 def test_what_cannot_be_had_is_said_before_anyone_starts(happened: Happened) -> None:

@@ -19,10 +19,11 @@ from runner.execution.session import Conditions, Entered, Measured, RunningSessi
 from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
-from support.site import PATIENCE_SECONDS, carriers, measured_python
+from support.site import INDUCTOR, PATIENCE_SECONDS, carriers, measured_python
 
 CASE_FILES = Path(__file__).resolve().parents[1] / "runner/case_files"
 ENVIRONMENT = "default"
+AS_IT_COMES = MachinePreset("as-it-comes", INDUCTOR)
 
 #: As short as it can be while everything still happens.
 QUICK = Timing(
@@ -70,7 +71,7 @@ def conditions(
         run=f"test-{uuid.uuid4().hex[:12]}",
         folder=state or folder / "run",
         harness=built,
-        preset=preset or MachinePreset("as-it-comes"),
+        preset=preset or AS_IT_COMES,
         timing=timing,
         targets={ENVIRONMENT: target},
         device="cpu",

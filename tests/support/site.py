@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("pyrometer")
 #: Names the folder of the lock that has one run at a time measure this machine.
 LOCK_FOLDER = "PYROMETER_TEST_LOCK_FOLDER"
+#: What tests compile is small: to try instruction sets and to compile headers took most of the time.
+INDUCTOR = {"TORCHINDUCTOR_VEC_ISA_OK": "1", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 #: A record that names its case.
 Row = TypeVar("Row", Outcome, Measurement)
 
@@ -113,8 +115,8 @@ def run_snippet(snippet: Path) -> Any:
     """Run a file under the measured interpreter, our root on its `sys.path`; returns the JSON it prints."""
     # One thread: the machine may be busy with other tests, and sums then have one order.
     settings = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    command = [str(measured_python()), str(snippet)]
-    done = subprocess.run(command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True)
+    command, environ = [str(measured_python()), str(snippet)], {**os.environ, **INDUCTOR, **settings}
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         last = done.stderr.strip().splitlines()[-1:]
@@ -217,7 +219,7 @@ class Site:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYROMETER_", "XDG_"))}
         inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
         own = {LOCK_FOLDER: str(self.temporary), "TMPDIR": str(self.temporary), "HOME": str(self.folder)}
-        return {**inherited, **own, **variables}
+        return {**inherited, **INDUCTOR, **own, **variables}
 
     def call(self, *arguments: str, **variables: str) -> Done:
         """Run `pyrometer` to its end."""

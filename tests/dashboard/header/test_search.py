@@ -1,13 +1,10 @@
-"""Search: what can be found, and that a shortcut, some letters and Enter lead to it."""
-
-from playwright.sync_api import expect
+"""Search: what can be found."""
 
 from dashboard.components import links
 from dashboard.header.search import SearchEntry, entries
 from records.runs import RunSummary
 from support.builders.run_records import BERT, FIRST_NIGHT
 from support.builders.trends import a_key
-from support.servers.browser import Visitor, settle
 
 
 def test_every_run_version_and_case_is_found_once() -> None:
@@ -21,16 +18,3 @@ def test_every_run_version_and_case_is_found_once() -> None:
             "Case bert_base train · batch=4 length=128 · precision=amp-bf16", links.history({"case": [BERT]})
         ),
     ]
-
-
-def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:
-    page = past_visitor.open("/")
-    # Its shortcut is known once the button stands.
-    expect(page.get_by_role("button", name="Search").first).to_be_visible()
-    page.keyboard.press("Control+k")
-    field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
-    field.fill("run-7")
-    field.press("Enter")
-    page.wait_for_url("**/runs?run=run-7")
-    settle(page)
-    expect(page.get_by_role("dialog")).to_have_count(0)

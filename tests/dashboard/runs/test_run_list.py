@@ -1,13 +1,11 @@
 """The list of runs: its filters live in the address, and the database does the choosing."""
 
-import re
 from dataclasses import replace
 from datetime import timedelta
 from html import escape
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
 
 from dashboard.components import query_params, tables
 from dashboard.exports.page_recorder import PageRecord
@@ -21,7 +19,6 @@ from records.runs import RunsOnly, RunSummary
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import Mornings
 from support.pages import RUNS, Open, csv_of_section, html, text
-from support.servers.browser import Visitor, settle
 from support.sqlite_files import open_with_tables
 
 HOSTILE = "<img src=x onerror=alert(1)> & all"
@@ -119,19 +116,6 @@ def test_a_kind_is_chosen_among_those_that_there_are(open_page: Open, url: str) 
     at = open_page(url, RUNS, kind="upgrade")
     assert "No run of that kind." in text(at)
     assert "Upgrade 0" in at.button_group(key="choose-kind").options
-
-
-def test_two_runs_ticked_in_the_table_lead_to_their_comparison(chromium: Browser, serve, url: str) -> None:
-    visitor = Visitor(chromium, serve(url).url)
-    page = visitor.open(RUNS)
-    for run in ("run-54", "run-57"):
-        page.get_by_label(f"Compare {run}").check()
-    page.get_by_role("button", name="Compare", exact=True).click()
-    page.wait_for_url("**/compare?view=runs&run=run-57&run=run-54")
-    settle(page)
-    for side, run in (("A, the baseline", "run-54"), ("B", "run-57")):
-        expect(page.get_by_role("combobox", name=side, exact=True)).to_have_value(re.compile(run))
-    assert visitor.leave() == []
 
 
 def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:

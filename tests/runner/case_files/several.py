@@ -1,4 +1,4 @@
-"""Cases that several processes share: a small transformer, some that die or are greedy, a closure."""
+"""Cases that several processes share: a small transformer, one that dies, one that is greedy, a closure."""
 
 import gc
 import os
@@ -70,26 +70,19 @@ def greedy_at_its_end() -> Workload:
 
 
 class DiesOnRankOne(Blocks):
-    """Rank 1 kills itself in the forward pass of its tenth step, or stops there for ever.
+    """Rank 1 kills itself in the forward pass of its tenth step; its child keeps its connections open."""
 
-    What it forks before keeps its connections open.
-    """
-
-    def __init__(self, how: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.how = how
         self.steps = 0
 
     def forward(self, inputs: Tensor) -> Tensor:
         self.steps += 1
-        note = Path(os.environ["CASES_SCRATCH"]) / f"{self.how}{os.getpid()}.pid"
+        note = Path(os.environ["CASES_SCRATCH"]) / f"rank{os.getpid()}.pid"
         note.write_text(str(os.getpid()))
         if self.steps == 10 and torch.distributed.get_rank() == 1:
-            if self.how == "raises":
-                raise ValueError("rank 1 has had enough")
-            if self.how == "forks":
-                self._leave_a_child()
-            os.kill(os.getpid(), signal.SIGSTOP if self.how == "hangs" else signal.SIGKILL)
+            self._leave_a_child()
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().forward(inputs)
 
     def _leave_a_child(self) -> None:
@@ -100,9 +93,9 @@ class DiesOnRankOne(Blocks):
         note.write_text(str(child))
 
 
-@case(phases=("train",), how=["dies", "forks", "hangs", "raises"])
-def ends(how: str) -> Workload:
-    return Workload(DiesOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
+@case(phases=("train",))
+def ends() -> Workload:
+    return Workload(DiesOnRankOne(), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
 
 
 class NotesNewShapes(nn.Module):

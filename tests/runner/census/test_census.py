@@ -16,7 +16,7 @@ from runner.census import recording
 from runner.census.census import KEPT_SHARE, BadCensus, Census, from_raw, read_census, summary
 from runner.census.recording import record_program
 from runner.execution import harness
-from support.site import ROOT, measured_python
+from support.site import INDUCTOR, ROOT, measured_python
 
 #: A census up to the arguments of its operator.
 OPERATOR = (
@@ -41,6 +41,13 @@ def counts(census: Census) -> dict[str, int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def quick_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What programs compile is compiled soon."""
+    for name, value in INDUCTOR.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.fixture
 def everything_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operator is kept, so that none is missed for taking little time."""
@@ -49,7 +56,9 @@ def everything_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("everything_kept")
-def test_a_training_is_recorded_forward_backward_and_update(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_training_is_recorded_forward_backward_and_update(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     census, code = recorded(str(PROGRAMS / "training.py"))
     assert (code, census.steps, census.compiled) == (0, 2, False)
     found = counts(census)
@@ -64,17 +73,19 @@ def test_a_training_is_recorded_forward_backward_and_update(capfd: pytest.Captur
     }
     # The program is ended when its steps are recorded, the third update done.
     assert capfd.readouterr().out.split("\n") == ["step 1", "step 2", "step 3", ""]
+    every_operator_can_be_called_again(census, tmp_path)
 
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("everything_kept")
-def test_a_loop_of_inference_is_recorded_call_by_call() -> None:
+def test_a_loop_of_inference_is_recorded_call_by_call(tmp_path: Path) -> None:
     census, code = recorded(str(PROGRAMS / "denoising.py"), steps=3)
     assert (code, census.steps) == (0, 3)
     assert counts(census)["aten.convolution.default"] == 6
     assert {one.inputs for one in census.operators if "group_norm" in one.name} == {
         "float32[2, 16, 16, 16] float32[16] float32[16]"
     }
+    every_operator_can_be_called_again(census, tmp_path)
 
 
 def losses(printed: str) -> list[float]:
@@ -84,7 +95,9 @@ def losses(printed: str) -> list[float]:
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("everything_kept")
-def test_a_compiled_module_is_one_region_and_the_rest_operators(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_compiled_module_is_one_region_and_the_rest_operators(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     census, code = recorded(str(PROGRAMS / "compiled.py"))
     assert (code, census.steps, census.compiled) == (0, 2, True)
     (region,) = census.regions
@@ -106,24 +119,19 @@ def test_a_compiled_module_is_one_region_and_the_rest_operators(capfd: pytest.Ca
     )
     assert len(seen) == 3
     assert seen == pytest.approx(losses(alone.stdout)[:3], rel=1e-5)
+    every_operator_can_be_called_again(census, tmp_path)
 
 
 @pytest.mark.torch
-def test_a_region_whose_graph_cannot_be_made_again_is_named_with_its_share() -> None:
-    census, code = recorded(str(PROGRAMS / "compiled.py"), "checkpoint")
-    assert code == 0
+def test_a_program_that_breaks_leaves_its_regions_though_no_graph_can_be_made_again() -> None:
+    census, code = recorded(str(PROGRAMS / "compiled.py"), "checkpoint", "crash", "3", steps=5)
+    assert code == 1
     (region,) = census.regions
+    assert region.count >= 1
     assert region.arguments is None and region.trains
     assert region.case not in census.weights
     assert census.share <= 1 - region.share + 1e-9
     assert "is not measured" in summary(census)
-
-
-@pytest.mark.torch
-def test_a_compiled_program_that_breaks_leaves_its_regions() -> None:
-    census, code = recorded(str(PROGRAMS / "compiled.py"), "crash", "3", steps=5)
-    assert code == 1
-    assert census.regions[0].count >= 1
 
 
 @pytest.mark.torch
@@ -200,14 +208,11 @@ def test_no_number_and_no_path_is_in_the_file(tmp_path: Path) -> None:
     assert "31337" not in written and "secret_name" not in written and str(tmp_path) not in written
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("name", ["training.py", "denoising.py", "compiled.py"])
-@pytest.mark.usefixtures("everything_kept")
-def test_every_recorded_operator_can_be_called_again(tmp_path: Path, name: str) -> None:
-    census, _ = recorded(str(PROGRAMS / name))
-    cases = tmp_path / "census_cases.py"
+def every_operator_can_be_called_again(census: Census, folder: Path) -> None:
+    """Assert that the cases of a census, whose every operator was kept, can be built and run."""
+    cases = folder / "census_cases.py"
     cases.write_text(census.to_case_file())
-    built = harness.build(tmp_path / "harness", [cases])
+    built = harness.build(folder / "harness", [cases])
     program = (
         "import sys, json; sys.path.insert(0, sys.argv[1])\n"
         "import user_cases.census_cases\n"

@@ -11,13 +11,13 @@ from runner.dispatch.capture import FingerprintSettings, take_fingerprint
 from runner.execution import harness
 from runner.execution.compile_cache import caches_of
 from runner.execution.fork_server import ForkServers
-from runner.preset import MachinePreset
-from support.measuring import CASE_FILES, ENVIRONMENT, QUICK, Scratch, conditions, measure
+from support.measuring import AS_IT_COMES, CASE_FILES, ENVIRONMENT, QUICK, Scratch, conditions, measure
 from support.site import measured_python
 
 pytestmark = pytest.mark.torch
 
 CASES = CASE_FILES / "dispatches.py"
+COMPILED = "activated/infer/width=32/compile=default"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def forking(module_scratch: Scratch) -> Iterator[FingerprintSettings]:
     """Fingerprints by workers that are forked where they may be, as commands take them."""
     folder = module_scratch.folder
     built = harness.build(folder / "harness", [CASES])
-    about = (str(measured_python()), built, MachinePreset("as-it-comes"), "cpu", 600.0)
+    about = (str(measured_python()), built, AS_IT_COMES, "cpu", 600.0)
     with closing(ForkServers(folder / "logs", "fingerprint-test:fork", profiler=True)) as forks:
         yield FingerprintSettings(*about, folder / "work", "fingerprint-test", forks)
 
@@ -72,25 +72,30 @@ def test_a_convolution_names_its_implementation(forking: FingerprintSettings) ->
     assert " by " in names[0]
 
 
-def test_a_compiled_case_has_graphs_kernels_and_code(forking: FingerprintSettings) -> None:
-    """That they are the same twice is asserted in `test_twice`."""
-    found = recorded("activated/infer/width=32/compile=default", forking)
-    assert found.parts[DispatchPart.COMPILER]["graphs"] == 1
-    assert found.parts[DispatchPart.COMPILER]["frames run eager"] == 0
-    assert found.parts[DispatchPart.COMPILER]["guards"] > 0
-    assert found.parts[DispatchPart.FUSED] == {"cpp_fused_gelu": 1}
-    assert len(found.parts[DispatchPart.CODE]) == 1
+@pytest.fixture(scope="module")
+def compiled(forking: FingerprintSettings) -> DispatchFingerprint:
+    """That of a layer that is compiled."""
+    return recorded(COMPILED, forking)
+
+
+def test_a_compiled_case_has_graphs_kernels_and_code(compiled: DispatchFingerprint) -> None:
+    """That they are the same twice is asserted below."""
+    parts = compiled.parts
+    compiler = parts[DispatchPart.COMPILER]
+    assert (compiler["graphs"], compiler["frames run eager"]) == (1, 0)
+    assert compiler["guards"] > 0
+    assert parts[DispatchPart.FUSED] == {"cpp_fused_gelu": 1}
+    assert len(parts[DispatchPart.CODE]) == 1
 
 
 def test_what_it_compiles_is_kept_for_the_processes_that_measure_it(
-    forking: FingerprintSettings, scratch: Scratch
+    forking: FingerprintSettings, compiled: DispatchFingerprint, scratch: Scratch
 ) -> None:
     """The first of them finds a warm cache; the fingerprint is the one without."""
-    case = "activated/infer/width=32/compile=default"
     shared = conditions(scratch.folder, CASES, timing=replace(QUICK, cold_replicates=0))
     caches = caches_of(shared.folder) / ENVIRONMENT
-    assert recorded(case, replace(forking, caches=caches)) == recorded(case, forking)
-    outcome = measure(shared, [[case]]).of("activated")
+    assert recorded(COMPILED, replace(forking, caches=caches)) == compiled
+    outcome = measure(shared, [[COMPILED]]).of("activated")
     assert (outcome.status, outcome.facts["cache"]) == ("ok", "warm")
     assert (outcome.facts["compile"]["cache_hits"], outcome.facts["compile"]["cache_misses"]) == (1, 0)
 

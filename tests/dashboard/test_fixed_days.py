@@ -1,11 +1,16 @@
-"""A table of many rows in a browser: Streamlit shows all of them, sorts, and leads to a run."""
+"""Pages of fixed days in a browser: their tables, the context bar, search, and the chart of a finding."""
 
 import re
+from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, expect
 
-from support.pages import HISTORY, MACHINES
-from support.servers.browser import Visitor, fits
+from support.builders.run_records import RESNET
+from support.builders.technique_runs import BERT, CPU, fingerprint
+from support.pages import HARDWARE, HISTORY, MACHINES, REGRESSIONS, RUNS, TECHNIQUES
+from support.servers.browser import Visitor, fits, settle
+
+WORKLOAD = "resnet50/infer/batch=8,image=64"
 
 
 def test_environments_are_sorted_by_a_click_on_a_column(past_visitor: Visitor) -> None:
@@ -134,3 +139,93 @@ def seconds(texts: list[str]) -> list[float]:
     units = {"h": 3600.0, "min": 60.0, "s": 1.0}
     found = [re.findall(r"([\d.]+) (h|min|s)\b", text) for text in texts]
     return [sum(float(number) * units[unit] for number, unit in each) if each else -1.0 for each in found]
+
+
+def test_two_runs_ticked_in_the_table_lead_to_their_comparison(past_visitor: Visitor) -> None:
+    page = past_visitor.open(RUNS)
+    for run in ("run-7", "run-9"):
+        page.get_by_label(f"Compare {run}", exact=True).check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_url("**/compare?view=runs&run=run-9&run=run-7")
+    settle(page)
+    for side, run in (("A, the baseline", "run-7"), ("B", "run-9")):
+        expect(page.get_by_role("combobox", name=side, exact=True)).to_have_value(re.compile(run))
+
+
+def test_a_case_that_was_opened_in_a_run_is_the_workload_of_the_next_view(past_visitor: Visitor) -> None:
+    past_visitor.open(f"{RUNS}?{urlencode({'run': 'techniques-cpu', 'case': f'{BERT}/eager'})}")
+    page = past_visitor.open(TECHNIQUES)
+    expect(page).to_have_url(re.compile(f"hardware={fingerprint(CPU)[:12]}&workload=bert_base"))
+    expect(page.get_by_role("combobox", name="Workload")).to_have_value(re.compile("bert_base"))
+
+
+def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{TECHNIQUES}?{urlencode({'hardware': CPU, 'workload': WORKLOAD})}")
+    expect(page.get_by_role("heading", name="Which hardware?")).to_be_visible()
+    expect(page.locator("table, canvas, svg.marks")).to_have_count(0)
+    page.get_by_role("link", name="host-0ac5").click()
+    settle(page)
+    expect(page.locator("h2.py-empty")).to_have_count(0)
+    assert f"hardware={fingerprint(CPU)[:12]}" in page.url and "workload=resnet50" in page.url
+    expect(page.get_by_role("combobox", name="Hardware")).to_have_value(f"{CPU} ({fingerprint(CPU)[:8]})")
+    expect(page.locator("table").first).to_be_attached()
+
+
+def test_a_browser_remembers_and_writes_it_into_the_address(past_visitor: Visitor) -> None:
+    first = past_visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
+    expect(first.locator("p[data-context]")).to_have_attribute("data-context", "metric=throughput")
+    # A script of the page writes it.
+    first.wait_for_function("document.cookie.includes('pyrometer_context')")
+    again = past_visitor.open(HISTORY)
+    expect(again).to_have_url(f"{past_visitor.home}{HISTORY}&metric=throughput")
+    settle(again)
+    # The address that was written is the page's own: nothing of it is a complaint.
+    again.reload()
+    settle(again)
+    expect(again.get_by_test_id("stAlert")).to_have_count(0)
+
+
+def test_on_a_phone_a_choice_is_as_wide_as_the_page(past_visitor: Visitor) -> None:
+    for address in (TECHNIQUES, HISTORY, HARDWARE, RUNS):
+        page = past_visitor.open(address, "phone")
+        choices = page.locator(".stSelectbox, .stMultiSelect")
+        expect(choices.first).to_be_visible()
+        widths = choices.evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
+        assert widths and min(widths) > 340, (address, widths)
+
+
+def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:
+    page = past_visitor.open("/")
+    # Its shortcut is known once the button stands.
+    expect(page.get_by_role("button", name="Search").first).to_be_visible()
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
+    field.fill("run-7")
+    field.press("Enter")
+    page.wait_for_url("**/runs?run=run-7")
+    settle(page)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+#: The text or the accessible name of each element, and the middle of it from the left.
+_PLACES = """all => all.map(e => {
+  const box = e.getBoundingClientRect();
+  return [e.getAttribute("aria-label") ?? e.textContent, box.x + box.width / 2];
+})"""
+
+
+def places(found: Locator, name: str) -> dict[str, float]:
+    """Where those elements stand that have a date, by their dates."""
+    named = [(re.search(name, text or ""), x) for text, x in found.evaluate_all(_PLACES)]
+    return {match[1]: x for match, x in named if match}
+
+
+def test_each_date_stands_at_its_night(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{REGRESSIONS}?finding=1")
+    page.locator("svg .mark-symbol path").first.wait_for()
+    nights = places(page.locator("svg .mark-symbol path"), r"^night: (\d\d \w{3});")
+    dates = places(page.locator("svg .role-axis-label text"), r"^(\d\d \w{3})$")
+    assert len(nights) == 4 and set(dates) >= set(list(nights)[1:])
+    a_day = (nights["04 Sep"] - nights["01 Sep"]) / 3
+    # Nights begin at 02:00 UTC, two hours after the tick of their day.
+    assert all(abs(nights[date] - dates[date]) < a_day / 6 for date in dates)
