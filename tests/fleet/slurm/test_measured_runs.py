@@ -67,20 +67,7 @@ class Head:
         return mirrored
 
 
-def test_a_run_is_measured_on_a_node_and_stored_by_its_head(
-    site: Folder, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    head = Head(site, cluster, tmp_path, monkeypatch)
-    quick = ("--suite", "quick", "--replicates", "1", "--cases", "cases.py", *site.narrowed("quick"))
-    mirrored = head.measure(*quick)
-    assert [event["event"] for event in head.events].count("outcome") == 2
-    with open_database(f"sqlite:///{tmp_path}/head.db") as database:
-        assert ingest(mirrored, database).new_outcomes == 2
-        run = queries.run_record(database, RUN)
-        assert run is not None and run.state == "complete"
-
-
-def test_a_case_over_two_nodes_is_measured_by_one_job(
+def test_a_case_over_two_nodes_is_measured_by_one_job_and_stored_by_its_head(
     site: Folder, cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (site.folder / "pyrometer.toml").open("a") as file:
@@ -88,8 +75,15 @@ def test_a_case_over_two_nodes_is_measured_by_one_job(
     head = Head(site, cluster, tmp_path, monkeypatch)
     cases = ("--cases", str(CASE_FILES / "over_nodes.py"), "--case", _TWO_NODES)
     quick = ("--preset", "as-it-comes", "--suite", "smoke", "--replicates", "1")
-    contents = journal.read(head.measure(*cases, *quick, nodes=2))
+    mirrored = head.measure(*cases, *quick, nodes=2)
+    contents = journal.read(mirrored)
     assert {(one.status, one.reason) for one in contents.outcomes} == {("ok", "")}
     (outcome,) = [one for one in contents.outcomes if one.case == _TWO_NODES]
     (node,) = outcome.facts["nodes"]
     assert node["name"] in {"alpha", "beta"} and node["address"] == "127.0.0.1"
+    # The case, and the eager one beside which it is measured.
+    assert [event["event"] for event in head.events].count("outcome") == len(contents.outcomes) == 2
+    with open_database(f"sqlite:///{tmp_path}/head.db") as database:
+        assert ingest(mirrored, database).new_outcomes == 2
+        run = queries.run_record(database, RUN)
+        assert run is not None and run.state == "complete"
