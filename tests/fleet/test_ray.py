@@ -95,17 +95,24 @@ def engine(engines: Engines) -> RayEngine:
     return engines.get()
 
 
-def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engines) -> None:
+@pytest.fixture(scope="module")
+def scheduled(fleet: Fleet, engines: Engines) -> str:
+    """The log of a scheduler that had both schedules' tasks measured."""
     engines.release()
-    triggered = fleet.call("schedule", "trigger", "night")
-    assert triggered.returncode == 0, triggered.stderr
+    for schedule in ("night", "wide"):
+        triggered = fleet.call("schedule", "trigger", schedule)
+        assert triggered.returncode == 0, triggered.stderr
     done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, scheduled: str) -> None:
     with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:
         measured = {task.label: task for task in tasks(database, schedule="night")}
         by = {label: attempts(database, task.id) for label, task in measured.items()}
         stored = {label: run_record(database, str(task.run_id)) for label, task in measured.items()}
-    assert {label: task.state for label, task in measured.items()} == {"a": "done", "b": "done"}, done.stdout
+    assert {label: task.state for label, task in measured.items()} == {"a": "done", "b": "done"}, scheduled
     owners = {label: [each.owner.partition("/")[0] for each in own] for label, own in by.items()}
     assert owners == {"a": ["node-1"], "b": ["node-2"]}
     for label, name in (("a", "node-1"), ("b", "node-2")):
@@ -119,15 +126,11 @@ def test_two_machines_measure_tasks_for_their_labels(fleet: Fleet, engines: Engi
         until(lambda name=name: not fleet.members[name].below("RayAgent|cli.app.*run"), f"{name} is idle")
 
 
-def test_a_case_over_two_nodes_is_measured_on_both(fleet: Fleet, engines: Engines) -> None:
-    engines.release()
-    assert fleet.call("schedule", "trigger", "wide").returncode == 0
-    done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
-    assert done.returncode == 0, done.stderr
+def test_a_case_over_two_nodes_is_measured_on_both(fleet: Fleet, scheduled: str) -> None:
     with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:
         (task,) = tasks(database, schedule="wide", job="measure")
         outcomes = outcomes_of_run(database, str(task.run_id))
-    assert task.state == "done", (task, done.stdout)
+    assert task.state == "done", (task, scheduled)
     (outcome,) = [each for each in outcomes if each.case == _TWO_NODES]
     assert (outcome.status, outcome.reason) == ("ok", "")
     (other,) = outcome.facts["nodes"]
