@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
+import torch._inductor.config
 from torch import nn
 
 from runner.worker.case import Workload, case
@@ -164,6 +165,8 @@ def absent(*names):
 
 def main():
     warnings.simplefilter("error", DeprecationWarning)
+    # What is compiled here is small: to compile headers first took most of the time.
+    torch._inductor.config.aot_inductor.precompile_headers = False
     runtime = all(importlib.util.find_spec(name) for name in PACKAGES)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
