@@ -46,3 +46,16 @@ def test_parts_are_those_of_the_whole_text(body: dict[str, Any]) -> None:
         patch.setattr(journal_lines, "_PART", 2)
         raw, crc = encode_line("outcome", body)
         assert (crc, decode_line(raw).body) == (checksum("outcome", body), body)
+
+
+@pytest.mark.parametrize(("depth", "refused"), [(62, False), (64, True), (400, True)])
+def test_a_body_is_nested_so_deep_at_most(depth: int, refused: bool) -> None:
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    line, _ = encode_line("outcome", {"deep": nested})
+    if refused:
+        with pytest.raises(ValueError, match="too deep"):
+            decode_line(line)
+    else:
+        assert decode_line(line).body == {"deep": nested}
