@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
@@ -18,6 +19,9 @@ from records.series import SeriesKey
 
 #: Runs and findings that can be found, the newest.
 _RUNS, _FINDINGS = 500, 500
+
+
+_FOCUS = f"<script>\n{Path(__file__).with_name('search.js').read_text()}</script>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ def _dialog(url: str) -> None:
         placeholder="Type a part of its name",
         key="search-chosen",
     )
+    # A file of ours and nothing else, as in `parts.frame_page`.
+    st.html(_FOCUS, unsafe_allow_javascript=True)
     if chosen is not None:
         address = urlsplit(next(one.address for one in found if one.text == chosen))
         st.switch_page(page_at(address.path.strip("/")).script, query_params=parse_qs(address.query))

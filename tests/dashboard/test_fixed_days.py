@@ -199,9 +199,9 @@ def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> 
     # Its shortcut is known once the button stands.
     expect(page.get_by_role("button", name="Search").first).to_be_visible()
     page.keyboard.press("Control+k")
-    field = page.get_by_role("combobox", name="Case, finding, run or PyTorch")
-    field.fill("run-7")
-    field.press("Enter")
+    expect(page.get_by_role("combobox", name="Case, finding, run or PyTorch")).to_be_focused()
+    page.keyboard.type("run-7")
+    page.keyboard.press("Enter")
     page.wait_for_url("**/runs?run=run-7")
     settle(page)
     expect(page.get_by_role("dialog")).to_have_count(0)
