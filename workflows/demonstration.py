@@ -215,7 +215,13 @@ def _outcome(planned: Planned, started_at: datetime, factor: float) -> Outcome:
         started_at=started_at,
         wall_seconds=25.0,
         metrics=metrics,
-        facts={"items": case.items, "device": "cpu", "cpu_share": 0.99, "block_floors_ns": floors},
+        facts={
+            "items": case.items,
+            "unit": "images" if case.key.startswith("resnet") else "tokens",
+            "device": "cpu",
+            "cpu_share": 0.99,
+            "block_floors_ns": floors,
+        },
     )
 
 

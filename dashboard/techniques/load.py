@@ -6,6 +6,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import streamlit as st
 
@@ -14,7 +15,9 @@ from dashboard.components.query_params import public
 from dashboard.server.database import opened
 from dashboard.techniques.results import EAGER, TechniqueRun, environment_of, read
 from dashboard.techniques.view import Where
+from db.findings import store as findings
 from db.runs import coverage, queries, releases
+from records.findings import Finding, FindingGroup
 from records.kinds import RunSource, RunState
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
@@ -28,6 +31,9 @@ POINTS_OF_A_CASE = 8
 MOST_RUNS = 16
 #: Runs among which the newest with a ratio is looked for, so many at a time; and how many of them are read.
 _SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 40
+
+#: Open regressions that are looked through, the newest.
+_FINDINGS = 500
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
@@ -62,6 +68,20 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
     )
     # Of two that began in one moment the one that was stored last is the newer, as for every other list.
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
+
+
+@_kept
+def regressed(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
+    """Open regressions in the latency of a workload's cases, of this PyTorch version or one before it."""
+    newest = frames.version_order(version)
+    found = findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
+    return [
+        one
+        for one in found
+        if (one.key.case.rpartition("/")[0], one.key.hardware) == (workload, hardware)
+        and one.key.metric in ("latency", METRIC)
+        and frames.version_order(one.new_torch_version) <= newest
+    ]
 
 
 def pinned(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:

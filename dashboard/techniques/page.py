@@ -28,8 +28,8 @@ def show() -> None:
         parts.no_match(
             pages.count_runs(url),
             "No technique measured yet",
-            "of Pyrometer's own with a case under a technique: compiled, in another number format, pinned, "
-            "over several ranks. This measures some against eager fp32:",
+            "of Pyrometer's own with a latency of a case under a technique: compiled, in another number "
+            "format, pinned, over several ranks. This measures some against eager fp32:",
             pages.suite_of_device(url),
         )
         if pages.count_runs(url) > 1:
@@ -72,7 +72,8 @@ def show() -> None:
     chosen, detail = _workload(chosen, cases, address, (bar, row))
     if chosen.baseline != EAGER:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
-    sections.all_of_them(chosen, readings, datetime.now(UTC))
+    regressed = load.regressed(url, chosen.hardware, chosen.version, chosen.workload)
+    sections.all_of_them(chosen, readings, regressed, datetime.now(UTC))
     parts.pinned(chosen.pinned([reading.run for reading in readings]))
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:

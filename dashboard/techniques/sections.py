@@ -18,9 +18,11 @@ from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.ranking import WorkloadRanking
 from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of, claims_of
 from dashboard.techniques.view import Techniques
+from records.findings import Finding
 from records.kinds import RunState
 from reports.table import DataTable
 from reports.text.gain_text import refusal
+from reports.text.numbers import percent
 
 #: The speed-up at which the shade of a cell is full.
 _FULL_SHADE = math.log(4)
@@ -95,14 +97,19 @@ class _About:
     one_run: bool
 
 
-def all_of_them(chosen: Techniques, readings: Sequence[TechniqueRun], now: datetime) -> None:
-    """Every section, for the runs that were read, newest first; there must be one at least."""
+def all_of_them(
+    chosen: Techniques, readings: Sequence[TechniqueRun], regressed: Sequence[Finding], now: datetime
+) -> None:
+    """Every section, for the runs that were read, newest first; there must be one at least.
+
+    `regressed` are the open regressions of the chosen workload.
+    """
     cases = best_of(readings)
     about = _About(readings[0].torch_version, len({case.run for case in cases}) == 1)
     found = ranking.ranking(readings, cases, chosen.workload)
     parts.html(runs(readings, cases, now))
     _matrix(chosen, cases, readings, about)
-    _workload(chosen, found, about)
+    _workload(chosen, found, regressed, about)
     _memory_and_claims(found, readings, cases)
     _scaling([case for case in cases if _scales(case, chosen.workload)], about)
     _batches(readings, chosen.workload)
@@ -230,7 +237,9 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
     parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
-def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None:
+def _workload(
+    chosen: Techniques, found: WorkloadRanking, regressed: Sequence[Finding], about: _About
+) -> None:
     """The chosen workload: what to use, and its techniques in one table, the fastest first."""
     title, parameters = ranking.workload_words(found.workload)
     ends = frames.axis(found.cases)
@@ -254,6 +263,8 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
     if found.cases:
         first, *more = ranking.advice(found)
         parts.html(markup.strong(first) + "".join(f"<p>{escape(line)}</p>" for line in more))
+    if regressed:
+        parts.html("".join(map(_regression, regressed)))
     if not rows:
         parts.caption("No technique of this workload ended well: the reasons stand below.")
         return
@@ -261,6 +272,16 @@ def _workload(chosen: Techniques, found: WorkloadRanking, about: _About) -> None
     compiled = [case for case in found.cases if categories.subject(case.key) == "compile"]
     if found.baseline == EAGER and any(break_even.COLD in case.own for case in compiled):
         parts.html(markup.notes([f"Compile modes: {break_even.advice(compiled)}"]))
+
+
+def _regression(one: Finding) -> str:
+    """That a technique, or what the others are set against, is itself slower than it was."""
+    technique = ranking.technique_words(one.key.case.rpartition("/")[2])
+    said = (
+        f"{technique} has an open regression, {percent(one.change)} since {one.at:%Y-%m-%d}, "
+        "and ratios with it include that."
+    )
+    return f"<p>{escape(said)} {markup.link(links.finding(one.id), f'Finding {one.id} →')}</p>"
 
 
 def _memory_and_claims(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -36,6 +36,7 @@ from support.builders.technique_runs import (
     save,
 )
 from support.pages import RUNS, TECHNIQUES, Open, html, text, typed
+from workflows import demonstration
 
 NASTY = '<img src=x onerror="alert(1)">'
 
@@ -98,6 +99,15 @@ def test_a_workload_is_ranked_with_what_to_use_and_what_is_claimed(
     shown = text(at)
     for part in (*texts, "torch_tensorrt is not installed", "error 0.4 is more than 0.05"):
         assert part in shown
+
+
+def test_an_open_regression_of_the_baseline_is_said(open_page: Open, tmp_path: Path) -> None:
+    url = demonstration.write(tmp_path, datetime.now(UTC))
+    regressed = text(open_page(url, TECHNIQUES, workload="bert_base/train/batch=4,tokens=128"))
+    assert "eager fp32 has an open regression, +" in regressed and "tokens/s" in regressed
+    assert "open regression" not in text(
+        open_page(url, TECHNIQUES, workload="resnet50/infer/batch=8,image=224")
+    )
 
 
 def test_a_column_of_the_matrix_leads_to_its_workload(open_page: Open, measured_url: str) -> None:
