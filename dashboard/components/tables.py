@@ -112,11 +112,12 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
     failed = sum(summary.counts.values()) - ok - spare
     unneeded = f" · {spare:,} more were not needed" if spare else ""
     state = wording.status(summary.state)
+    tone = _worst_tone(summary) if failed else state.tone
     when = wording.ago(summary.started_at, now) + _and_took(summary)
     return markup.panels(
         markup.card(
             "Last own run" if own else "Last run",
-            f'<span class="py-{state.tone}">{escape(state.text)}</span>',
+            f'<span class="py-{tone}">{escape(state.text)}</span>',
             f"{markup.link(links.run(summary.id), 'Open →')} {escape(when)}",
         ),
         markup.card("Outcomes ok", f"{ok:,} of {summary.planned - spare:,}", counts(summary)),

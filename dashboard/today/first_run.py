@@ -10,7 +10,7 @@ import streamlit as st
 from analysis.speedups import gains
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.machines import load as machine_load
-from dashboard.today import charts
+from dashboard.today import charts, problems
 from records.kinds import RunSource
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunSummary
@@ -18,6 +18,8 @@ from runner.suites.references import baselines
 
 #: With so many runs of its own a machine is not new any more.
 FEW = 3
+#: What to do where others disturbed a run.
+_WHEN_QUIET = "contended: other programs took part of the cores; measure again when nothing else runs"
 #: What a star says.
 _DISTURBED = r"\*: in some pair other programs took part of a core; such a ratio may be anything."
 
@@ -72,12 +74,14 @@ def _short(case: str) -> str:
 
 def limits(outcomes: Sequence[Outcome], notes: Sequence[str]) -> list[str]:
     """What limited a run: how many processes did not end ok, by how they ended, and its own notes."""
-    bad = [one.status for one in outcomes if one.status not in (OutcomeStatus.OK, OutcomeStatus.SKIPPED)]
-    counted = [
-        f"{bad.count(status)} of {wording.plural(len(outcomes), 'process', 'processes')} {status}"
-        for status in dict.fromkeys(bad)
-    ]
-    return [*counted, *notes]
+    needed = [one for one in outcomes if problems.needed(one)]
+    bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
+    said: list[str] = []
+    for status in dict.fromkeys(bad):
+        said.append(f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}")
+        if status == OutcomeStatus.CONTENDED:
+            said.append(_WHEN_QUIET)
+    return [*said, *notes]
 
 
 def section(url: str, last: RunSummary) -> None:

@@ -67,6 +67,21 @@ def test_a_speed_up_that_others_disturbed_has_a_star() -> None:
     assert (quiet.text, disturbed.text) == ("2.00×", "2.00×*")
 
 
+def test_what_limited_a_run_counts_the_processes_that_were_needed() -> None:
+    outcomes = [
+        an_outcome(RESNET, status="contended", reason="others ran"),
+        an_outcome(MLP, status="skipped", reason="budget of 60 s"),
+        an_outcome(MLP, replicate=1, status="skipped", reason="not needed: decided before"),
+    ]
+    contended, advice, skipped, note = first_run.limits(outcomes, ["no clock"])
+    assert (contended, skipped, note) == (
+        "1 of 2 processes contended",
+        "1 of 2 processes skipped",
+        "no clock",
+    )
+    assert "measure again" in advice
+
+
 def test_the_chart_is_a_valid_specification() -> None:
     made = charts.speed_ups(3, dark=False)
     alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
