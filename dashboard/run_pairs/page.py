@@ -116,7 +116,7 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
     moved = found.having(*_MOVED)
     if moved:
         parts.table(tables.changes(found, "What differs", moved, defined))
-    else:
+    elif found.having("within"):
         parts.caption("No case differs by more than its noise.")
     rest = {
         "not measured": found.having("not measured"),

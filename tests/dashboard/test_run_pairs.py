@@ -242,6 +242,15 @@ def test_one_run_has_nothing_to_be_compared_with(open_page: Open, tmp_path: Path
     assert "Nothing measured yet" in html(open_page(empty_url, RUN_PAIR))
 
 
+def test_runs_without_a_number_in_common_are_within_no_noise(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/none.db"
+    for name, case in (("first", MLP), ("second", RESNET)):
+        known = [an_outcome(case, metrics={"latency": 1.0})]
+        save(url, a_run(name, environments=[OLD]), known)
+    shown = html(open_page(url, RUN_PAIR, a="first", b="second", metric="latency"))
+    assert "No case of both" in shown and "more than its noise" not in shown
+
+
 def test_another_run_gives_up_the_metric() -> None:
     assert RunPairView("a", "b", "latency").after("b", "c") == RunPairView("a", "c")
     assert run_pair({}, [], lambda _: False) == (None, [])
