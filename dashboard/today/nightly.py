@@ -153,7 +153,9 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
-    parts.caption(f"Against the median of {NIGHTS} nights; · within noise, coloured where confirmed.")
+    parts.caption(
+        f"Against the median of {NIGHTS} nights; · within noise. Coloured: a confirmed change, by its pairs."
+    )
     if tracks > headlines.TRACKS:
         parts.caption(
             f"Of {headlines.TRACKS} of {tracks} tracks, those with the most nights; History has all."
