@@ -11,10 +11,12 @@ from typing import Any
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.comparison import Comparison
+from analysis.dispatch_difference import CaseDifference, DispatchChange, DispatchDifference, DispatchWarning
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import series_queries
+from records.dispatch import DispatchPart
 from records.evidence import Confirmation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, NewFinding
 from records.kinds import RunKind
@@ -61,6 +63,17 @@ _CASES = (
     _Case("bert_base/train/batch=4,tokens=128/compile=default", 172.0, 512, 38.0, 0.97),
     _Case("gpt2_small/infer/batch=2,tokens=256/eager", 113.0, 512),
     _Case("gpt2_small/infer/batch=2,tokens=256/compile=default", 92.0, 512, 19.0),
+)
+
+
+#: What the slower nights run in place of a fast kernel.
+_OTHER_KERNEL = DispatchChange(
+    DispatchPart.ONEDNN,
+    "inner_product fp32 512x768:768x3072 by brgemm:avx2",
+    "inner_product fp32 512x768:768x3072 by gemm:ref",
+    12,
+    12,
+    DispatchWarning.REFERENCE_KERNEL,
 )
 
 
@@ -156,7 +169,13 @@ def _regression(database: Database, nights: Sequence[str], found_at: datetime) -
         confidence=0.99,
         smallest=0.01,
     )
-    confirmation = Confirmation(reason="the pairs show it too", verdict=verdict)
+    sides = [f"nightly-{_day(nights[night]):%Y-%m-%d}" for night in (_BORDER - 1, _BORDER)]
+    confirmation = Confirmation(
+        reason="the pairs show it too",
+        verdict=verdict,
+        reproduce=f"pyrometer upgrade {' '.join(sides)} --case {_SLOWER}",
+        dispatch=CaseDifference(_SLOWER, DispatchDifference((_OTHER_KERNEL,), {})).to_body(),
+    )
     limits = (change, change - half, change + half)
     findings.decide(
         database, stored.id, FindingState.CONFIRMED, *limits, confirmation, found_at + timedelta(hours=1)
@@ -165,8 +184,12 @@ def _regression(database: Database, nights: Sequence[str], found_at: datetime) -
 
 def _environment_of(run: str) -> str:
     """The fingerprint of the environment of a night's run."""
-    day = datetime.strptime(run[:8], "%Y%m%d")
+    day = _day(run)
     return _environment(f"nightly-{day:%Y-%m-%d}", f"2.16.0.dev{day:%Y%m%d}+cpu")["fingerprint"]
+
+
+def _day(run: str) -> datetime:
+    return datetime.strptime(run[:8], "%Y%m%d")
 
 
 def _upgrade(folder: Path, database: Database, begun: datetime) -> None:

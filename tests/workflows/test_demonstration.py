@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.dispatch_difference import CaseDifference, DispatchWarning
 from db.connection.engine import open_database
 from db.findings.store import findings
 from db.runs import queries
@@ -37,6 +38,8 @@ def test_nights_a_regression_and_an_upgrade(folder: Path) -> None:
         (found,) = findings(database)
         assert (found.state, found.direction) == (FindingState.CONFIRMED, "worse")
         assert found.old_torch_version != found.new_torch_version
+        difference = CaseDifference.from_body(found.evidence.confirmation.dispatch).difference
+        assert difference is not None and difference.warnings == (DispatchWarning.REFERENCE_KERNEL,)
         notes = {note for run in runs if (one := queries.run_record(database, run.id)) for note in one.notes}
         assert notes == {"made-up data: nothing was measured"}
         (upgrade,) = queries.recent_runs(database, limit=100, only=RunsOnly("", "", "", RunCategory.UPGRADE))
