@@ -11,11 +11,12 @@ from analysis.speedups import gains
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.machines import load as machine_load
 from dashboard.today import charts, problems
-from records.kinds import RunSource
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import RunSummary
 from runner.suites.references import baselines
 
+#: Hardware of imports that is named, that with the most series.
+_NAMED = 12
 #: With so many runs of its own a machine is not new any more.
 FEW = 3
 #: What to do where others disturbed a run.
@@ -126,21 +127,30 @@ def next_steps(last: RunSummary) -> None:
         parts.code(command)
 
 
+def _first(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def imports(url: str, runs: Sequence[RunSummary]) -> None:
     """What came in from other tools and scripts, and what of it can be compared."""
     counted = machine_load.foreign_runs(url)
     if not counted:
         return
-    foreign = [run for run in runs if run.source != RunSource.MEASURED]
     parts.heading("What came in")
+    keys = load.series_keys(url)
+    cases = {key.case for key in keys}
+    workloads = wording.plural(len({case.rpartition("/")[0] for case in cases}), "workload")
+    hardware = Counter(key.hardware_label for key in keys)
+    versions = dict.fromkeys(version for run in runs for version in run.torch_versions)
     lines = [f"{many:,} {words}" for words, many in counted.most_common()]
-    hardware = dict.fromkeys(run.hardware for run in foreign if run.hardware)
-    versions = dict.fromkeys(version for run in foreign for version in run.torch_versions)
     lines += [
-        f"{title} of the newest: {', '.join(names)}"
-        for title, names in (("Hardware", hardware), ("PyTorch", versions))
-        if names
+        f"{wording.plural(len(cases), 'case')} of {workloads}, {len(keys):,} series",
+        f"Hardware: {_first(list(dict(hardware.most_common())))}",
     ]
+    if versions:
+        lines.append(f"PyTorch of the newest runs: {', '.join(versions)}")
     parts.html(markup.bullets(lines))
     parts.html(
         f"<p>{markup.link(links.hardware({}), 'Compare hardware →')} "

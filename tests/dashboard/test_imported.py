@@ -1,5 +1,6 @@
 """Runs that came from outside, on every page: their own words, and where they come from."""
 
+import re
 from html import escape
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_every_run_in_the_list_says_where_it_comes_from(
     titles = [each.TITLE for each in FORMATS if each.NAME != "pyrometer"]
     assert [title for title in titles if f"<small>imported from {escape(title)}</small>" not in shown] == []
     assert "<small>submitted by a script</small>" in shown
+
+
+def test_what_came_in_is_counted_with_its_hardware(open_page: Open, imported_url: str) -> None:
+    with open_with_tables(imported_url) as database:
+        keys = series_queries.series_keys(database)
+    shown = text(open_page(imported_url, TODAY))
+    assert f"{len({key.case for key in keys}):,} cases of " in shown and f"{len(keys):,} series" in shown
+    (line,) = re.findall(r"<li>Hardware: (.*?)</li>", shown)
+    labels = {key.hardware_label for key in keys}
+    named = [label for label in labels if escape(label) in line]
+    more = re.search(r" and (\d+) more$", line)
+    assert len(named) + (int(more[1]) if more else 0) == len(labels)
 
 
 def test_the_fleet_page_says_what_there_is_instead_of_machines(open_page: Open, imported_url: str) -> None:
