@@ -129,14 +129,15 @@ def places(url: str) -> list[MeasurementConditions]:
 
 @_kept
 def imported_metrics(url: str) -> dict[str, Metric]:
-    """The metrics of other tools' files that have a better direction; those of most hardware first."""
+    """The metrics of other tools' files with a better direction; those of most cases to compare first."""
     defined = load.metric_definitions(url)
-    hardware: dict[str, set[str]] = {}
+    hardware: dict[str, dict[str, set[str]]] = {}
     for key in load.series_keys(url):
-        hardware.setdefault(key.metric, set()).add(key.hardware)
+        hardware.setdefault(key.metric, {}).setdefault(key.case, set()).add(key.hardware)
+    shared = {metric: sum(len(each) > 1 for each in cases.values()) for metric, cases in hardware.items()}
     known = (wording.metric(name, defined) for name in sorted(hardware, key=wording.metric_place))
     directed = [one for one in known if one.better != "neither"]
-    return {one.name: one for one in sorted(directed, key=lambda one: -len(hardware[one.name]))}
+    return {one.name: one for one in sorted(directed, key=lambda one: -shared[one.name])}
 
 
 @_kept

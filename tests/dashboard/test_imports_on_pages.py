@@ -11,6 +11,7 @@ import pytest
 
 from analysis.metrics import METRICS
 from dashboard.components import links, parts, run_source, tables, wording
+from dashboard.hardware import load as hardware_load
 from db.runs import queries, series_queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
@@ -178,3 +179,37 @@ def test_plain_text_says_nothing_in_markdown() -> None:
 def test_an_unknown_duration_is_a_dash() -> None:
     assert wording.duration(0.0) == wording.duration(None) == "–"
     assert wording.duration(0.004) == "0.00400 s"
+
+
+def test_the_metric_with_most_cases_to_compare_comes_first(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/p.db"
+    place = SourcePlace("a.csv")
+    for hardware, cases in (("h1", "ab"), ("h2", "ab"), ("h3", "c"), ("h4", "d")):
+        points = [
+            Point(
+                case=case_key(each, "infer"),
+                metric=metric,
+                unit="ms",
+                better="lower",
+                values=(3.0,),
+                place=place,
+            )
+            for each in cases
+            for metric in ("tool.rare", *(["tool.shared"] if each in "ab" else []))
+            if (metric, each) != ("tool.rare", "b")
+        ]
+        origin = ForeignOrigin(
+            format="torchbench",
+            suite="suite",
+            started_at=LATER,
+            machine=hardware,
+            hardware=hardware,
+            torch_version="2.3.0",
+        )
+        run, definitions, _ = assembled(origin, points, [])
+        with open_with_tables(url) as database:
+            save_run(database, run.run)
+            save_outcomes(database, run.run.id, run.outcomes)
+            save_measurements(database, run.run.id, run.measurements)
+            save_metrics(database, definitions)
+    assert list(hardware_load.imported_metrics(url)) == ["tool.shared", "tool.rare"]
