@@ -75,7 +75,9 @@ def _cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) 
     )
     table, more = tables.cases(columns, metric, threshold)
     ratios = "First the number itself, then how many times as good it is as on the reference."
-    said = f"{metric.title}: {metric.meaning}; {metric.better} is better. {ratios if columns[1:] else ''}"
+    # Metrics of other tools come without a meaning.
+    about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
+    said = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
     parts.caption(parts.plain(said))
     parts.html(table + _and(more))
 

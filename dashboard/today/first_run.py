@@ -144,7 +144,7 @@ def imports(url: str, runs: Sequence[RunSummary]) -> None:
     workloads = wording.plural(len({case.rpartition("/")[0] for case in cases}), "workload")
     hardware = Counter(key.hardware_label for key in keys)
     versions = dict.fromkeys(version for run in runs for version in run.torch_versions)
-    lines = [f"{many:,} {words}" for words, many in counted.most_common()]
+    lines = [f"{wording.plural(many, 'run')} {words}" for words, many in counted.most_common()]
     lines += [
         f"{wording.plural(len(cases), 'case')} of {workloads}, {len(keys):,} series",
         f"Hardware: {_first(list(dict(hardware.most_common())))}",

@@ -19,7 +19,7 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
 from records.kinds import RunSource
 from records.runs import RunSummary
-from support.pages import HARDWARE, HISTORY, RUNS, TODAY, Open, html
+from support.pages import HARDWARE, HISTORY, RUNS, TODAY, Open, html, text
 from support.sqlite_files import open_with_tables
 
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -88,6 +88,7 @@ def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_pat
         put(url, "torchbench", "group_bench", "model", hardware, 0, LATER)
     at = open_page(url, HARDWARE)
     assert at.selectbox(key="choose-metric").options == ["Latency", "model"] and not at.exception
+    assert ": ;" not in text(open_page(url, HARDWARE, metric="tool.odd"))
     shown = html(at)
     assert "H100" in shown and "1.00×" in shown and "Cost of a million" not in shown
     assert any("A hint, not a verdict" in each.value for each in at.caption)
@@ -166,8 +167,8 @@ def test_no_text_of_a_file_becomes_html_or_markdown(
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
     assert "<img" not in shown and "\"'&amp;" not in shown
     markdown = [*at.header, *at.caption, *at.warning, *at.markdown]
-    for text in (str(each.value) for each in markdown):
-        assert not re.search(r"(?<!\\)(<img|\*\*|\[x\]|:red|\$x|&amp;|www\.evil)", text), text
+    for words in (str(each.value) for each in markdown):
+        assert not re.search(r"(?<!\\)(<img|\*\*|\[x\]|:red|\$x|&amp;|www\.evil)", words), words
 
 
 def test_plain_text_says_nothing_in_markdown() -> None:
