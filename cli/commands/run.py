@@ -132,8 +132,11 @@ def _run(
     with refused_for_good():
         app_context = context(noting=False, as_json=as_json)
         conclude = conclusion(app_context, reports, as_json=as_json)
-        how = app_context, resumed, request.nodes, interrupts, conclude
-        return exit_code(lambda: resume_run(*how, reported=bool(reports)))
+        return exit_code(
+            lambda: resume_run(
+                app_context, resumed, request.nodes, interrupts, conclude, reported=bool(reports)
+            )
+        )
 
 
 def measure(

@@ -74,7 +74,7 @@ def _short(case: str) -> str:
 
 
 def limits(outcomes: Sequence[Outcome], notes: Sequence[str]) -> list[str]:
-    """What limited a run: how many processes did not end ok, by how they ended, and its own notes."""
+    """What limited a run: how many processes that it needed did not end ok, and its own notes."""
     needed = [one for one in outcomes if problems.needed(one)]
     bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
     said: list[str] = []

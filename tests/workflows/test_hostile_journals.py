@@ -133,13 +133,19 @@ def test_a_journal_with_too_many_outcomes_that_were_not_planned_is_left_alone(
     assert queries.run_ids(sqlite) == set()
 
 
-def test_a_journal_with_more_facts_than_any_run_is_left_alone(
-    tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_journal(tmp_path, GOOD)
+def journal_with_a_byte_of_facts_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, int]:
+    """A good journal whose facts are one byte more than what is allowed now, and how many they are."""
+    path = write_journal(folder, GOOD)
     size = sum(map(size_of_facts, read_run(path)[1].outcomes))
     monkeypatch.setattr("runner.journal._FACTS_OF_EACH", 0)
     monkeypatch.setattr("runner.journal._MOST_FACTS", size - 1)
+    return path, size
+
+
+def test_a_journal_with_more_facts_than_any_run_is_left_alone(
+    tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, size = journal_with_a_byte_of_facts_too_many(tmp_path, monkeypatch)
     _, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert str(error).startswith(f"{path} has outcomes whose facts and metrics take more than")
     with pytest.raises(JournalError, match="facts and metrics"):
@@ -151,11 +157,8 @@ def test_a_journal_with_more_facts_than_any_run_is_left_alone(
 def test_facts_are_counted_over_all_pieces(
     tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write_journal(tmp_path, GOOD)
-    size = sum(map(size_of_facts, read_run(path)[1].outcomes))
+    path, _ = journal_with_a_byte_of_facts_too_many(tmp_path, monkeypatch)
     monkeypatch.setattr("common.bounded_lines._PIECE", 1024)
-    monkeypatch.setattr("runner.journal._FACTS_OF_EACH", 0)
-    monkeypatch.setattr("runner.journal._MOST_FACTS", size - 1)
     _, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert str(error).startswith(f"{path} has outcomes whose facts")
 
