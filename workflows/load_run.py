@@ -83,7 +83,7 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
     journals = {
         name: path
         for name, path in journals.items()
-        if path.stat().st_size and not path.with_name(FORGOTTEN).exists()
+        if journal.size_of(path) and not path.with_name(FORGOTTEN).exists()
     }
     try:
         database = open_database()
