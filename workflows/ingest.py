@@ -181,16 +181,30 @@ def refuse_other_run(path: Path, run: str) -> None:
         raise JournalError(f"{path} holds run {printable(run)}, not the run of its folder")
 
 
+def read_header(path: Path) -> Header:
+    """The first header of the journal in the folder of a run; raises JournalError."""
+    header = _storable(path, journal.read_header(path))
+    refuse_other_run(path, header.run)
+    return header
+
+
+def _storable(path: Path, body: Mapping[str, Any]) -> Header:
+    """A header; raises JournalError for one that cannot be stored, so neither reported nor resumed."""
+    header = Header.from_body(body)
+    with _fitting(path):
+        header.run_record(RunState.RUNNING, None)
+    return header
+
+
 def read_run(path: Path) -> tuple[Header, journal.Contents]:
     """The journal in the folder of a run, with the planned outcomes; raises JournalError.
 
     Outcomes have neither samples nor recordings.
     """
-    header = Header.from_body(journal.read_header(path))
-    refuse_other_run(path, header.run)
+    header = read_header(path)
     contents = journal.read(path, frozenset(header.replicates))
     # A later header knows more of the same run.
-    return Header.from_body(contents.header), contents
+    return _storable(path, contents.header), contents
 
 
 def pieces_of_folder(path: Path) -> Iterator[Read]:

@@ -209,8 +209,8 @@ def forget(
         did = "its journal is marked and stays" if yes else "--yes marks its journal, which stays"
         typer.echo(f"run {run} is not in the database; {did}")
         return
-    told = f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it"
-    typer.echo(printable(told))
+    line = f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it"
+    typer.echo(printable(line))
 
 
 def _gone(gone: DeletedRun) -> str:

@@ -196,5 +196,31 @@ def test_what_is_no_journal_stops_neither_commands_nor_a_repair(tmp_path: Path, 
     assert [problem for each in check(sqlite, tmp_path) for problem in each.problems] == []
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"started_at": "not a time"},
+        {"started_at": "2099-01-01T00:00:00"},
+        {"machine": 5},
+        {"environments": ["x"]},
+        {"preset": {"name": "quiet"}},
+    ],
+    ids=repr,
+)
+def test_a_damaged_header_hides_no_other_run(
+    tmp_path: Path, sqlite: Database, damage: dict[str, object]
+) -> None:
+    write_journal(tmp_path, GOOD)
+    bad = "20990101-020000-0001"
+    header = {**a_header(bad, a_plan()).to_body(), **damage}
+    damaged(tmp_path, bad, encode_line("header", header)[0].decode())
+    assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == GOOD
+    stored, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert stored == [GOOD] and bad in str(error)
+    assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == GOOD
+    with pytest.raises(JournalError):
+        load_run(tmp_path, bad, lambda: sqlite)
+
+
 def test_the_checksums_are_those_of_the_program() -> None:
     assert decode_line(nested(3).encode()).body == json.loads('{"run":"x","deep":[[[]]]}')

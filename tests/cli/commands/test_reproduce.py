@@ -41,7 +41,7 @@ def test_what_is_unknown_is_one_sentence(project: Path) -> None:
     assert 'unknown case "none"' in reproduce(project, "latest:none", "--run").one_sentence()
 
 
-def test_only_a_command_that_measures_and_whose_journal_is_here_is_run(project: Path) -> None:
+def test_only_commands_that_measure_with_a_journal_in_this_folder_are_run(project: Path) -> None:
     """Of a run from a file that is whatever the file says."""
     assert reproduce(project, "latest").code == 0
     (journal,) = (project / ".pyrometer/runs").glob("*/journal.jsonl")
