@@ -293,6 +293,20 @@ def locked_against_writers(path: Path) -> Generator[bool]:
         yield lock(file.fileno())
 
 
+def size_of(path: Path) -> int:
+    """How many bytes a journal has; 0 also where a link leads nowhere, or the file has just gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def beginning(path: Path, most: int) -> bytes:
+    """The first `most` bytes of a file beside a journal; raises OSError, also for what is no file."""
+    with _opened(path) as file:
+        return file.read(most)
+
+
 def _opened(path: Path) -> BinaryIO:
     """The file at `path`; raises OSError for anything else: to open a pipe waits for its writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

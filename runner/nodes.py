@@ -67,7 +67,7 @@ def read(file: Path) -> tuple[Node, ...]:
         nodes = tuple(_node(each) for each in found)
     except OSError as error:
         raise NodeFailed(f"the file of nodes {file} cannot be read: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise NodeFailed(
             f"{file} is no list of nodes, each with a name, an address and a command: {error}"
         ) from error

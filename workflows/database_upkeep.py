@@ -222,10 +222,10 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
     not looked at. Raises DatabaseError.
     """
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
-        if path.with_name(FORGOTTEN).exists() or journal.in_use(path):
+        if path.with_name(FORGOTTEN).exists():
             continue
         try:
-            if difference := _difference(database, path):
+            if not journal.in_use(path) and (difference := _difference(database, path)):
                 run = path.parent.name
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
@@ -234,6 +234,8 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
                 yield f"run {run} is stored again from its journal: {difference}"
         except JournalError as error:
             yield f"{error}; it is left alone"
+        except OSError as error:
+            yield f"{path}: {error.strerror or error}; it is left alone"
 
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:

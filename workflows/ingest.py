@@ -1,5 +1,6 @@
 """Store journals in the database; storing one again changes nothing."""
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from .run_header import Header
 
 #: The file next to a journal with its size when all of it was stored.
 _STORED = "stored"
+#: A longer mark is none of ours.
+_MARK_BYTES = 200
 #: The file next to the journal of a run that was deleted from the database: the run is not stored again.
 FORGOTTEN = "forgotten"
 #: Of a journal with more bad lines than this the page of its run counts the rest.
@@ -178,16 +181,30 @@ def refuse_other_run(path: Path, run: str) -> None:
         raise JournalError(f"{path} holds run {printable(run)}, not the run of its folder")
 
 
+def read_header(path: Path) -> Header:
+    """The first header of the journal in the folder of a run; raises JournalError."""
+    header = _storable(path, journal.read_header(path))
+    refuse_other_run(path, header.run)
+    return header
+
+
+def _storable(path: Path, body: Mapping[str, Any]) -> Header:
+    """A header; raises JournalError for one that cannot be stored, so neither reported nor resumed."""
+    header = Header.from_body(body)
+    with _fitting(path):
+        header.run_record(RunState.RUNNING, None)
+    return header
+
+
 def read_run(path: Path) -> tuple[Header, journal.Contents]:
     """The journal in the folder of a run, with the planned outcomes; raises JournalError.
 
     Outcomes have neither samples nor recordings.
     """
-    header = Header.from_body(journal.read_header(path))
-    refuse_other_run(path, header.run)
+    header = read_header(path)
     contents = journal.read(path, frozenset(header.replicates))
     # A later header knows more of the same run.
-    return Header.from_body(contents.header), contents
+    return _storable(path, contents.header), contents
 
 
 def pieces_of_folder(path: Path) -> Iterator[Read]:
@@ -316,9 +333,7 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
 
 
 def runs_with_journal(app: AppContext) -> frozenset[str]:
-    """The runs whose journals are what the database stores of them; none in a database from elsewhere."""
-    if _is_elsewhere(app):
-        return frozenset()
+    """The runs whose journals are what a database stores of them, wherever it is."""
     found = (app.places.data_dir / "runs").glob(f"*/{journal.FILE}")
     return frozenset(path.parent.name for path in found if not path.with_name(FORGOTTEN).exists())
 
@@ -363,7 +378,7 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
     folder = data_dir / "runs"
     named = (path for run in runs if (path := folder / run / journal.FILE).exists())
     for path in sorted(named if runs else folder.glob(f"*/{journal.FILE}")):
-        size = path.stat().st_size
+        size = journal.size_of(path)
         stored, outcomes = _mark(path)
         held = known.get(path.parent.name, STILL_RUNNING)
         forgotten = path.with_name(FORGOTTEN).exists()
@@ -407,8 +422,11 @@ def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] =
     With lines set aside that holds for this version of Pyrometer: another one may understand them.
     """
     mark = [str(size), str(outcomes), *([version("pyrometer")] if set_aside else [])]
+    # What others may have put in its place is neither followed nor waited for.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        path.with_name(_STORED).write_text(" ".join(mark))
+        with os.fdopen(os.open(path.with_name(_STORED), flags, 0o666), "w") as file:
+            file.write(" ".join(mark))
     except OSError:
         # Storing twice changes nothing, so a lost mark costs only time.
         return
@@ -417,7 +435,7 @@ def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] =
 def _mark(path: Path) -> tuple[int, int]:
     """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
     try:
-        size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
+        size, outcomes, *by = journal.beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
         known = not by or by == [version("pyrometer")]
         return (int(size), int(outcomes)) if known else (0, 0)

@@ -28,7 +28,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import NoSuchRun, UsageError
-from .ingest import FORGOTTEN, pending_journals, read_run, refuse_other_run
+from .ingest import FORGOTTEN, pending_journals, read_header, read_run
 from .measure import RunResult
 from .recorder import OpenDatabase
 from .run_header import Header
@@ -83,7 +83,7 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
     journals = {
         name: path
         for name, path in journals.items()
-        if path.stat().st_size and not path.with_name(FORGOTTEN).exists()
+        if journal.size_of(path) and not path.with_name(FORGOTTEN).exists()
     }
     try:
         database = open_database()
@@ -111,9 +111,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
     began = [] if summary is None else [(summary.started_at, summary.id)]
     for name in journals.keys() - stored.keys():
         with suppress(JournalError):
-            header = Header.from_body(journal.read_header(journals[name]))
-            refuse_other_run(journals[name], header.run)
-            began.append((datetime.fromisoformat(header.started_at), name))
+            began.append((datetime.fromisoformat(read_header(journals[name]).started_at), name))
     # Journals alone, none of which can be read: the newest name says why.
     return max(began)[1] if began else max(journals)
 

@@ -88,6 +88,10 @@ class Header:
                 # Of an earlier program, which wrote neither.
                 values["kind"] = kind_of_old_run(body["command"], body)
                 values["source"], values["source_format"] = source_of_old_run(body["run"])
+            values["machine"] = dict(body["machine"])
+            # Runs are put in order by it.
+            if datetime.fromisoformat(body["started_at"]).tzinfo is None:
+                raise ValueError("a start without a zone")
             return Header(**values)
         except (TypeError, KeyError, ValueError) as error:
             run = body.get("run", "without a name")

@@ -5,6 +5,7 @@ the same again. Nothing is deleted; findings are triaged only by a server that w
 """
 
 import json
+import shlex
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import wraps
@@ -97,7 +98,7 @@ class Tools:
                 "high": one.high,
                 "n": one.n,
                 # What made the numbers of other programs is not known.
-                "reproduce": f"pyrometer reproduce {run}:{one.case} --run" if is_measured else "",
+                "reproduce": _reproduce(run, one.case) if is_measured else "",
             }
             for one in found
             if one.metric == metric and (not case or key_matches(one.case, case))
@@ -221,6 +222,11 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
             raise ToolError(str(error)) from error
 
     return answering
+
+
+def _reproduce(run: str, case: str) -> str:
+    """What a shell is given to measure a case again: its key may come from a file."""
+    return shlex.join(["pyrometer", "reproduce", f"{run}:{case}", "--run"])
 
 
 def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:

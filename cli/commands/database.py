@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.metrics import METRICS
-from common.text import plural, printable
+from common.text import plural, printable, printable_lines
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
 from db.admin.check import Checked, open_read_only
@@ -83,7 +83,8 @@ def check(
             ):
                 sound = sound and not checked.problems
                 _wipe()
-                typer.echo(json.dumps(asdict(checked)) if as_json else _in_lines(checked))
+                # Names of cases and metrics may come from files.
+                typer.echo(json.dumps(asdict(checked)) if as_json else printable_lines(_in_lines(checked)))
     if as_json:
         typer.echo(json.dumps({"sound": sound}))
     else:
@@ -208,7 +209,8 @@ def forget(
         did = "its journal is marked and stays" if yes else "--yes marks its journal, which stays"
         typer.echo(f"run {run} is not in the database; {did}")
         return
-    typer.echo(f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it")
+    line = f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it"
+    typer.echo(printable(line))
 
 
 def _gone(gone: DeletedRun) -> str:

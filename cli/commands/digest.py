@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from common.atomic_file import write_whole
+from common.text import printable_lines
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import shared_time
@@ -66,7 +67,7 @@ def digest(
                 del facts["text"]
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
-                typer.echo(f"{notice.title}\n\n{notice.facts['text']}", nl=False)
+                typer.echo(printable_lines(f"{notice.title}\n\n{notice.facts['text']}"), nl=False)
             arrived = not send or _send(database, app_context.settings, notice)
     if not arrived:
         raise typer.Exit(FAILED)

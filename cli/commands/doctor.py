@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from common.text import plural
+from common.text import plural, printable_lines
 from configuration.reading import FILE_NAME
 from configuration.settings import DEFAULT_TORCH, load_settings
 from runner import environment as environments
@@ -40,7 +40,7 @@ def doctor(
         typer.echo(json.dumps(body, indent=2, default=str))
         return
     for line in doctor_lines(found, gpus, cpu):
-        typer.echo(line)
+        typer.echo(printable_lines(line))
 
 
 def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability]) -> list[str]:

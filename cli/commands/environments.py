@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from common.interrupts import interruptible
-from common.text import has_credentials, without_credentials
+from common.text import has_credentials, printable_lines, without_credentials
 from runner.environments import package_index
 from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
@@ -262,7 +262,7 @@ def show_environment(name: str, as_json: Json = False) -> None:
         return
     for key, value in body.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        typer.echo(f"{key:15} {str(shown).strip()}")
+        typer.echo(printable_lines(f"{key:15} {str(shown).strip()}"))
 
 
 def _meant(app_context: AppContext, text: str) -> Built:

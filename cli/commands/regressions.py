@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from analysis.ratios import as_ratios
 from common.atomic_file import write_whole
-from common.text import printable
+from common.text import printable, printable_lines
 from configuration.schedules import zone
 from configuration.suggestions import unknown
 from db.findings import store as stored
@@ -144,7 +144,7 @@ def show(number: Number, as_json: Json = False) -> None:
         typer.echo(json.dumps(body, indent=2))
         return
     for line in finding_lines(one, log, zone(app_context.settings.timezone), datetime.now(UTC)):
-        typer.echo(line)
+        typer.echo(printable_lines(line))
 
 
 @app.command("acknowledge")

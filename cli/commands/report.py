@@ -18,7 +18,12 @@ from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, LoadedRun, judge_cases, judge_loaded, load_run
 from workflows.planning.plan_upgrade import unmatched_waivers, waivers
-from workflows.planning.reproduction import EnvironmentLock, Reproduction, reproduction
+from workflows.planning.reproduction import (
+    EnvironmentLock,
+    Reproduction,
+    check_repeated,
+    reproduction,
+)
 
 from ..context import FAILED, context, in_one_sentence, say
 from ..options import Because, Json, Reports, Waived
@@ -102,10 +107,8 @@ def reproduce(
         app_context = context(reading=True)
         store_pending(app_context)
         found = reproduction(app_context, text)
-        if again and len(found.commands) != 1:
-            raise UsageError(
-                f"run {found.run} measured several environments, or none: run one of the printed commands"
-            )
+        if again:
+            check_repeated(found)
     if again:
         # The scheduler's packages take long to import; no other command should wait for them.
         from scheduled_jobs.scheduler.child_process import OURSELVES

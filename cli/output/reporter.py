@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from common.text import printable_lines
 from records.kinds import RunState
 
 from .lossy_text import LossyText
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 
 def say(sentence: str) -> None:
-    """A line for people, on stderr: stdout may carry what a program reads."""
-    sys.stderr.write(sentence + "\n")
+    """A line for people, on stderr: stdout may carry what a program reads.
+
+    It steers no terminal, whatever text of a file it repeats.
+    """
+    sys.stderr.write(printable_lines(sentence) + "\n")
     sys.stderr.flush()
 
 

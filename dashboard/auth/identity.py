@@ -87,8 +87,8 @@ def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) 
     if len(names) > 1:
         # A proxy that adds its header to the one a browser sent would let the browser choose.
         return Refusal(f"{header} came {len(names)} times; the proxy must replace what browsers send.")
-    if names and "," in names[0]:
-        # As does one that appends its name to the one that a browser sent.
+    if names and ("," in names[0] or names[0].count("@") > 1):
+        # As does one that appends its name to the one that a browser sent, whatever it puts between them.
         return Refusal(f"{header} holds several names; the proxy must replace what browsers send.")
     if not names or not _usable(names[0]):
         return Refusal(f"The proxy names no person: {header} is missing or no name.")

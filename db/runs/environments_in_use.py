@@ -31,7 +31,8 @@ def newest_of_machines(database: Database) -> dict[str, str]:
 def newest_named(database: Database, machine: str, name: str) -> str | None:
     """The fingerprint of the environment that last had a name on a machine; None if none ever had.
 
-    That is the one in the machine's newest run with an environment of that name.
+    That is the one in the machine's newest run with an environment of that name; what other tools and
+    scripts measured says nothing of its interpreters.
     """
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     own_machine = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)
@@ -39,7 +40,11 @@ def newest_named(database: Database, machine: str, name: str) -> str | None:
         select(environment.fingerprint)
         .join(link, link.environment_id == environment.id)
         .join(run, run.number == link.run_number)
-        .where(environment.name == name, run.machine_id.in_(own_machine))
+        .where(
+            environment.name == name,
+            run.machine_id.in_(own_machine),
+            run.source == RunSource.MEASURED,
+        )
         .order_by(run.started_at.desc(), run.number.desc(), link.position)
         .limit(1)
     )

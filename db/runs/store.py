@@ -28,10 +28,10 @@ _NUMBERS = ("point", "low", "high", "smallest", "largest", "spread", "n")
 def save_run(database: Database, run: Run, *, authoritative: bool = False) -> None:
     """Store a run, or what has become of it since: state, end, planned, notes and facts.
 
-    A run that is complete stays so, whatever older record arrives later. The rows of its environments and
-    its preset are written once, unless what is stored cannot be what their fingerprints stand for. The names
-    of machine and hardware are those that were stored first, or those of a later run that is `authoritative`:
-    one from a journal of this data folder, not from an imported file.
+    A run that is complete stays so, whatever older record arrives later. The rows of its machine, hardware,
+    preset and environments (their names, kinds and facts) are those that were stored first, unless they
+    cannot be what their fingerprints stand for, or those of a later run that is `authoritative`: one from a
+    journal of this data folder, not from an imported file.
 
     Raises ValueError where the id is that of another run, of another machine for example, and where an
     environment or a preset of the same fingerprint is stored as something else.
@@ -39,8 +39,8 @@ def save_run(database: Database, run: Run, *, authoritative: bool = False) -> No
     with database.writing() as connection:
         machine = machine_id(connection, run.machine, authoritative=authoritative)
         hardware = hardware_id(connection, run.machine.hardware, authoritative=authoritative)
-        preset = preset_id(connection, run.preset)
-        environments = environment_ids(connection, run.environments)
+        preset = preset_id(connection, run.preset, authoritative=authoritative)
+        environments = environment_ids(connection, run.environments, authoritative=authoritative)
         later = _later_values(run)
         identity: Values = {
             "suite": run.suite,

@@ -45,52 +45,59 @@ _ENVIRONMENT = _Content(
 
 
 def machine_id(connection: Connection, machine: Machine, *, authoritative: bool = False) -> int:
-    """The id of `machine`, stored if need be; its stored name is corrected where it is `authoritative`."""
-    values: Values = {"name": machine.name, "facts": dict(machine.facts)}
-    known = _by_fingerprint(connection, tables.MachineRow, {machine.fingerprint: values})
-    if authoritative:
-        _correct(connection, tables.MachineRow, machine.fingerprint, name=machine.name)
+    """The id of `machine`, stored if need be; `authoritative` as for `_by_fingerprint`."""
+    rows: dict[str, Values] = {
+        machine.fingerprint: {"name": machine.name, "facts": _as_stored(machine.facts)}
+    }
+    known = _by_fingerprint(connection, tables.MachineRow, rows, authoritative=authoritative)
     return known[machine.fingerprint]
 
 
 def hardware_id(connection: Connection, hardware: Hardware, *, authoritative: bool = False) -> int:
-    """The id of `hardware`, stored if need be; its stored label is corrected where it is `authoritative`."""
-    values: Values = {"label": hardware.label, "facts": dict(hardware.facts)}
-    known = _by_fingerprint(connection, tables.HardwareRow, {hardware.fingerprint: values})
-    if authoritative:
-        _correct(connection, tables.HardwareRow, hardware.fingerprint, label=hardware.label)
+    """The id of `hardware`, stored if need be; `authoritative` as for `_by_fingerprint`."""
+    rows: dict[str, Values] = {
+        hardware.fingerprint: {"label": hardware.label, "facts": _as_stored(hardware.facts)}
+    }
+    known = _by_fingerprint(connection, tables.HardwareRow, rows, authoritative=authoritative)
     return known[hardware.fingerprint]
 
 
-def _correct(connection: Connection, table: Named, fingerprint: str, **values: str) -> None:
-    """Give a row these texts where it has others."""
-    (name, text), *_ = values.items()
-    others = (table.fingerprint == fingerprint) & (getattr(table, name) != text)
-    connection.execute(update(table).where(others).values(values))
+def preset_id(connection: Connection, preset: RunPreset, *, authoritative: bool = False) -> int:
+    """The id of `preset`, stored if need be; raises ValueError where other settings are stored for it.
 
-
-def preset_id(connection: Connection, preset: RunPreset) -> int:
-    """The id of `preset`, stored if need be; raises ValueError where other settings are stored for it."""
-    # As it would come back: what is compared has been JSON.
-    settings = json.loads(json.dumps(dict(preset.settings)))
-    values: Values = {"name": preset.name, "settings": settings}
-    known = _by_fingerprint(connection, tables.PresetRow, {preset.fingerprint: values}, _PRESET)
+    `authoritative` as for `_by_fingerprint`.
+    """
+    rows: dict[str, Values] = {
+        preset.fingerprint: {"name": preset.name, "settings": _as_stored(preset.settings)}
+    }
+    known = _by_fingerprint(connection, tables.PresetRow, rows, _PRESET, authoritative=authoritative)
     return known[preset.fingerprint]
 
 
-def environment_ids(connection: Connection, environments: Sequence[Environment]) -> dict[str, int]:
-    """The ids of `environments` by fingerprint, stored if need be; raises ValueError for one that differs."""
+def environment_ids(
+    connection: Connection, environments: Sequence[Environment], *, authoritative: bool = False
+) -> dict[str, int]:
+    """The ids of `environments` by fingerprint, stored if need be; raises ValueError for one that differs.
+
+    `authoritative` as for `_by_fingerprint`.
+    """
     rows: dict[str, Values] = {
         each.fingerprint: {
             "name": each.name,
             "torch_version": each.torch_version,
             "python_version": each.python_version,
-            "facts": dict(each.facts),
+            "facts": _as_stored(each.facts),
             "kind": each.kind,
         }
         for each in environments
     }
-    return _by_fingerprint(connection, tables.EnvironmentRow, rows, _ENVIRONMENT)
+    table = tables.EnvironmentRow
+    return _by_fingerprint(connection, table, rows, _ENVIRONMENT, authoritative=authoritative)
+
+
+def _as_stored(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as they would come back: what is compared has been JSON."""
+    return json.loads(json.dumps(dict(facts)))
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
@@ -132,21 +139,28 @@ def series_ids(
 
 
 def _by_fingerprint(
-    connection: Connection, table: Named, rows: Mapping[str, Values], content: _Content | None = None
+    connection: Connection,
+    table: Named,
+    rows: Mapping[str, Values],
+    content: _Content | None = None,
+    *,
+    authoritative: bool = False,
 ) -> dict[str, int]:
     """The ids of rows by fingerprint; raises ValueError where a stored row has other `content`.
 
     Stored content from which its fingerprint does not follow is replaced by content from which it does: a
     file that took the fingerprint in advance does not keep it. The other columns are descriptions, which
-    another version may word differently.
+    another version may word differently: those stored first stay, unless the rows are `authoritative`.
     """
     query = select(table)
 
     def stored() -> dict[str, int]:
         found = rows_among(connection, query, table.fingerprint, rows)
-        if content is not None:
-            for row in found:
-                _replace_or_refuse(connection, table, row, rows[row.fingerprint], content)
+        # Sorted for the same reason as below.
+        for row in sorted(found, key=lambda row: row.fingerprint):
+            new = _replaced(connection, table, row, rows[row.fingerprint], content, authoritative)
+            if new:
+                connection.execute(update(table).where(table.id == row.id).values(new))
         return {row.fingerprint: row.id for row in found}
 
     known = stored()
@@ -157,19 +171,30 @@ def _by_fingerprint(
     return known
 
 
-def _replace_or_refuse(
-    connection: Connection, table: Named, stored: AnyRow, new: Values, content: _Content
-) -> None:
-    """Replace a stored row that cannot be what its fingerprint stands for; raise where that is unknown."""
+def _replaced(
+    connection: Connection,
+    table: Named,
+    stored: AnyRow,
+    new: Values,
+    content: _Content | None,
+    authoritative: bool,
+) -> Values:
+    """The new values that take the place of a stored row's; raises ValueError for other content.
+
+    All do where the stored ones cannot be what their fingerprint stands for, and those that differ where they
+    are `authoritative`; of facts that are empty nothing is known.
+    """
     fingerprint, old = stored.fingerprint, {name: getattr(stored, name) for name in new}
+    differing = {name: value for name, value in new.items() if old[name] != value and value != {}}
+    if content is None:
+        return differing if authoritative else {}
     others = [
         name for name in content.columns if content.comparable(old[name]) != content.comparable(new[name])
     ]
     if not others:
-        return
+        return differing if authoritative else {}
     if content.follows(fingerprint, new) and not content.follows(fingerprint, old):
-        connection.execute(update(table).where(table.id == stored.id).values(new))
-        return
+        return new
     kind = "preset" if table is tables.PresetRow else table.__tablename__
     run = connection.execute(_first_run_of(table, stored.id)).scalar()
     by = f", by run {run}: `pyrometer db forget {run}` would remove both" if run else ""

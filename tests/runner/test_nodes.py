@@ -140,6 +140,7 @@ def test_a_node_whose_command_cannot_be_started_is_named(tmp_path: Path) -> None
     ("text", "why"),
     [
         ("{", "is no list of nodes"),
+        ("[" * 100_000, "is no list of nodes"),
         pytest.param(" " * ((1 << 20) + 1), "cannot be read: it is larger than 1,024 KiB", id="large"),
         ('[{"name": "a"}]', "is no list of nodes"),
         ('[{"name": "a", "address": 1}]', "name and address are text"),

@@ -1,6 +1,7 @@
 """A journal that was damaged on purpose is set aside: the journals after it are stored."""
 
 import json
+import os
 import shutil
 import zlib
 from dataclasses import replace
@@ -13,7 +14,7 @@ from common.journal_lines import decode_line, encode_line
 from db.connection.engine import Database
 from db.runs import queries
 from runner.errors import JournalError
-from runner.journal import FILE, Journal, size_of_facts
+from runner.journal import FILE, Journal, size_of, size_of_facts
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.database_upkeep import check, repair
 from workflows.ingest import ingest_pending, read_run
@@ -161,6 +162,64 @@ def test_facts_are_counted_over_all_pieces(
     monkeypatch.setattr("common.bounded_lines._PIECE", 1024)
     _, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert str(error).startswith(f"{path} has outcomes whose facts")
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "folder", "long"])
+def test_what_stands_in_the_place_of_a_mark_is_neither_followed_nor_waited_for(
+    tmp_path: Path, sqlite: Database, what: str
+) -> None:
+    mark, other = write_journal(tmp_path, GOOD).with_name("stored"), tmp_path / "other"
+    other.write_text("mine")
+    {
+        "pipe": lambda: os.mkfifo(mark),
+        "link": lambda: mark.symlink_to(other),
+        "folder": mark.mkdir,
+        "long": lambda: mark.write_text("1 " * (1 << 20)),
+    }[what]()
+    assert outcome_of_pending(tmp_path, sqlite) == ([GOOD], [])
+    assert other.read_text() == "mine"
+
+
+def test_what_is_no_journal_stops_neither_commands_nor_a_repair(tmp_path: Path, sqlite: Database) -> None:
+    good = write_journal(tmp_path, GOOD)
+    folder = damaged(tmp_path, "20990101-020000-0001", "")
+    folder.unlink()
+    folder.mkdir()
+    nowhere = damaged(tmp_path, "20990102-020000-0002", "")
+    nowhere.unlink()
+    nowhere.symlink_to(tmp_path / "gone")
+    assert (size_of(good), size_of(nowhere)) == (good.stat().st_size, 0)
+    stored, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert stored == [GOOD] and str(folder) in str(error)
+    assert load_run(tmp_path, GOOD, lambda: sqlite).result.run == GOOD
+    assert all(str(folder) in sentence or str(nowhere) in sentence for sentence in repair(sqlite, tmp_path))
+    assert [problem for each in check(sqlite, tmp_path) for problem in each.problems] == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"started_at": "not a time"},
+        {"started_at": "2099-01-01T00:00:00"},
+        {"machine": 5},
+        {"environments": ["x"]},
+        {"preset": {"name": "quiet"}},
+    ],
+    ids=repr,
+)
+def test_a_damaged_header_hides_no_other_run(
+    tmp_path: Path, sqlite: Database, damage: dict[str, object]
+) -> None:
+    write_journal(tmp_path, GOOD)
+    bad = "20990101-020000-0001"
+    header = {**a_header(bad, a_plan()).to_body(), **damage}
+    damaged(tmp_path, bad, encode_line("header", header)[0].decode())
+    assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == GOOD
+    stored, (error,) = outcome_of_pending(tmp_path, sqlite)
+    assert stored == [GOOD] and bad in str(error)
+    assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == GOOD
+    with pytest.raises(JournalError):
+        load_run(tmp_path, bad, lambda: sqlite)
 
 
 def test_the_checksums_are_those_of_the_program() -> None:

@@ -11,7 +11,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from support.builders.journals import write_journal
 from workflows.app_context import AppContext
-from workflows.ingest import store_pending, store_then_read
+from workflows.ingest import runs_with_journal, store_pending, store_then_read
 
 
 def looks(folder: Path, **variables: str) -> set[str]:
@@ -40,6 +40,14 @@ def test_a_folder_that_is_named_with_its_database_is_its_own(tmp_path: Path) -> 
     write_journal(tmp_path / "data", "run-1")
     both = {"PYROMETER_DATABASE_URL": f"sqlite:///{tmp_path}/one.db", "PYROMETER_DATA_DIR": "data"}
     assert looks(tmp_path, **both) == {"run-1"}
+
+
+def test_a_journal_protects_its_run_in_whatever_database_is_named(tmp_path: Path) -> None:
+    """A container's database is named by a variable, and its data folder by none."""
+    write_journal(tmp_path / ".pyrometer", "run-1")
+    settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": "sqlite:///other.db"})
+    app_context = AppContext(settings, resolve_places(settings), TerminalReporter(), "")
+    assert runs_with_journal(app_context) == {"run-1"}
 
 
 def test_who_measures_means_the_database_that_is_named(tmp_path: Path) -> None:

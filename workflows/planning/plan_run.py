@@ -444,7 +444,7 @@ def find_run(app: AppContext, run: str) -> Path:
     """
     # An empty journal is a run that was killed before it began: there is nothing to resume.
     journals = app.runs.glob(f"*/{journal.FILE}")
-    known = sorted(path.parent.name for path in journals if path.stat().st_size)
+    known = sorted(path.parent.name for path in journals if journal.size_of(path))
     if not known:
         raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {app.runs}")
     if run == "latest":

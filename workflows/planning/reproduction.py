@@ -54,7 +54,8 @@ class Reproduction:
     """What made a run, or with `case` the numbers of that case.
 
     `commands` are argument lists that begin with `pyrometer`, one for each environment that a plain run
-    measured. `harness` is the digest of worker and cases, `own_harness` that of this program.
+    measured. `harness` is the digest of worker and cases, `own_harness` that of this program. `has_journal`:
+    whether the run's journal is in this data folder.
     """
 
     run: str
@@ -67,6 +68,29 @@ class Reproduction:
     harness: str
     own_harness: str
     environments: tuple[EnvironmentLock, ...]
+    has_journal: bool
+
+
+#: The commands that measure.
+_MEASURING = ("run", "upgrade", "bisect", "profile")
+
+
+def check_repeated(found: Reproduction) -> None:
+    """Raise UsageError where what is printed is not to be run without having been read.
+
+    A file says of its runs whatever it likes: a command of theirs may run a script or delete a run.
+    """
+    if len(found.commands) != 1:
+        raise UsageError(
+            f"run {found.run} measured several environments, or none: run one of the printed commands"
+        )
+    if not found.has_journal:
+        raise UsageError(
+            f"run {found.run} has no journal in this data folder, so that its command may come from a file: "
+            "read what is printed without --run, and type it"
+        )
+    if "".join(found.commands[0][1:2]) not in _MEASURING:
+        raise UsageError(f"run {found.run} was made by `{shlex.join(found.commands[0])}`, which is not run")
 
 
 def reproduction(app: AppContext, text: str) -> Reproduction:
@@ -92,6 +116,7 @@ def reproduction(app: AppContext, text: str) -> Reproduction:
         harness=run.harness,
         own_harness=harness.build(app.places.data_dir / "harness").version,
         environments=locks,
+        has_journal=loaded.header is not None,
     )
 
 

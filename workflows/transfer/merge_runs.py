@@ -13,6 +13,7 @@ from db.connection.engine import Database
 from db.runs import queries, store
 from db.runs.queries import replicates_of_run
 from interchange.runs import ImportedRun
+from records.json_values import finite
 from records.kinds import EnvironmentKind, RunSource, RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
@@ -108,7 +109,9 @@ def merge_run(
     if stored is not None:
         _refuse_another(one.run, stored)
     if stored is None and has_journal:
-        raise ValueError(f"run {one.run.id} has a journal in this data folder, which the next command stores")
+        raise ValueError(
+            f"run {one.run.id} has a journal in this data folder, which `pyrometer report` stores"
+        )
     if stored is None and not more and _is_foreign(one.run):
         _save(database, one, planned=one.run.planned)
         return all_of(one)
@@ -127,7 +130,10 @@ def merge_run(
         added = _nothing_of_ours(one, known)
     else:
         added = _more_of_ours(one, known, database, more)
-    return Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
+    otherwise = _otherwise(one, known.outcomes)
+    if stored is not None and not _is_foreign(one.run):
+        otherwise += _facts_otherwise(one, known)
+    return Added(stored is None, otherwise=tuple(otherwise)) | added
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +302,29 @@ def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
         for (case, _, metric), mine, its in _differing(one, stored)
     ]
     return ends + numbers
+
+
+def _facts_otherwise(one: ImportedRun, stored: _Stored) -> list[str]:
+    """Sentences about other facts of a run of ours, and of its outcomes, than those that are stored."""
+    if UNFINISHED in stored.run.notes:
+        # Its later pieces may know more.
+        return []
+    run, mine = one.run, stored.run
+    said = [
+        f"its {name} is stored as {getattr(mine, name)!s:.100} and here as {getattr(run, name)!s:.100}"
+        for name in ("kind", "planned", "command")
+        if getattr(mine, name) != getattr(run, name)
+    ]
+    known, its = finite(mine.facts), finite(run.facts)
+    # Only a complete run has a decision.
+    compared = [name for name in its if name != DECIDED or _is_complete(mine)]
+    if others := [name for name in compared if name not in known or known[name] != its[name]]:
+        said.append(f"its facts are stored without what the file says of {', '.join(sorted(others)[:5])}")
+    for each in one.outcomes:
+        found = stored.outcomes.get(each.key, each)
+        if found.status == each.status and finite(found.facts) != finite(each.facts):
+            said.append(f"facts of replicate {each.replicate} of {each.case} are stored otherwise")
+    return said
 
 
 def _differing(one: ImportedRun, stored: Mapping[Key, Outcome]) -> Iterator[tuple[Name, float, float]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from common.journal_lines import decode_line, encode_line
 from support.builders.upgrade_journals import RESNET, Story, write_upgrade
 from support.command_line import called
 from support.site import Done
@@ -38,3 +39,23 @@ def test_what_is_unknown_is_one_sentence(project: Path) -> None:
     assert reproduce(project, "latest").code == 0, "from now on the run is stored"
     assert 'unknown run "none"' in reproduce(project, "none").one_sentence()
     assert 'unknown case "none"' in reproduce(project, "latest:none", "--run").one_sentence()
+
+
+def test_only_commands_that_measure_with_a_journal_in_this_folder_are_run(project: Path) -> None:
+    """Of a run from a file that is whatever the file says."""
+    assert reproduce(project, "latest").code == 0
+    (journal,) = (project / ".pyrometer/runs").glob("*/journal.jsonl")
+    run = journal.parent.name
+    line = decode_line(journal.read_bytes().splitlines()[0])
+    command = f"pyrometer db forget {run} --yes --force"
+    evil = project / ".pyrometer/runs/20991231-020000-0001/journal.jsonl"
+    evil.parent.mkdir()
+    body = {**line.body, "run": evil.parent.name, "command": command, "comparison": None, "kind": "run"}
+    evil.write_bytes(encode_line("header", body)[0])
+    assert "is not run" in reproduce(project, evil.parent.name, "--run").one_sentence()
+    evil.unlink()
+    assert command in reproduce(project, evil.parent.name).out
+    assert (
+        "has no journal in this data folder" in reproduce(project, evil.parent.name, "--run").one_sentence()
+    )
+    assert reproduce(project, run).code == 0, "the run is there still"

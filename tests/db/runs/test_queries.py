@@ -128,6 +128,9 @@ def test_what_a_name_stood_for_last_on_a_machine(database: Database) -> None:
     assert environments_in_use.newest_named(database, "another", "ours") == other.fingerprint
     assert environments_in_use.newest_named(database, "another", "pinned") is None
     assert environments_in_use.newest_named(database, "nobody's", "ours") is None
+    submitted = a_run("20260910-020000-submitted-0123456789abcdef", environments=[first], machine=machine)
+    store.save_run(database, replace(submitted, started_at=a_night(9)))
+    assert environments_in_use.newest_named(database, machine.name, "ours") == then.fingerprint
 
 
 def test_recent_runs_come_by_start_and_not_by_arrival(database: Database) -> None:

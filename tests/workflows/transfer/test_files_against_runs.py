@@ -1,5 +1,6 @@
 """What a file from outside cannot do to what was measured here: block it, change it, take its name."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from db.schema import core_tables as tables
 from interchange.runs import ImportedRun
 from records.environments import Environment
 from records.fingerprints import fingerprint_of
-from records.kinds import RunSource
+from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run, RunPreset
@@ -25,7 +26,7 @@ from runner.journal import Journal
 from runner.preset import MachinePreset
 from support.builders.exports import file_of
 from support.builders.journals import a_header, a_plan, an_outcome
-from support.builders.run_records import a_run, measurements_for
+from support.builders.run_records import a_machine, a_run, measurements_for
 from workflows.database_upkeep import check, journal_check, repair
 from workflows.recorder import Recorder
 from workflows.transfer.import_runs import Amount, ImportSummary, import_path
@@ -129,6 +130,46 @@ def test_a_file_takes_nothing_from_what_is_stored(
     assert queries.run_record(database, "run-1") == before
 
 
+def described_otherwise() -> dict[str, Run]:
+    """Runs of a file with what fingerprints of this machine stand for, and other descriptions of it."""
+    own = machine_with_facts(measured_header()).run_record("running", None)
+    evil = a_run("evil", machine=a_machine("elsewhere"))
+    measured, *_ = own.environments
+    environments = {
+        "kind": replace(measured, kind=EnvironmentKind.CANARY),
+        "name of the environment": replace(measured, name="--evil"),
+        "interpreter": replace(measured, facts={**measured.facts, "executable": "/bin/evil"}),
+    }
+    hardware = replace(own.machine.hardware, facts={"gpus": ["NVIDIA H100"]})
+    return {
+        **{name: replace(evil, environments=(each,)) for name, each in environments.items()},
+        "name of the preset": replace(evil, preset=replace(own.preset, name="evil")),
+        "hardware": replace(evil, machine=replace(own.machine, hardware=hardware)),
+    }
+
+
+def machine_with_facts(header: Any) -> Any:
+    return replace(header, machine={**header.machine, "hardware": {"gpus": []}})
+
+
+@pytest.mark.parametrize("what", described_otherwise())
+def test_descriptions_are_those_of_our_own_run_whatever_a_file_said_before(
+    tmp_path: Path, url: str, database: Database, what: str
+) -> None:
+    """A confirmation starts the interpreter of an environment, and asks for a preset by its name."""
+    header = machine_with_facts(measured_header())
+    clean = f"sqlite:///{tmp_path}/clean.db"
+    assert recorded(tmp_path / "clean", clean, header) == []
+    read(exported(tmp_path / "evil.jsonl", ImportedRun(described_otherwise()[what], (), ())), database)
+    assert recorded(tmp_path, url, header) == []
+    read(exported(tmp_path / "later.jsonl", ImportedRun(described_otherwise()[what], (), ())), database)
+    with open_database(clean) as other:
+        expected, found = (queries.run_record(each, "run-1") for each in (other, database))
+    assert expected and found
+    assert found.environments == expected.environments
+    assert (found.preset, found.machine) == (expected.preset, expected.machine)
+
+
 def test_a_contradiction_that_no_content_settles_stops_no_measurement(
     tmp_path: Path, url: str, database: Database
 ) -> None:
@@ -210,6 +251,28 @@ def test_a_journal_adds_nothing_to_a_complete_run(
     arrived = read(evil.path, database)
     unchanged(url, before)
     assert arrived.new == Amount() and arrived.set_aside
+
+
+OTHERWISE: dict[str, Callable[[Run, Outcome], tuple[Run, Outcome]]] = {
+    "facts": lambda run, one: (replace(run, facts={**run.facts, "extra": 1}), one),
+    "kind": lambda run, one: (replace(run, kind=RunKind.UPGRADE), one),
+    "command": lambda run, one: (replace(run, command="pyrometer run; evil"), one),
+    "planned": lambda run, one: (replace(run, planned=99), one),
+    "facts of an outcome": lambda run, one: (run, replace(one, facts={**one.facts, "extra": 1})),
+}
+
+
+@pytest.mark.parametrize("what", [*OTHERWISE, ""])
+def test_what_a_file_says_otherwise_of_a_complete_run_is_set_aside(
+    tmp_path: Path, url: str, database: Database, what: str
+) -> None:
+    before = run, outcomes, numbers = complete(tmp_path, url)
+    said, first = OTHERWISE[what](run, outcomes[0]) if what else (run, outcomes[0])
+    evil = ImportedRun(said, (first, *outcomes[1:]), tuple(numbers))
+    arrived = read(exported(tmp_path / "evil.jsonl", evil), database)
+    unchanged(url, before)
+    assert arrived.new == Amount()
+    assert [what.partition(" ")[0] in each.sentence for each in arrived.set_aside] == [True] * bool(what)
 
 
 @pytest.mark.parametrize("source", ["imported", "submitted"])
