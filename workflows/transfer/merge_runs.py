@@ -130,10 +130,9 @@ def merge_run(
         added = _nothing_of_ours(one, known)
     else:
         added = _more_of_ours(one, known, database, more)
-    otherwise = _otherwise(one, known.outcomes)
-    if stored is not None and not _is_foreign(one.run):
-        otherwise += _facts_otherwise(one, known)
-    return Added(stored is None, otherwise=tuple(otherwise)) | added
+    added = Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
+    facts = _facts_otherwise(one, known) if stored is not None and not _is_foreign(one.run) else ()
+    return added | Added(otherwise=tuple(facts))
 
 
 @dataclass(frozen=True, slots=True)
