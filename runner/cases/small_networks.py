@@ -116,6 +116,66 @@ def lstm_lm(batch: int, tokens: int) -> Workload:
 
 
 FEATURES = 128
+#: Layers of PyTorch by kind, with the number of matrices that each applies to an input.
+_LAYERS: dict[str, tuple[type[nn.GRU] | type[nn.LSTM], int]] = {
+    "gru": (nn.GRU, 3),
+    "two_ways": (nn.LSTM, 4),
+    "packed": (nn.LSTM, 4),
+}
+
+
+def _lengths(batch: int, steps: int) -> Tensor:
+    """Lengths of packed sequences, from the longest to one half as long."""
+    return torch.linspace(steps, steps // 2, batch).long()
+
+
+class RecurrentLayer(nn.Module):
+    """One recurrent layer over (batch, steps, 128), and its output at every step.
+
+    `two_ways` reads the sequence in both directions. `packed` reads sequences of falling length, packed by
+    PyTorch's utilities.
+    """
+
+    def __init__(self, kind: str, hidden: int) -> None:
+        super().__init__()
+        self.packed = kind == "packed"
+        layer, _ = _LAYERS[kind]
+        self.layer = layer(FEATURES, hidden, batch_first=True, bidirectional=kind == "two_ways")
+
+    def forward(self, sequences: Tensor) -> Tensor:
+        if not self.packed:
+            return self.layer(sequences)[0]
+        batch, steps, _ = sequences.shape
+        output, _ = self.layer(
+            nn.utils.rnn.pack_padded_sequence(sequences, _lengths(batch, steps), batch_first=True)
+        )
+        return nn.utils.rnn.pad_packed_sequence(output, batch_first=True)[0]
+
+
+@case(
+    family="recurrent networks",
+    phases=("infer", "train"),
+    kind=["gru", "two_ways", "packed"],
+    batch=[16],
+    steps=[64],
+    hidden=[256],
+)
+def recurrent_layer(kind: str, batch: int, steps: int, hidden: int) -> Workload:
+    """A recurrent layer of PyTorch: a GRU, an LSTM that reads both ways, one over packed sequences.
+
+    Guards: a fused kernel for whole sequences that one kind of layer no longer reaches.
+    """
+    _, gates = _LAYERS[kind]
+    ways = 2 if kind == "two_ways" else 1
+    count = int(_lengths(batch, steps).sum()) if kind == "packed" else batch * steps
+    return Workload(
+        RecurrentLayer(kind, hidden),
+        (torch.randn(batch, steps, FEATURES),),
+        items=batch,
+        unit="sequences",
+        flops=ways * flops.recurrent(1, count, FEATURES, hidden, gates),
+        loss=cross_entropy(batch, steps, classes=ways * hidden),
+    )
 
 
 class GruCell(nn.Module):

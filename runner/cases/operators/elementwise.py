@@ -83,6 +83,10 @@ def _cast(rows: Tensor) -> Tensor:
     return rows.to(torch.bfloat16).to(torch.float16).to(torch.float32)
 
 
+def _quantised(rows: Tensor) -> Tensor:
+    return (rows * 20.0).round().clamp(-128.0, 127.0).to(torch.int8)
+
+
 def _shape(kind: str, rows: int, width: int) -> tuple[tuple[int, ...], ...]:
     """The shapes of the inputs of an elementwise operator."""
     if kind == "channels_last":
@@ -119,6 +123,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cat": lambda rows, other: torch.cat([rows, other, rows], -1),
     "stack": lambda rows, other: torch.stack([rows, other], 1),
     "unbind": lambda rows: torch.stack(rows.unbind()),
+    "quantise": _quantised,
+    "flip": lambda rows: rows.flip(0),
+    "triangle": lambda rows: rows.tril(),
     "polynomials": _polynomials,
     "stencil": _stencil,
 }
@@ -145,6 +152,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "cat",
         "stack",
         "unbind",
+        "quantise",
+        "flip",
+        "triangle",
         "polynomials",
         "stencil",
     ],
@@ -154,8 +164,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 def elementwise(kind: str, rows: int, width: int) -> Workload:
     """One operator number by number: sums, broadcasts, casts, functions, copies of layouts, cat and stack.
 
-    `unbind` takes rows apart and stacks them again. `polynomials` and `stencil` are chains of dozens, from
-    models of physics: within each number, and over slices of its neighbours.
+    `unbind` takes rows apart and stacks them again, `quantise` rounds to int8. `polynomials` and `stencil`
+    are chains of dozens, from models of physics: within each number, and over slices of its neighbours.
 
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number, and chains
     that a compiler no longer fuses.

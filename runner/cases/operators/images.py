@@ -24,6 +24,8 @@ def _thumbnails(images: Tensor) -> Tensor:
 
 
 def _inputs(kind: str, batch: int, channels: int, side: int) -> tuple[Tensor, ...]:
+    if kind == "bytes":
+        return (torch.randint(256, (batch, channels, side, side), dtype=torch.uint8),)
     images = torch.randn(batch, channels, side, side)
     if kind != "warp":
         return (images,)
@@ -39,10 +41,12 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
     "bilinear": lambda images: F.interpolate(images, scale_factor=2.0, mode="bilinear"),
     "bicubic": lambda images: F.interpolate(images, scale_factor=2.0, mode="bicubic"),
     "antialias": _thumbnails,
+    "bytes": _thumbnails,
     "warp": _warped,
     "reflect": lambda images: F.pad(images, (1, 1, 1, 1), mode="reflect"),
     "unfold": lambda images: F.unfold(images, 3, padding=1),
     "pixel_shuffle": lambda images: F.pixel_shuffle(images, 2),
+    "channel_shuffle": lambda images: F.channel_shuffle(images, 8),
     "group_norm": lambda images: F.group_norm(images, 8),
     "instance_norm": lambda images: F.instance_norm(images),
 }
@@ -58,10 +62,12 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
         "bilinear",
         "bicubic",
         "antialias",
+        "bytes",
         "warp",
         "reflect",
         "unfold",
         "pixel_shuffle",
+        "channel_shuffle",
         "group_norm",
         "instance_norm",
     ],
@@ -71,6 +77,8 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
 )
 def on_images(kind: str, batch: int, channels: int, side: int) -> Workload:
     """One operator on images: pooling, resizing, warping, padding, windows as columns, norms of groups.
+
+    `bytes` halves images of 8-bit integers, as an input pipeline does.
 
     Guards: a kernel for one layout that is lost, so that images are copied or read number by number.
     """

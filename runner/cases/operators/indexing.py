@@ -97,6 +97,9 @@ _BY_INDEX: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "pairs": lambda rows, places, values: rows[places, places % rows.shape[1]],
     "mask": lambda rows, places, values: rows[rows > 0],
     "mask_put": _mask_put,
+    "nonzero": lambda rows, places, values: (rows > 0).nonzero(),
+    "isin": lambda rows, places, values: torch.isin(places, places[: len(places) // 8]),
+    "repeat": lambda rows, places, values: rows.repeat_interleave(places[: len(rows)] % 3, 0),
 }
 
 
@@ -112,6 +115,9 @@ _BY_INDEX: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
         "pairs",
         "mask",
         "mask_put",
+        "nonzero",
+        "isin",
+        "repeat",
     ],
     rows=[8, 4096],
     width=[32, 128],
@@ -119,7 +125,8 @@ _BY_INDEX: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 def by_index(kind: str, rows: int, width: int) -> Workload:
     """Rows read, added or reduced at given places, two for each row: the messages of a graph network.
 
-    `pairs` reads numbers by row and column, `mask` and `mask_put` read and write those above zero.
+    `pairs` reads numbers by row and column, `mask` and `mask_put` read and write those above zero, `nonzero`
+    names their places; `isin` looks for places in a list of others, `repeat` takes each row up to twice.
 
     Guards: a kernel that is no longer vectorised or no longer parallel for one reduction, small or large, and
     what indexing costs before its kernel.
@@ -166,6 +173,11 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "quantile": lambda numbers: numbers.quantile(0.9, -1),
     "nanmean": lambda numbers: numbers.nanmean(-1),
     "buckets": _buckets,
+    "product": lambda numbers: (1.0 + numbers / 64).prod(-1),
+    "all": lambda numbers: (numbers < 3.0).all(-1),
+    "count": lambda numbers: (numbers > 0).sum(-1),
+    "cummax": lambda numbers: numbers.cummax(-1).values,
+    "logcumsumexp": lambda numbers: numbers.logcumsumexp(-1),
 }
 
 
@@ -187,6 +199,11 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
         "quantile",
         "nanmean",
         "buckets",
+        "product",
+        "all",
+        "count",
+        "cummax",
+        "logcumsumexp",
     ],
     rows=[16, 512],
     columns=[1024],
@@ -199,6 +216,33 @@ def reduction(kind: str, rows: int, columns: int) -> Workload:
     numbers = torch.randn(rows, columns)
     return Workload(
         FunctionModel(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
+    )
+
+
+_WHOLE_NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda numbers: numbers.sum(-1),
+    "amax": lambda numbers: numbers.amax(-1),
+    "sort": lambda numbers: numbers.sort(-1).values,
+    "cumsum": lambda numbers: numbers.cumsum(-1),
+    "bincount": lambda numbers: torch.bincount(numbers.flatten(), minlength=1000),
+    "bits": lambda numbers: (numbers << 1) ^ (numbers & 255),
+}
+
+
+@case(
+    family="indexing and reductions",
+    kind=["sum", "amax", "sort", "cumsum", "bincount", "bits"],
+    rows=[512],
+    columns=[1024],
+)
+def whole_numbers(kind: str, rows: int, columns: int) -> Workload:
+    """Rows of 64-bit integers below 1000: reduced, sorted, scanned, counted, and their bits changed.
+
+    Guards: vectors and threads that only numbers of floating point still have.
+    """
+    numbers = torch.randint(1000, (rows, columns))
+    return Workload(
+        FunctionModel(_WHOLE_NUMBERS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
     )
 
 
@@ -229,4 +273,16 @@ def cosine_similarity(left: int, right: int, width: int) -> Workload:
 
     return Workload(
         FunctionModel(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs)
+    )
+
+
+@case(family="indexing and reductions", left=[512], right=[512], width=[64])
+def distances(left: int, right: int, width: int) -> Workload:
+    """The Euclidean distance of each row to each other row.
+
+    Guards: distances pair by pair where a product of matrices gave them all.
+    """
+    inputs = torch.randn(left, width), torch.randn(right, width)
+    return Workload(
+        FunctionModel(torch.cdist), inputs, items=left * right, unit="pairs", variants=copies(*inputs)
     )

@@ -17,7 +17,7 @@ from runner.environments.store import MARK, Store
 from support.command_line import typed as call
 from support.fakes.torch_wheels import install_only_from, write_wheel
 from support.servers.package_index import GatedIndex
-from support.site import COMMAND, PATIENCE_SECONDS, Site, measured_python
+from support.site import COMMAND, PATIENCE_SECONDS, Site
 
 pytestmark = pytest.mark.slow
 
@@ -295,19 +295,3 @@ def test_ctrl_c_ends_a_build_and_leaves_nothing(place: Site, wheels: Path) -> No
         assert_no_build_left(store(place).folder)
     assert "interrupted: unfinished builds were removed" in building.err.read_text()
     assert list(store(place).folder.glob("2.10.0-*")) == []
-
-
-@pytest.mark.torch
-def test_the_real_pytorch_is_built_as_the_user_s_own_pip_finds_it(tmp_path: Path) -> None:
-    (info,) = measured_python().parent.parent.glob("lib/python*/site-packages/torch-*.dist-info")
-    version = info.name.removeprefix("torch-").removesuffix(".dist-info")
-    place = Site(tmp_path, measured_python())
-    # Byte code would be a third of the time, and this one is not imported twice. At home lies pip's own file.
-    variables = {"PIP_NO_COMPILE": "1", "HOME": str(Path.home())}
-    done = place.call("environments", "build", "--bare", version.partition("+")[0], **variables)
-    assert done.code == 0, done
-    (built,) = store(place).all()
-    assert built.facts["torch"].partition("+")[0] == version.partition("+")[0]
-    assert built.size_mib > 100
-    listed = json.loads(call(place, "environments", "list", "--json").out)
-    assert {row["name"] for row in listed if row["state"] == "ready"} == {"default", built.label}
