@@ -269,6 +269,13 @@ def test_a_file_that_only_opens_brackets_is_refused(place: Path) -> None:
         load_settings(environ={})
 
 
+def test_an_address_in_the_place_of_a_name_is_repeated_without_its_password(place: Path) -> None:
+    (place / "pyrometer.toml").write_text('[environments."https://me:hunter2@host"]\ntorch = "2.13.0"\n')
+    with pytest.raises(ConfigurationError, match="https://host") as caught:
+        load_settings(environ={})
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("begin", ["", "[", "x = {"])
 def test_a_key_of_thousands_of_parts_is_refused(place: Path, begin: str) -> None:
     (place / "pyrometer.toml").write_text(begin + ".".join("a" * 5000))
