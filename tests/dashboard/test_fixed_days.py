@@ -229,3 +229,15 @@ def test_each_date_stands_at_its_night(past_visitor: Visitor) -> None:
     a_day = (nights["04 Sep"] - nights["01 Sep"]) / 3
     # Nights begin at 02:00 UTC, two hours after the tick of their day.
     assert all(abs(nights[date] - dates[date]) < a_day / 6 for date in dates)
+
+
+def test_a_command_below_a_chart_is_copied_and_no_picture_saved(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{REGRESSIONS}?finding=1")
+    page.locator("svg .mark-symbol path").first.wait_for()
+    saved: list[str] = []
+    page.on("download", lambda file: saved.append(file.suggested_filename))
+    page.get_by_role("button", name="Copy: ").last.click()
+    expect(page.get_by_role("button", name="Copy: ").last).to_have_text(re.compile("Copied|Press Ctrl"))
+    with page.expect_download():
+        page.get_by_role("button", name="SVG file of the chart").first.click()
+    assert len(saved) == 1
