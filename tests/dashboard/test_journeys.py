@@ -239,6 +239,7 @@ def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
     page.get_by_role("button", name="Collapse sidebar").click()
     settle(page)
     assert fits(page)
+    page.get_by_role("button", name=re.compile(r"Show all \d+ rows")).click()
     follow(page, page.get_by_role("link", name="run-11", exact=True))
     assert fits(page)
     follow(page, page.get_by_role("link", name="Open →").first)
