@@ -95,11 +95,6 @@ def preferred(
     return [item for item in items if workload_of(item) in workloads] or items
 
 
-def workload() -> str:
-    """The workload that the reader chose last; empty for none."""
-    return next(iter(_chosen().get("workload", ())), "")
-
-
 def _give_browser(path: str, query: Query, added: Query) -> None:
     """Give the browser the context to keep, and what it adds to the address of the page at `path`."""
     kept = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}

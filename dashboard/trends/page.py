@@ -16,7 +16,7 @@ def show() -> None:
     parts.title("History")
     address = parts.query()
     query = page_context.completed(address, Trends.context, lambda query: complaints(url, query))
-    found = load_trends(url, query, page_context.workload())
+    found = load_trends(url, query)
     if found is None:
         parts.nothing_to_draw(load.count_runs(url))
         st.stop()
