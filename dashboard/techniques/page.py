@@ -70,6 +70,7 @@ def show() -> None:
         st.stop()
 
     chosen, detail = _workload(chosen, cases, address, (bar, row))
+    parts.tab_title(f"Techniques: {ranking.workload_title(chosen.workload)}")
     if chosen.baseline != EAGER:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
     regressed = load.regressed(url, chosen.hardware, chosen.version, chosen.workload)
