@@ -66,20 +66,17 @@ def runs(
     rows = (
         (
             (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
-            markup.two_lines(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            markup.two_lines(r.suite, came_from(r), (sources or {}).get(r.id, "")),
+            markup.one_line(wording.utc(r.started_at), wording.ago(r.started_at, now)),
+            markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
             _torch(r.torch_versions),
-            markup.two_lines(
-                r.machine,
-                " · ".join(filter(None, (_unlike(wording.hardware(r.hardware), r.machine), r.preset))),
-            ),
+            markup.one_line(r.machine, _unlike(wording.hardware(r.hardware), r.machine), r.preset),
             escape(wording.duration(took(r))),
         )
         for r in items
     )
-    table = markup.table("Runs", columns, rows, folded=True)
+    table = f'<div class="py-lines">{markup.table("Runs", columns, rows, folded=True)}</div>'
     if not compared:
         return table
     # Runs are listed newest first, and so are those that are ticked.
