@@ -66,7 +66,7 @@ def runs(
     rows = (
         (
             (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
-            markup.one_line(wording.utc(r.started_at), wording.ago(r.started_at, now)),
+            markup.one_line(wording.timestamp(r.started_at), wording.ago(r.started_at, now)),
             markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
@@ -320,7 +320,7 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         "environment": names.get(outcome.environment, outcome.environment),
         "replicate": outcome.replicate,
         "phase": outcome.phase,
-        "started": wording.utc(outcome.started_at),
+        "started": wording.timestamp(outcome.started_at),
         "took": wording.duration(outcome.wall_seconds),
     }
     values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
@@ -351,7 +351,7 @@ def outcome_title(outcome: Outcome) -> str:
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     """A run's title: what, where, when, and its state; `source` is what was imported."""
-    when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
+    began = f"{wording.timestamp(summary.started_at)}, {wording.ago(summary.started_at, now)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
     facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
@@ -360,7 +360,7 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
         f"<p>{markup.link(links.RUNS, '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
         f"{markup.chip(summary.state)}</div>"
-        f"<p>{escape(when)} {counts(summary)}</p>"
+        f"<p>{escape(began + _and_took(summary))} {counts(summary)}</p>"
     )
 
 

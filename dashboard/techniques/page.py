@@ -86,7 +86,7 @@ def _which_hardware(url: str, places: Sequence[MeasurementConditions]) -> None:
     newest: dict[str, str] = {}
     for place in places:
         if place.hardware not in newest and (run := _run(url, place.run)) is not None:
-            newest[place.hardware] = f"on {run.machine.name}, {wording.utc(place.started_at)}"
+            newest[place.hardware] = f"on {run.machine.name}, {wording.timestamp(place.started_at)}"
     parts.which_hardware(places[0].hardware_label, newest, links.techniques)
 
 

@@ -67,7 +67,7 @@ def _which_hardware(items: Sequence[Listed], several: Sequence[str]) -> None:
         for each in reversed(items)
         if not each.confirms and each.run.hardware in several
     }
-    words = {place: f"on {run.machine}, {wording.utc(run.started_at)}" for place, run in newest.items()}
+    words = {place: f"on {run.machine}, {wording.timestamp(run.started_at)}" for place, run in newest.items()}
     parts.which_hardware(newest[several[0]].hardware_label, words, links.upgrade)
 
 

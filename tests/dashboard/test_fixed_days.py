@@ -173,7 +173,7 @@ def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(pa
 
 def test_a_browser_remembers_and_writes_it_into_the_address(past_visitor: Visitor) -> None:
     first = past_visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
-    expect(first.locator("p[data-context]")).to_have_attribute("data-context", "metric=throughput")
+    expect(first.locator("p[data-context]").first).to_have_attribute("data-context", "metric=throughput")
     # A script of the page writes it.
     first.wait_for_function("document.cookie.includes('pyrometer_context')")
     again = past_visitor.open(HISTORY)
@@ -241,3 +241,19 @@ def test_a_command_below_a_chart_is_copied_and_no_picture_saved(past_visitor: Vi
     with page.expect_download():
         page.get_by_role("button", name="SVG file of the chart").first.click()
     assert len(saved) == 1
+
+
+def test_a_reader_s_own_clock_is_chosen_once_for_all_pages(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{RUNS}?run=run-11")
+    began = page.locator(".stHtml", has=page.locator("h1")).first
+    expect(began).to_contain_text("2026-09-12 02:00 UTC,")
+    page.get_by_role("radio", name=re.compile("^Asia")).click()
+    expect(began).to_contain_text("2026-09-12 07:30 UTC+05:30,")
+    # Also in a new session of this browser, and on a page without a context bar.
+    page.reload()
+    settle(page)
+    expect(began).to_contain_text("2026-09-12 07:30 UTC+05:30,")
+    listed = past_visitor.open(RUNS).get_by_role("region", name="Runs", exact=True)
+    expect(listed.locator("tr", has_text="run-11")).to_contain_text("2026-09-12 07:30 UTC+05:30")
+    page.get_by_role("radio", name="UTC", exact=True).click()
+    expect(began).to_contain_text("2026-09-12 02:00 UTC,")
