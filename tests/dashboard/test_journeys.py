@@ -198,6 +198,8 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
 
 def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=1")
+    # The first thing that is done is in sight.
+    expect(page.get_by_role("button", name="Acknowledge").first).to_be_visible()
     expect(page.get_by_role("heading", name="Triage")).to_be_visible()
     tab_to(page, "Triage this finding")
     page.keyboard.press("Enter")
