@@ -257,3 +257,22 @@ def test_a_reader_s_own_clock_is_chosen_once_for_all_pages(past_visitor: Visitor
     expect(listed.locator("tr", has_text="run-11")).to_contain_text("2026-09-12 07:30 UTC+05:30")
     page.get_by_role("radio", name="UTC", exact=True).click()
     expect(began).to_contain_text("2026-09-12 02:00 UTC,")
+
+
+def test_back_comes_to_where_the_reader_was(past_visitor: Visitor) -> None:
+    page = past_visitor.open(RUNS)
+    page.set_viewport_size({"width": 1280, "height": 400})
+    main = page.get_by_test_id("stMain")
+    link = page.get_by_role("link", name="run-3", exact=True)
+    link.scroll_into_view_if_needed()
+    place = main.evaluate("e => e.scrollTop")
+    assert place > 0
+    link.click()
+    page.wait_for_url("**run=run-3**")
+    settle(page)
+    # Another page begins at its top.
+    assert main.evaluate("e => e.scrollTop") == 0
+    page.go_back()
+    settle(page)
+    there = "place => document.querySelector('[data-testid=stMain]').scrollTop === place"
+    page.wait_for_function(there, arg=place)
