@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from common.text import has_credentials
+
 from .dashboard import SECRETS
 from .errors import ConfigurationError, KeyPath, Origin, UnknownKey, WrongValue
 from .schema import SCALARS, SECTIONS, TABLES, SettingsFile
@@ -46,7 +48,7 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
     # An address of packages may hold a password; a version, which does not, is worth repeating.
-    address = path[0] == "environments" and "@" in str(given)
+    address = (path[0] == "environments" and "@" in str(given)) or has_credentials(str(given))
     secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
     shown = "not usable" if secret and isinstance(given, str | int | float) else _shown(given)
     return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
