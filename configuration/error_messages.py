@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from common.text import has_credentials, without_credentials
+
 from .dashboard import SECRETS
 from .errors import ConfigurationError, KeyPath, Origin, UnknownKey, WrongValue
 from .schema import SCALARS, SECTIONS, TABLES, SettingsFile
@@ -44,9 +46,10 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
     if path[-1] == _KEY:
         *table, name, _ = path
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
+        name = without_credentials(name)
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
     # An address of packages may hold a password; a version, which does not, is worth repeating.
-    address = path[0] == "environments" and "@" in str(given)
+    address = (path[0] == "environments" and "@" in str(given)) or has_credentials(str(given))
     secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
     shown = "not usable" if secret and isinstance(given, str | int | float) else _shown(given)
     return f"{origin.of(path)} is {shown}, expected {_expected(path)}"

@@ -16,8 +16,9 @@ def no_bool(value: object) -> object:
 
 def a_path(value: object) -> object:
     """Refuse a text that can be no path; raises ValueError."""
-    # The empty path would silently mean the current folder.
-    if isinstance(value, str) and (not value or "\0" in value):
+    # The empty path would silently mean the current folder; an address may hold a password, which would be
+    # repeated with the path.
+    if isinstance(value, str) and (not value or "\0" in value or "://" in value):
         raise ValueError("not a path")
     return value
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common.bounded_lines import bounded_bytes
+from common.text import has_deep_key
 
 from .database_url import absolute
 from .errors import UnreadableFile
@@ -49,6 +50,8 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str,
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableFile(f"{label}, line {line}: not UTF-8") from error
+    if has_deep_key(text):
+        raise UnreadableFile(f"{label}: a key of more than 100 parts")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -8,7 +8,7 @@ from dashboard.auth import reader
 from dashboard.components import load, page_views, parts
 from dashboard.components.query_params import SharedLabel, unknown_parameters
 from dashboard.exports.page import page_with_footer
-from dashboard.header import search
+from dashboard.header import clock, search
 from dashboard.navigation import PAGES, page_at
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
@@ -31,6 +31,7 @@ def _admit() -> None:
 
 
 parts.frame_page()
+clock.apply()
 page = st.navigation(
     [
         st.Page(one.script, title=one.title, icon=one.icon, url_path=one.path or None, default=not one.path)

@@ -77,8 +77,8 @@ PAGES = (
                 "history",
                 "History",
                 (
-                    *("metric", "hardware", "preset", "axis", "scale", "baseline", "case", "track", "at"),
-                    *("points", "shown"),
+                    *("metric", "hardware", "preset", "workload", "axis", "scale", "baseline", "case"),
+                    *("track", "at", "points", "shown"),
                 ),
                 "trends",
             ),

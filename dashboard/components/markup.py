@@ -101,6 +101,13 @@ def two_lines(strong: str, *small: str) -> str:
     return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
 
 
+def one_line(strong: str, *small: str) -> str:
+    """The same, where there is room on one line; what is cut of it stands in the tooltip."""
+    texts = [strong, *filter(None, small)]
+    smaller = "".join(f" <small>{escape(each)}</small>" for each in texts[1:])
+    return f'<span title="{escape(" · ".join(texts))}">{escape(strong)}{smaller}</span>'
+
+
 def headed(title: str, *chips: str) -> str:
     """The title of a card; `chips` are HTML already."""
     return f'<div class="py-title"><h3>{escape(title)}</h3>{"".join(chips)}</div>'

@@ -66,20 +66,17 @@ def runs(
     rows = (
         (
             (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
-            markup.two_lines(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            markup.two_lines(r.suite, came_from(r), (sources or {}).get(r.id, "")),
+            markup.one_line(wording.timestamp(r.started_at), wording.ago(r.started_at, now)),
+            markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
             _torch(r.torch_versions),
-            markup.two_lines(
-                r.machine,
-                " · ".join(filter(None, (_unlike(wording.hardware(r.hardware), r.machine), r.preset))),
-            ),
+            markup.one_line(r.machine, _unlike(wording.hardware(r.hardware), r.machine), r.preset),
             escape(wording.duration(took(r))),
         )
         for r in items
     )
-    table = markup.table("Runs", columns, rows, folded=True)
+    table = f'<div class="py-lines">{markup.table("Runs", columns, rows, folded=True)}</div>'
     if not compared:
         return table
     # Runs are listed newest first, and so are those that are ticked.
@@ -323,7 +320,7 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         "environment": names.get(outcome.environment, outcome.environment),
         "replicate": outcome.replicate,
         "phase": outcome.phase,
-        "started": wording.utc(outcome.started_at),
+        "started": wording.timestamp(outcome.started_at),
         "took": wording.duration(outcome.wall_seconds),
     }
     values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
@@ -354,7 +351,7 @@ def outcome_title(outcome: Outcome) -> str:
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     """A run's title: what, where, when, and its state; `source` is what was imported."""
-    when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
+    began = f"{wording.timestamp(summary.started_at)}, {wording.ago(summary.started_at, now)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
     facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
@@ -363,7 +360,7 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
         f"<p>{markup.link(links.RUNS, '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
         f"{markup.chip(summary.state)}</div>"
-        f"<p>{escape(when)} {counts(summary)}</p>"
+        f"<p>{escape(began + _and_took(summary))} {counts(summary)}</p>"
     )
 
 

@@ -4,8 +4,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, cast
 from urllib.parse import unquote
@@ -385,9 +386,25 @@ def build(torch_version: str) -> str:
     return f"torch {short}" if short in (torch_version, NONE) else short
 
 
+#: The zone of the moments on the page that is being shown.
+_zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
+
+
 def utc(moment: datetime) -> str:
-    """`moment` to the minute, in UTC."""
+    """`moment` to the minute, in UTC: for files, and for what is kept for all readers."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def show_in(zone: tzinfo) -> None:
+    """Have `timestamp` write moments in a zone from now on, in this thread."""
+    _zone.set(zone)
+
+
+def timestamp(moment: datetime) -> str:
+    """`moment` to the minute in the zone of the page, which it names: `UTC`, or `UTC+05:30`."""
+    shown = moment.astimezone(_zone.get())
+    ahead = "" if _zone.get() is UTC else f"{shown:%z}"
+    return f"{shown:%Y-%m-%d %H:%M} UTC{ahead[:3]}{':' if ahead else ''}{ahead[3:5]}"
 
 
 def ago(moment: datetime, now: datetime) -> str:

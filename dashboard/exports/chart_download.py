@@ -18,7 +18,7 @@ def buttons(alt: str, name: str) -> str:
 
 @cache
 def script() -> str:
-    """The script that a page needs once: for those buttons, copying, tables and context; constant text."""
-    names = ("pictures.js", "copying.js", "context.js", "tables.js")
+    """The script that a page needs once, for those buttons and all else in the browser; constant text."""
+    names = ("pictures.js", "copying.js", "context.js", "tables.js", "scrolling.js")
     text = "".join((Path(__file__).parent / name).read_text() for name in names)
     return f"<script>\n{text}</script>"

@@ -16,13 +16,19 @@
       ? navigator.clipboard.writeText(code.textContent).then(() => true, () => bySelection(code))
       : Promise.resolve(bySelection(code));
 
-  // The menu of a section stands before its table, and what it opens stands elsewhere. Rows filtered out are not seen.
+  // The menu of a section stands before its table, and what it opens stands elsewhere. Rows filtered out are left out;
+  // those that wait for "Show all" are copied as they would be seen.
   let menu;
   const cells = (row) => [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, " ")).join("\t");
   const rowsBelow = (place) => {
     const tables = [...document.querySelectorAll("table.py-table, table.py-matrix")];
     const table = tables.find((each) => place.compareDocumentPosition(each) & Node.DOCUMENT_POSITION_FOLLOWING);
-    return table ? [...table.rows].filter((row) => !row.matches(".py-out")).map(cells).join("\n") : "";
+    if (!table) return "";
+    const hidden = [...table.rows].filter((row) => row.matches(".py-rest"));
+    hidden.forEach((row) => row.classList.remove("py-rest"));
+    const text = [...table.rows].filter((row) => !row.matches(".py-out")).map(cells).join("\n");
+    hidden.forEach((row) => row.classList.add("py-rest"));
+    return text;
   };
   const copyTable = async (button) => {
     const code = document.createElement("pre");

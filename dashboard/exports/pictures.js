@@ -88,7 +88,7 @@
   };
 
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest?.("button.py-save");
+    const button = event.target.closest?.("button[data-format]");
     const chart = button && chartBefore(button);
     if (!chart) return;
     const { format, name, about } = button.dataset;

@@ -1,6 +1,6 @@
 // Sorts a table by a click on the head of a column, or by Enter on it; the third time it is as it came. A field above
-// a table of many rows leaves those that have every word of its text. No sign "less than" may stand before a letter or
-// a slash, as in pictures.js.
+// a table of many rows leaves those that have every word of its text; of these the first are seen until a button below
+// is pressed. No sign "less than" may stand before a letter or a slash, as in pictures.js.
 (() => {
   if (window.pyrometerTables) return;
   window.pyrometerTables = true;
@@ -8,6 +8,9 @@
   const TABLES = ".py-scroll > table.py-table";
   const HEADS = `${TABLES} > thead th`;
   const [LEAST_SORTED, MOST_UNFILTERED] = [3, 12];
+  // Rows that are seen at first, on a wide screen and on a phone.
+  const [FIRST_WIDE, FIRST_NARROW] = [25, 8];
+  const narrow = matchMedia("(max-width: 640px)");
   const UNITS = {
     ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400,
     B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
@@ -60,6 +63,25 @@
     }
   };
 
+  const keyOf = (table) => `${location.pathname} ${table.parentElement.getAttribute("aria-label")}`;
+
+  // Tables whose rows a reader wants to see all, also when Streamlit shows them anew.
+  const whole = new Set();
+  const first = (table) => {
+    // What scrolls by itself is no longer for its rows, and runs have pages of their own.
+    if (whole.has(keyOf(table)) || table.closest(".py-tall")) return Infinity;
+    if (narrow.matches) return FIRST_NARROW;
+    return table.closest(".py-pick") ? Infinity : FIRST_WIDE;
+  };
+  const fold = (table, fitting) => {
+    const most = first(table);
+    fitting.forEach((row, place) => row.classList.toggle("py-rest", place >= most));
+    const button = table.parentElement.nextElementSibling;
+    if (!button?.matches(".py-whole")) return;
+    button.hidden = fitting.length <= most;
+    button.textContent = `Show all ${fitting.length} rows`;
+  };
+
   const fieldOf = (table) => {
     const before = table.parentElement.previousElementSibling;
     return before?.matches(".py-filter") ? before : null;
@@ -71,19 +93,18 @@
     const field = fieldOf(table);
     const sought = field?.querySelector("input").value.toLowerCase().match(/\S+/g) ?? [];
     name(rows, head !== null || sought.length > 0);
-    let left = 0;
     for (const row of rows) {
       const text = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
-      const fits = sought.every((word) => text.includes(word));
-      row.classList.toggle("py-out", !fits);
-      left += fits;
+      row.classList.toggle("py-out", !sought.every((word) => text.includes(word)));
     }
-    if (field) field.querySelector("output").textContent = `${sought.length ? `${left} of ` : ""}${rows.length} rows`;
+    const fitting = () => rows.filter((row) => !row.classList.contains("py-out"));
+    if (field) field.querySelector("output").textContent = `${sought.length ? `${fitting().length} of ` : ""}${rows.length} rows`;
     if (head) {
       const numeric = head.classList.contains("py-number");
       rows.sort(byColumn(head.cellIndex, numeric, head.getAttribute("aria-sort") === "descending"));
     }
     table.tBodies[0].append(...rows);
+    fold(table, fitting());
   };
 
   const sort = (head) => {
@@ -101,7 +122,7 @@
   const addField = (table) => {
     const made = (kind, properties) => Object.assign(document.createElement(kind), properties);
     const label = table.parentElement.getAttribute("aria-label");
-    const key = `${location.pathname} ${label}`;
+    const key = keyOf(table);
     const input = made("input", { type: "search", ariaLabel: `Filter ${label}`, value: typed.get(key) ?? "" });
     input.addEventListener("input", () => {
       typed.set(key, input.value);
@@ -114,6 +135,14 @@
     named.append(input);
     field.append(named, made("output"));
     table.parentElement.before(field);
+    const rest = made("button", { type: "button", className: "py-save py-whole" });
+    rest.addEventListener("click", () => {
+      whole.add(key);
+      arrange(table);
+      // The button is gone: the focus stays with the table.
+      table.parentElement.focus({ preventScroll: true });
+    });
+    table.parentElement.after(rest);
     arrange(table);
   };
 
@@ -125,6 +154,8 @@
   };
   document.addEventListener("click", pressed);
   document.addEventListener("keydown", pressed);
+
+  narrow.addEventListener("change", () => [...document.querySelectorAll(TABLES)].filter(fieldOf).forEach(arrange));
 
   const look = () => {
     for (const head of document.querySelectorAll(`${HEADS}:not([tabindex])`)) {

@@ -58,7 +58,7 @@ def means(
                 escape(
                     _several({harness[: links.FINGERPRINT] for cell in cells for harness in cell.harnesses})
                 ),
-                escape(wording.NONE if newest is None else wording.utc(newest)),
+                escape(wording.NONE if newest is None else wording.timestamp(newest)),
             )
         )
     return markup.table("Hardware, normalised", heads, rows, folded=True)

@@ -22,7 +22,8 @@ Item = TypeVar("Item")
 #: The parameters that views share, each before those that depend on it.
 NAMES = ("metric", "hardware", "version", "workload", "points")
 #: The cookie of the browser, and what it holds: a PyTorch remembered for months would hide newer ones.
-COOKIE, IN_COOKIE = "pyrometer_context", ("metric", "hardware", "workload", "points")
+#: `clock` is no parameter: see `clock`.
+COOKIE, IN_COOKIE = "pyrometer_context", ("metric", "hardware", "workload", "points", "clock")
 #: Where the session keeps what was chosen in it.
 _CHOSEN = "page-context"
 #: Characters of the cookie that are read.
@@ -80,6 +81,21 @@ def keep(path: str, query: Query, **values: str) -> None:
     _give_browser(path, query, {})
 
 
+def choice(name: str) -> str:
+    """What the reader chose last of something that no address has; empty for nothing."""
+    return next(iter(_chosen().get(name, ())), "")
+
+
+def choose(name: str, value: str) -> None:
+    """Remember such a choice; `hand_over` gives it to the browser."""
+    _keep({name: [value]})
+
+
+def hand_over() -> None:
+    """Give the browser what it is to keep, on a page with or without a context bar."""
+    _give_browser("", {}, {})
+
+
 def preferred(
     items: Sequence[Item],
     workload_of: Callable[[Item], str],
@@ -93,11 +109,6 @@ def preferred(
     if hardware_of is not None:
         items = [item for item in items if any(map(hardware_of(item).startswith, places))] or items
     return [item for item in items if workload_of(item) in workloads] or items
-
-
-def workload() -> str:
-    """The workload that the reader chose last; empty for none."""
-    return next(iter(_chosen().get("workload", ())), "")
 
 
 def _give_browser(path: str, query: Query, added: Query) -> None:

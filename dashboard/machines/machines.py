@@ -190,8 +190,8 @@ def facts(
     seen = scheduler.seen_at if scheduler else None
     values = {
         "state": one.state,
-        "seen": f"{wording.utc(seen)}, {wording.ago(seen, now)}" if seen else None,
-        "started": wording.utc(scheduler.started_at) if scheduler else None,
+        "seen": f"{wording.timestamp(seen)}, {wording.ago(seen, now)}" if seen else None,
+        "started": wording.timestamp(scheduler.started_at) if scheduler else None,
         "version": scheduler.version if scheduler else None,
         "labels": list(scheduler.labels) if scheduler else [],
         "measures": measures(scheduler) if scheduler else None,

@@ -100,7 +100,7 @@ def environments(items: Sequence[EnvironmentUsed], now: datetime) -> str:
             escape(one.torch_version),
             escape(one.python_version or wording.NONE),
             f"{markup.link(links.run(one.run), wording.ago(one.started_at, now))}"
-            f"<small>{escape(wording.utc(one.started_at))}</small>",
+            f"<small>{escape(wording.timestamp(one.started_at))}</small>",
             escape(one.machine),
             f"{one.runs:,}",
         )
@@ -130,4 +130,4 @@ def _done(one: TrackStatus, now: datetime) -> str:
         return '<span class="py-quiet">never</span>'
     when = wording.ago(done.due_at, now)
     shown = markup.link(links.run(done.run_id), when) if done.run_id else escape(when)
-    return f"{shown}<small>{escape(wording.utc(done.due_at))}</small>"
+    return f"{shown}<small>{escape(wording.timestamp(done.due_at))}</small>"

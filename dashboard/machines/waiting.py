@@ -54,7 +54,7 @@ def table(items: Sequence[Open], now: datetime) -> str:
         (
             markup.chip(one.task.state),
             f"{escape(one.task.schedule)}<small>{escape(_what(one.task))}</small>",
-            f"{wording.ago(one.task.due_at, now)}<small>{wording.utc(one.task.due_at)}</small>",
+            f"{wording.ago(one.task.due_at, now)}<small>{wording.timestamp(one.task.due_at)}</small>",
             escape(machine_of(one.task) or one.task.label or "any machine"),
             _why(one),
         )

@@ -38,6 +38,7 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
     if drawn:
         chart(url, one)
     with st.container(horizontal=True, vertical_alignment="center"):
+        triage.acknowledge(url, cause.items, f"triage-{one.id}")
         ways_out(url, cause, one)
         parts.html(markup.link(links.finding(one.id), f"Evidence: finding {one.id} →"))
     if cause.bisect:

@@ -339,7 +339,7 @@ def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:
 def log(entries: Sequence[TriageEntry]) -> str:
     """What people did with it, first thing first."""
     cells = (
-        (escape(wording.utc(each.at)), escape(each.who), escape(each.action), _reason(each.text))
+        (escape(wording.timestamp(each.at)), escape(each.who), escape(each.action), _reason(each.text))
         for each in entries
     )
     columns = [("When", False), ("Name", False), ("Action", False), ("Comment", False)]

@@ -157,6 +157,9 @@ def _cause_of(url: str, one: Finding) -> FindingCause:
 def _actions(url: str, one: Finding, cause: FindingCause) -> None:
     """What can be done about a finding, and about all of its cause."""
     with st.container(horizontal=True, vertical_alignment="center"):
+        triage.acknowledge(url, [one])
+        if len(cause.items) > 1:
+            triage.acknowledge(url, cause.items, "triage-cause")
         cause_cards.ways_out(url, cause, one)
     triage.section(url, [one])
     if len(cause.items) > 1:

@@ -9,7 +9,7 @@ from dashboard.auth import reader
 from dashboard.components import load, parts
 from dashboard.server.errors import NotAllowed
 from dashboard.today import load as today
-from records.findings import Finding
+from records.findings import Finding, FindingTriage
 from reports.text import triage_text
 
 #: What can be done, as it is written in the log, and as a person reads it.
@@ -28,6 +28,27 @@ _WEEKS = 2
 _NAME, _SAVED = "triage-typed-name", "saved"
 #: What the forms are called.
 ONE, ALL = "Triage this finding", "Triage this cause"
+
+
+def acknowledge(url: str, items: Sequence[Finding], key: str = "triage") -> None:
+    """A button that acknowledges those findings that are not triaged; a name that is not known is asked for.
+
+    Nothing where all are, nor for readers without the right.
+    """
+    waiting = [one for one in items if one.triage == FindingTriage.OPEN]
+    if not waiting or refusal(url):
+        return
+    label = "Acknowledge" if len(items) == 1 else f"Acknowledge all {len(items)}"
+    person = reader.current()
+    name = (person.name if person else "") or st.session_state.get(_NAME, "")
+    if name:
+        if st.button(label, key=f"{key}-acknowledge") and _noted(url, waiting, "acknowledge", "", name):
+            st.rerun()
+        return
+    with st.popover(label, key=f"{key}-acknowledge-as"), st.form(f"{key}-acknowledge", border=False):
+        who = _typed_name(f"{key}-acknowledge")
+        if st.form_submit_button("Acknowledge") and _noted(url, waiting, "acknowledge", "", who):
+            st.rerun()
 
 
 def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "triage") -> None:
@@ -69,21 +90,29 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         who = name or _typed_name(key)
         if not st.form_submit_button("Save"):
             return
+    if _noted(url, items, action, text, who, muted):
+        st.session_state[f"{key}-{_SAVED}"] = saved + 1
+        st.rerun()
+
+
+def _noted(
+    url: str, items: Sequence[Finding], action: str, text: str, who: str, muted: datetime | None = None
+) -> bool:
+    """Note an action on each finding; answers whether that was possible, and shows why it was not."""
     if problem := triage_text.triage_complaint(action, text, who):
         st.warning(problem)
-        return
+        return False
     try:
         for one in items:
             load.triage(url, one.id, action, who.strip(), text.strip(), muted)
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
-        return
+        return False
     st.session_state[_NAME] = who.strip()
-    st.session_state[f"{key}-{_SAVED}"] = saved + 1
     # The first page shows it too, and would still have the old state.
     today.recent_findings.clear()
     today.still_open.clear()
-    st.rerun()
+    return True
 
 
 def _typed_name(key: str) -> str:

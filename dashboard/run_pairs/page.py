@@ -66,6 +66,7 @@ def show() -> None:
     if a is None or b is None or not both:
         parts.caption("The two runs have no metric in common.")
         return
+    parts.tab_title(f"{chosen.a} against {chosen.b}")
     found = compare(a, b, chosen.metric)
     _headline(found, defined)
     _cases(found, defined)

@@ -139,4 +139,4 @@ def title_of(side: RunSide) -> str:
     """A run as its PyTorch, suite, hardware and moment."""
     torch = side.environment.torch_version or side.environment.name
     run = side.run
-    return f"torch {torch} · {run.suite} · {run.machine.hardware.label} · {wording.utc(run.started_at)}"
+    return f"torch {torch} · {run.suite} · {run.machine.hardware.label} · {wording.timestamp(run.started_at)}"

@@ -132,9 +132,8 @@ def _write(key: str) -> None:
 
 def _label(table: OperatorTable) -> str:
     technique = table.case.rpartition("/")[2]
-    return (
-        f"{technique} · torch {table.torch_version} · {table.environment} · {wording.utc(table.started_at)}"
-    )
+    traced = wording.timestamp(table.started_at)
+    return f"{technique} · torch {table.torch_version} · {table.environment} · {traced}"
 
 
 def _on_device(opened: Outcome) -> bool:

@@ -70,6 +70,7 @@ def show() -> None:
         st.stop()
 
     chosen, detail = _workload(chosen, cases, address, (bar, row))
+    parts.tab_title(f"Techniques: {ranking.workload_title(chosen.workload)}")
     if chosen.baseline != EAGER:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
     regressed = load.regressed(url, chosen.hardware, chosen.version, chosen.workload)
@@ -85,7 +86,7 @@ def _which_hardware(url: str, places: Sequence[MeasurementConditions]) -> None:
     newest: dict[str, str] = {}
     for place in places:
         if place.hardware not in newest and (run := _run(url, place.run)) is not None:
-            newest[place.hardware] = f"on {run.machine.name}, {wording.utc(place.started_at)}"
+            newest[place.hardware] = f"on {run.machine.name}, {wording.timestamp(place.started_at)}"
     parts.which_hardware(places[0].hardware_label, newest, links.techniques)
 
 

@@ -262,7 +262,7 @@ def _runs(points: Sequence[SeriesPoint], kept: Sequence[str]) -> dict[str, str]:
     """The runs to choose from; those that are `kept` among them, together if they are several."""
     moments = {point.run: point.started_at for point in points}
     newest_first = sorted(moments, key=lambda run: moments[run], reverse=True)[:_OFFERED_RUNS]
-    named = {run: f"{run}, {wording.utc(moments[run])}" for run in newest_first}
+    named = {run: f"{run}, {wording.timestamp(moments[run])}" for run in newest_first}
     if kept and (joined := _AND.join(kept)) not in named:
         named[joined] = f"{kept[0]} and {len(kept) - 1} more" if len(kept) > 1 else kept[0]
     return {NEWEST: "The newest of each case", **named}

@@ -41,7 +41,7 @@ def strip(one: TrackStatus) -> str:
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     signs = "".join(
         f'<span class="py-night py-{wording.status(state).tone}" '
-        f'title="{escape(f"{wording.utc(due)}: {state}")}">{wording.status(state).sign}</span>'
+        f'title="{escape(f"{wording.timestamp(due)}: {state}")}">{wording.status(state).sign}</span>'
         for due, state in nights
     )
     label = f"The newest {wording.plural(len(nights), 'night')}, oldest first: {counted}"
@@ -92,7 +92,7 @@ def _card(one: TrackStatus, now: datetime) -> str:
 
 def _when(one: TrackStatus, now: datetime) -> str:
     task = one.newest
-    due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
+    due = f"due {wording.timestamp(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
     if one.spent and task.state == TaskState.DONE and not one.without_task:
         seconds, times = one.spent
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")

@@ -51,7 +51,7 @@ def first_night(url: str, now: datetime) -> None:
     measuring = [one for one in load.morning(url).plan if one.alive and one.job == MEASURE]
     coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
     if coming is not None:
-        sentence = f"The first night is due {wording.utc(coming)}"
+        sentence = f"The first night is due {wording.timestamp(coming)}"
         parts.html(f"<p>{escape(sentence)}: {markup.link(links.machines(), 'Machines →')}</p>")
 
 
@@ -113,7 +113,8 @@ def _next_runs(morning: TodayData, now: datetime) -> None:
     )
     parts.heading("Next runs")
     if coming:
-        parts.html(markup.bullets(f"{schedule}: {wording.utc(moment)}" for moment, schedule in coming[:NEXT]))
+        listed = (f"{schedule}: {wording.timestamp(moment)}" for moment, schedule in coming[:NEXT])
+        parts.html(markup.bullets(listed))
     else:
         parts.caption("No scheduler is running, so the next runs are not known.")
     parts.html(f"<p>{markup.link(links.schedule(), 'Schedule →')}</p>")

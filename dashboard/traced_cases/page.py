@@ -86,4 +86,4 @@ def _nothing_traced(url: str) -> None:
 
 def _label(table: OperatorTable) -> str:
     case = wording.case(table.case).text
-    return f"{case} · torch {table.torch_version} · {table.hardware} · {wording.utc(table.started_at)}"
+    return f"{case} · torch {table.torch_version} · {table.hardware} · {wording.timestamp(table.started_at)}"

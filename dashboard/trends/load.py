@@ -378,24 +378,14 @@ def complaints(url: str, query: Query) -> list[str]:
     return view.trends(query, keys, load.opening_places(url))[2] if keys else []
 
 
-def _leading(url: str, workload: str, metric: str, hardware: tuple[str, ...], preset: str) -> Sequence[str]:
-    """The cases of a metric at a place, those of the workload first."""
-    found = load.leading_cases(url, metric, hardware, preset)
-    own = f"{workload}/"
-    return sorted(found, key=lambda case: not case.startswith(own)) if workload else found
-
-
-def load_trends(url: str, query: Query, workload: str = "") -> TrendsData | None:
-    """What the page of this query shows; None where there is nothing to draw.
-
-    Without a case in the query it begins with those of the `workload`, if there are any.
-    """
+def load_trends(url: str, query: Query) -> TrendsData | None:
+    """What the page of this query shows; None where there is nothing to draw."""
     keys = load.series_keys(url)
     if not keys:
         return None
     defined = load.metric_definitions(url)
     chosen, offer, wrong = view.trends(
-        query, keys, load.opening_places(url), partial(_leading, url, workload)
+        query, keys, load.opening_places(url), partial(load.leading_cases, url)
     )
     shown = view.labelled(chosen.lines(keys))
     known, chosen = reach(url, shown, chosen)
@@ -408,5 +398,5 @@ def load_trends(url: str, query: Query, workload: str = "") -> TrendsData | None
     undated = len({point.started_at for point in points}) == 1
     if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:
         # As imported files that state no time are: along dates all points would lie on one another.
-        return load_trends(url, {**query, "axis": ["version"]}, workload)
+        return load_trends(url, {**query, "axis": ["version"]})
     return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, known, drawn)

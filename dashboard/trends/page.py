@@ -5,6 +5,7 @@ import streamlit as st
 from dashboard.components import load, parts, wording
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
+from dashboard.techniques.ranking import workload_title
 from dashboard.trends import sections
 from dashboard.trends.load import complaints, load_trends
 from dashboard.trends.view import Trends
@@ -16,13 +17,15 @@ def show() -> None:
     parts.title("History")
     address = parts.query()
     query = page_context.completed(address, Trends.context, lambda query: complaints(url, query))
-    found = load_trends(url, query, page_context.workload())
+    found = load_trends(url, query)
     if found is None:
         parts.nothing_to_draw(load.count_runs(url))
         st.stop()
 
     chosen, known, drawn, metric = found.chosen, found.known, found.drawn, found.metric
     parts.complain(found.complaints)
+    about = f", {workload_title(chosen.workload)}" if chosen.workload else ""
+    parts.tab_title(f"History: {metric.title}{about}")
     with page_context.bar("/explore", address, query):
         sections.context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
     sections.choices(chosen, found.offer, known, drawn)

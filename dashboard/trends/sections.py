@@ -11,6 +11,7 @@ from dashboard.components import links, load, markup, parts, run_source, wording
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.regressions import findings
+from dashboard.techniques.ranking import workload_title
 from dashboard.trends import charts, frames, grid, lines, marks, tables, words
 from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
@@ -24,10 +25,12 @@ from records.series import SeriesPoint
 _OFFERED_VERSIONS = 60
 
 
-def context(chosen: Trends, offer: TrendChoices, titles: Mapping[str, str]) -> None:
+def context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
     """What other views share with this one."""
     parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
-    parts.select("Metric", "metric", titles, chosen)
+    titles = {workload: workload_title(workload) for workload in offer.workloads}
+    parts.select("Workload", "workload", {"": "All workloads", **titles}, chosen)
+    parts.select("Metric", "metric", metrics, chosen)
     if chosen.axis == "date":
         ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
         parts.segments("Range", "points", ranges, chosen)
@@ -271,11 +274,13 @@ def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
 
 
 def every_case(url: str, chosen: Trends, metric: Metric) -> None:
-    """All cases of the metric as small pictures: more than one chart has room for."""
+    """All cases of the metric and the workload as small pictures: more than one chart has room for."""
     keys = [
         key
         for key in load.series_keys(url)
-        if (key.metric, key.preset) == (chosen.metric, chosen.preset) and key.hardware in chosen.hardware
+        if (key.metric, key.preset) == (chosen.metric, chosen.preset)
+        and key.hardware in chosen.hardware
+        and chosen.has(key.case)
     ]
     rows = trends_load.every_case(url, labelled(keys))
     table = grid.table(rows, chosen, metric)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote_plus
 
@@ -41,11 +41,11 @@ _LONG: tuple[Points, ...] = ("1y", "all")
 
 #: As many lines as there are colours that can be distinguished, and as many tracks as there are dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
-#: How many cases a view starts with when the URL names none.
+#: How many cases a view of all workloads starts with when the URL names none.
 _FIRST_CASES = 3
 
 #: Of a choice of these, the point that is opened may show nothing any more.
-_OTHER_LINES = ("hardware", "preset", "cases", "tracks")
+_OTHER_LINES = ("hardware", "preset", "workload", "cases", "tracks")
 #: Another machine has tracks of its own.
 _OTHER_TRACKS = ("hardware", "preset")
 
@@ -58,9 +58,10 @@ class Trends(View):
     version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
     Both are empty where nothing was chosen.
     `points`: the newest nights, those of some `DAYS`, or all that a chart has room for.
+    `workload` is a case key without its technique; only its cases are on offer. Empty for all workloads.
     """
 
-    context: ClassVar = ("metric", "hardware", "points")
+    context: ClassVar = ("metric", "hardware", "workload", "points")
 
     metric: str
     hardware: tuple[str, ...]
@@ -73,6 +74,11 @@ class Trends(View):
     at: str = ""
     points: Points = "recent"
     shown: Shown = "lines"
+    workload: str = ""
+
+    def has(self, case: str) -> bool:
+        """Whether a case is of the workload."""
+        return _all_of(self.workload, [case])
 
     @property
     def recent(self) -> bool:
@@ -91,6 +97,7 @@ class Trends(View):
             "metric": [self.metric],
             "hardware": [each[: links.FINGERPRINT] for each in self.hardware],
             "preset": [self.preset[: links.FINGERPRINT]],
+            "workload": [self.workload] if self.workload else [],
             "axis": [self.axis],
             "scale": [self.scale],
             "baseline": [self.baseline] if relative and self.baseline else [],
@@ -106,6 +113,10 @@ class Trends(View):
         after = replace(self, **{name: value})
         if name in _OTHER_TRACKS:
             after = replace(after, tracks=())
+        if name == "workload" and value:
+            after = replace(after, cases=())
+        elif not _all_of(after.workload, after.cases):
+            after = replace(after, workload="")
         return replace(after, at="") if name in _OTHER_LINES else after
 
     def lines(self, keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
@@ -151,6 +162,7 @@ class TrendChoices:
     hardware: Mapping[str, str]
     presets: Mapping[str, str]
     cases: tuple[str, ...]
+    workloads: tuple[str, ...]
 
 
 #: The cases of a metric, some hardware and a preset, what matters most first.
@@ -165,49 +177,54 @@ def trends(
 ) -> tuple[Trends, TrendChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
-    What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series,
-    and there the first `leading` cases, or without those the first by name. Tracks, baseline and the opened
-    point stand as they were asked for: see `resolved`. Raises SharedLabel for a preset named as several are.
+    What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series
+    (of its workload, if it names one), and there the first `leading` cases, or without those the first by
+    name. Tracks, baseline and the opened point stand as they were asked for: see `resolved`. Raises
+    SharedLabel for a preset named as several are.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
-    there = {k.metric for k in _first_place(keys, opening)}
+    workload = last(query, "workload") or ""
+    there = {k.metric for k in _first_place(_of_workload(keys, workload), opening)}
     default = HEADLINE if HEADLINE in there else min(there, key=wording.metric_place)
     metric = pick(query, "metric", metrics, default, complaints)
 
     keys = [k for k in keys if k.metric == metric]
     labels = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_first_place(keys, opening), _hardware)
+    used = _most_used(_first_place(_of_workload(keys, workload), opening), _hardware)
     hardware = _pick_hardware(query, labels, used, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
     presets = {k.preset: k.preset_name for k in keys}
-    used = _most_used(_first_place(keys, opening), _preset)
+    used = _most_used(_first_place(_of_workload(keys, workload), opening), _preset)
     preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
     keys = [k for k in keys if k.preset == preset]
-    known = sorted({k.case for k in keys})
+    every = sorted({k.case for k in keys})
+    workloads = sorted({_workload(case) for case in every if not is_canary(case)} - {""})
+    workload = _pick_workload(query, workloads, every, complaints)
+    known = [case for case in every if _all_of(workload, [case])]
     axis: Axis = "version" if pick(query, "axis", AXES, AXES[0], complaints) == "version" else "date"
-    scale: Scale = (
-        "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
-    )
+    relative = pick(query, "scale", SCALES, SCALES[0], complaints) == "relative"
     wanted = pick(query, "points", POINTS, POINTS[0], complaints)
     points: Points = next(each for each in POINTS if each == wanted)
-    offer = TrendChoices(tuple(metrics), distinct(labels), distinct(presets), tuple(known))
+    shown = distinct(labels), distinct(presets)
+    offer = TrendChoices(tuple(metrics), *shown, tuple(known), tuple(workloads))
+    many = max(1, MAX_LINES // len(hardware)) if workload else _FIRST_CASES
+    ordered: Callable[[], Sequence[str]] = partial(leading, metric, hardware, preset) if leading else tuple
     chosen = Trends(
         metric=metric,
         hardware=hardware,
         preset=preset,
         axis=axis,
-        cases=_pick_cases(
-            query, known, lambda: leading(metric, hardware, preset) if leading else (), complaints
-        ),
+        cases=_pick_cases(query, known, ordered, many, complaints),
         tracks=tuple(dict.fromkeys(query.get("track", ()))),
-        scale=scale,
+        scale="relative" if relative else "absolute",
         baseline=last(query, "baseline") or "",
         at=last(query, "at") or "",
         points=points,
         shown="grid" if pick(query, "shown", SHOWN, SHOWN[0], complaints) == "grid" else "lines",
+        workload=workload,
     )
     complaints += _not_there(chosen, offer, keys)
     return chosen, offer, complaints
@@ -254,9 +271,25 @@ def _pick_hardware(
     return _first(tuple(found), "kinds of hardware", complaints) or (default,)
 
 
+def _pick_workload(
+    query: Query, workloads: Sequence[str], known: Sequence[str], complaints: list[str]
+) -> str:
+    """The workload of the address; none where the address names cases of others."""
+    workload = pick(query, "workload", ("", *workloads), "", complaints)
+    if _all_of(workload, [case for case in query.get("case", ()) if case in known]):
+        return workload
+    complaints.append(f"Not all of these cases are of workload {workload}: all workloads are on offer.")
+    return ""
+
+
 def _pick_cases(
-    query: Query, known: Sequence[str], leading: Callable[[], Sequence[str]], complaints: list[str]
+    query: Query,
+    known: Sequence[str],
+    leading: Callable[[], Sequence[str]],
+    many: int,
+    complaints: list[str],
 ) -> tuple[str, ...]:
+    """The cases of the address; without any the first so `many`."""
     wanted = list(dict.fromkeys(query.get("case", ())))
     complaints += [sentence("case", case, known) for case in wanted if case not in known]
     cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
@@ -265,7 +298,7 @@ def _pick_cases(
     ordered = list(dict.fromkeys([*(case for case in leading() if case in known), *known]))
     # The machine's own series open a view only where nothing else is there.
     models = [case for case in ordered if not is_canary(case)]
-    return tuple((models or ordered)[:_FIRST_CASES])
+    return tuple((models or ordered)[:many])
 
 
 def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
@@ -273,6 +306,20 @@ def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[s
     if len(wanted) > MAX_LINES:
         complaints.append(f"A chart holds {MAX_LINES} lines; of {len(wanted)} {what} the first are shown.")
     return wanted[:MAX_LINES]
+
+
+def _workload(case: str) -> str:
+    return case.rpartition("/")[0]
+
+
+def _all_of(workload: str, cases: Sequence[str]) -> bool:
+    """Whether cases are of a workload or of the machine itself; an empty workload is any."""
+    return not workload or all(_workload(case) == workload or is_canary(case) for case in cases)
+
+
+def _of_workload(keys: Sequence[SeriesKey], workload: str) -> Sequence[SeriesKey]:
+    """Those of a workload; all where it is of none."""
+    return [key for key in keys if workload and _workload(key.case) == workload] or keys
 
 
 def is_canary(case: str) -> bool:

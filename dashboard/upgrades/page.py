@@ -13,7 +13,7 @@ from analysis.decision.comparison import COMPARED
 from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
-from dashboard.components.query_params import Query, distinct, pick
+from dashboard.components.query_params import Query, distinct, pick, public
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, heat, load, tables
@@ -67,7 +67,7 @@ def _which_hardware(items: Sequence[Listed], several: Sequence[str]) -> None:
         for each in reversed(items)
         if not each.confirms and each.run.hardware in several
     }
-    words = {place: f"on {run.machine}, {wording.utc(run.started_at)}" for place, run in newest.items()}
+    words = {place: f"on {run.machine}, {wording.timestamp(run.started_at)}" for place, run in newest.items()}
     parts.which_hardware(newest[several[0]].hardware_label, words, links.upgrade)
 
 
@@ -114,6 +114,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     detail = panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     _remember(query, run, detail)
+    parts.tab_title(_tab_title(report.judged))
     chosen = UpgradeView(run.id, rules, shown)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
@@ -133,6 +134,15 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     if detail is not None:
         panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
+
+
+def _tab_title(judged: JudgedUpgrade) -> str:
+    """`2.13.0 to 2.15.0: no-go`; environments by their names too where these say something else."""
+    sides: list[str] = []
+    for side in (judged.subject.old, judged.subject.new):
+        short = public(wording.version(side.torch))
+        sides.append(short if side.name in (side.torch, public(side.torch)) else f"{side.name} ({short})")
+    return f"{' to '.join(sides)}: {report_wording.decision_word(judged.upgrade).lower()}"
 
 
 def _remember(query: Query, run: Run, detail: str | None) -> None:

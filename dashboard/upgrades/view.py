@@ -72,7 +72,7 @@ class Listed:
     def label(self) -> str:
         """What identifies it in a choice."""
         sides = f"{version(self.old)} → {version(self.new)}"
-        return f"{sides} · {self.run.hardware_label} · {wording.utc(self.run.started_at)}"
+        return f"{sides} · {self.run.hardware_label} · {wording.timestamp(self.run.started_at)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) 
 def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Mapping[str, str]:
     """The runs to choose from, newest first; the one that is shown is among them, however old it is."""
     windows = [*newest, *([] if any(w.run == own.run for w in newest) else [own])]
-    return {w.run: f"{wording.utc(w.started_at)} · {w.machine} · {w.run}" for w in windows}
+    return {w.run: f"{wording.timestamp(w.started_at)} · {w.machine} · {w.run}" for w in windows}
 
 
 def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[TelemetryWindow]) -> None:

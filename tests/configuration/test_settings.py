@@ -5,7 +5,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile
+from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile, WrongValue
 from configuration.overrides import COMPOSED, overlaid, overrides
 from configuration.schema import BASES, SCALARS, TABLES
 from configuration.settings import load_settings
@@ -267,6 +267,31 @@ def test_a_file_that_only_opens_brackets_is_refused(place: Path) -> None:
     (place / "pyrometer.toml").write_text("x = " + "[" * 100_000)
     with pytest.raises(UnreadableFile, match=r"^pyrometer\.toml: too many brackets within brackets$"):
         load_settings(environ={})
+
+
+def test_an_address_in_the_place_of_a_name_is_repeated_without_its_password(place: Path) -> None:
+    (place / "pyrometer.toml").write_text('[environments."https://me:hunter2@host"]\ntorch = "2.13.0"\n')
+    with pytest.raises(ConfigurationError, match="https://host") as caught:
+        load_settings(environ={})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("begin", ["", "[", "x = {"])
+def test_a_key_of_thousands_of_parts_is_refused(place: Path, begin: str) -> None:
+    (place / "pyrometer.toml").write_text(begin + ".".join("a" * 5000))
+    with pytest.raises(UnreadableFile, match=r"^pyrometer\.toml: a key of more than 100 parts$"):
+        load_settings(environ={})
+
+
+@pytest.mark.parametrize(
+    "key", ["environments.w.python", "environments.w.base_python", "alerts.targets_file"]
+)
+def test_an_address_in_the_place_of_a_path_is_not_repeated(place: Path, key: str) -> None:
+    torch = 'environments.w.torch = "2.13.0"\n' if "base" in key else ""
+    (place / "pyrometer.toml").write_text(f'{torch}{key} = "https://me:hunter2@host/python"\n')
+    with pytest.raises(WrongValue) as caught:
+        load_settings(environ={})
+    assert "hunter2" not in str(caught.value) and key.rpartition(".")[2] in str(caught.value)
 
 
 def test_an_unknown_preset_is_found_when_the_file_is_read(place: Path) -> None:

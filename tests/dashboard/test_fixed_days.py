@@ -173,7 +173,7 @@ def test_techniques_of_a_shared_label_are_shown_after_the_choice_of_a_machine(pa
 
 def test_a_browser_remembers_and_writes_it_into_the_address(past_visitor: Visitor) -> None:
     first = past_visitor.open(f"{HISTORY}&metric=throughput&case={RESNET}")
-    expect(first.locator("p[data-context]")).to_have_attribute("data-context", "metric=throughput")
+    expect(first.locator("p[data-context]").first).to_have_attribute("data-context", "metric=throughput")
     # A script of the page writes it.
     first.wait_for_function("document.cookie.includes('pyrometer_context')")
     again = past_visitor.open(HISTORY)
@@ -229,3 +229,50 @@ def test_each_date_stands_at_its_night(past_visitor: Visitor) -> None:
     a_day = (nights["04 Sep"] - nights["01 Sep"]) / 3
     # Nights begin at 02:00 UTC, two hours after the tick of their day.
     assert all(abs(nights[date] - dates[date]) < a_day / 6 for date in dates)
+
+
+def test_a_command_below_a_chart_is_copied_and_no_picture_saved(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{REGRESSIONS}?finding=1")
+    page.locator("svg .mark-symbol path").first.wait_for()
+    saved: list[str] = []
+    page.on("download", lambda file: saved.append(file.suggested_filename))
+    page.get_by_role("button", name="Copy: ").last.click()
+    expect(page.get_by_role("button", name="Copy: ").last).to_have_text(re.compile("Copied|Press Ctrl"))
+    with page.expect_download():
+        page.get_by_role("button", name="SVG file of the chart").first.click()
+    assert len(saved) == 1
+
+
+def test_a_reader_s_own_clock_is_chosen_once_for_all_pages(past_visitor: Visitor) -> None:
+    page = past_visitor.open(f"{RUNS}?run=run-11")
+    began = page.locator(".stHtml", has=page.locator("h1")).first
+    expect(began).to_contain_text("2026-09-12 02:00 UTC,")
+    page.get_by_role("radio", name=re.compile("^Asia")).click()
+    expect(began).to_contain_text("2026-09-12 07:30 UTC+05:30,")
+    # Also in a new session of this browser, and on a page without a context bar.
+    page.reload()
+    settle(page)
+    expect(began).to_contain_text("2026-09-12 07:30 UTC+05:30,")
+    listed = past_visitor.open(RUNS).get_by_role("region", name="Runs", exact=True)
+    expect(listed.locator("tr", has_text="run-11")).to_contain_text("2026-09-12 07:30 UTC+05:30")
+    page.get_by_role("radio", name="UTC", exact=True).click()
+    expect(began).to_contain_text("2026-09-12 02:00 UTC,")
+
+
+def test_back_comes_to_where_the_reader_was(past_visitor: Visitor) -> None:
+    page = past_visitor.open(RUNS)
+    page.set_viewport_size({"width": 1280, "height": 400})
+    main = page.get_by_test_id("stMain")
+    link = page.get_by_role("link", name="run-3", exact=True)
+    link.scroll_into_view_if_needed()
+    place = main.evaluate("e => e.scrollTop")
+    assert place > 0
+    link.click()
+    page.wait_for_url("**run=run-3**")
+    settle(page)
+    # Another page begins at its top.
+    assert main.evaluate("e => e.scrollTop") == 0
+    page.go_back()
+    settle(page)
+    there = "place => document.querySelector('[data-testid=stMain]').scrollTop === place"
+    page.wait_for_function(there, arg=place)

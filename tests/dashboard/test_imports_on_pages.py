@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
 from analysis.metrics import METRICS
 from dashboard.components import links, parts, run_source, tables, wording
@@ -20,6 +21,7 @@ from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, c
 from records.kinds import RunSource
 from records.runs import RunSummary
 from support.pages import HARDWARE, HISTORY, RUNS, TODAY, Open, html, text
+from support.servers.browser import Visitor, fits
 from support.sqlite_files import open_with_tables
 
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -127,6 +129,24 @@ def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed
     assert "<dt>imported from</dt>" not in shown
     assert "as TorchBench user benchmark reports it" in shown
     assert METRICS["latency"].meaning not in shown
+
+
+def test_an_imported_run_is_one_line_of_the_list(
+    chromium: Browser, serve: Any, mixed: tuple[str, str]
+) -> None:
+    visitor = Visitor(chromium, serve(mixed[0]).url)
+    page = visitor.open(RUNS)
+    for width in (1280, 1680):
+        page.set_viewport_size({"width": width, "height": 900})
+        rows = page.get_by_role("region", name="Runs", exact=True).locator("tbody tr")
+        expect(rows.filter(has_text="imported from TorchBench user benchmark")).to_have_count(1)
+        heights = rows.evaluate_all("all => all.map(row => row.getBoundingClientRect().height)")
+        assert len(heights) == 13 and max(heights) <= 36
+        assert fits(page)
+        # What is cut of a line stands in its tooltip.
+        whole = rows.first.locator("span[title]").evaluate_all("all => all.map(e => e.title)")
+        assert "group_bench · imported from TorchBench user benchmark · model.csv" in whole
+    assert visitor.leave() == []
 
 
 def test_a_long_list_of_failures_is_cut_and_says_where_the_rest_is(hostile: tuple[str, str]) -> None:

@@ -92,6 +92,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     follow(page, page.get_by_role("link", name="Compare", exact=True))
     verdict = page.locator(".py-verdict")
     expect(verdict).to_contain_text("No-go")
+    expect(page).to_have_title(re.compile(r"2\.13\.0.* to .*2\.15\.0.*: no-go · Pyrometer"))
     moved = page.get_by_role("region", name=re.compile(r"Cases: \d+ slower"))
     expect(moved.get_by_text("▲ slower").first).to_be_visible()
     page.get_by_text("Why: every reason").click()
@@ -106,6 +107,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     settle(page)
     expect(verdict).to_contain_text(re.compile(r"✓\s*Go"))
     expect(page.get_by_text("Judged by the rules in this address")).to_be_visible()
+    expect(page).to_have_title(re.compile(r": go · Pyrometer"))
     report = saved(page, "Report as Markdown")
     assert report.suggested_filename.endswith(".md") and "No-go" not in report.path().read_text()
     colleague = Visitor(chromium, home)
@@ -123,6 +125,7 @@ def test_a_researcher_ranks_one_workload_against_another_baseline_and_opens_a_ca
     workload = technique_runs.RESNET
     follow(page, page.locator(f'.py-matrix th a[href*="{quote_plus(workload)}"]').first)
     assert parse_qs(urlsplit(page.url).query)["workload"] == [workload]
+    expect(page).to_have_title(re.compile("Techniques: resnet50 infer .*· Pyrometer"))
     expect(page.get_by_text("compile=max-autotune is the fastest: 2.50×")).to_be_visible()
     choose(page, "Baseline", "compile=default")
     expect(page.get_by_role("heading", name="Speed-up over compile=default")).to_be_visible()
@@ -195,6 +198,8 @@ def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium:
 
 def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=1")
+    # The first thing that is done is in sight.
+    expect(page.get_by_role("button", name="Acknowledge").first).to_be_visible()
     expect(page.get_by_role("heading", name="Triage")).to_be_visible()
     tab_to(page, "Triage this finding")
     page.keyboard.press("Enter")
@@ -239,6 +244,7 @@ def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
     page.get_by_role("button", name="Collapse sidebar").click()
     settle(page)
     assert fits(page)
+    page.get_by_role("button", name=re.compile(r"Show all \d+ rows")).click()
     follow(page, page.get_by_role("link", name="run-11", exact=True))
     assert fits(page)
     follow(page, page.get_by_role("link", name="Open →").first)

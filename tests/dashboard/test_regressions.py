@@ -22,7 +22,7 @@ from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import pair_verdict
 from support.builders.detection_nights import Nights, a_finding, a_regression
 from support.builders.run_records import RESNET, RESNET_COMPILED, a_night
-from support.pages import REGRESSIONS, Open, html, own_buttons, text
+from support.pages import REGRESSIONS, Open, html, own_buttons, save_button, text
 from support.sqlite_files import open_with_tables
 
 
@@ -204,7 +204,7 @@ def test_a_csv_file_holds_new_through_old_and_says_so(database: Database) -> Non
 
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
     page = open_page(url, REGRESSIONS, finding="1")
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert "Enter a name" in page.warning[0].value and findings.triage_log(database, 1) == []
     assert not page.date_input
     page.selectbox(key="triage-action").select("mute").run()
@@ -212,16 +212,31 @@ def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database:
     assert page.date_input(key="triage-until").min > datetime.now(UTC).date()
     page.text_input(key="triage-who").input("ada <b>")
     page.text_input(key="triage-text").input("until the next nightly <script>")
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     one = findings.finding(database, 1)
     assert one is not None and one.muted_until is not None
     (entry,) = findings.triage_log(database, 1)
     assert (entry.who, entry.action) == ("ada <b>", "mute")
     assert "ada &lt;b&gt;" in html(page) and "muted until" in html(page) and "<script" not in html(page)
     page.selectbox(key="triage-action").select("fixed").run()
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     one = findings.finding(database, 1)
     assert one is not None and one.triage == "fixed"
+
+
+def test_a_finding_is_acknowledged_by_a_button(open_page: Open, url: str, database: Database) -> None:
+    other = a_regression(database, RESNET_COMPILED)
+    page = open_page(url, REGRESSIONS, finding="1")
+    nameless = page.button(key="FormSubmitter:triage-acknowledge-Acknowledge").click().run()
+    assert "Enter a name" in nameless.warning[0].value and findings.triage_log(database, 1) == []
+    page.text_input(key="triage-acknowledge-who").input("ada")
+    page.button(key="FormSubmitter:triage-acknowledge-Acknowledge").click().run()
+    assert [(each.who, each.action) for each in findings.triage_log(database, 1)] == [("ada", "acknowledge")]
+    # What is left of the cause: the name is known by now. What is acknowledged has no button.
+    page.button(key="triage-cause-acknowledge").click().run()
+    assert [each.who for each in findings.triage_log(database, other.id)] == ["ada"]
+    assert len(findings.triage_log(database, 1)) == 1
+    assert not any("cknowledge" in button.label for button in own_buttons(page))
 
 
 def test_a_finding_begins_with_its_nights(open_page: Open, url: str) -> None:
@@ -259,7 +274,7 @@ def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -
     page = open_page(url, REGRESSIONS, finding="1")
     assert triage_by_id()[1] == "open"
     page.text_input(key="triage-who").input("ada")
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert triage_by_id()[1] == "acknowledged"
 
 

@@ -213,3 +213,32 @@ def test_a_view_opens_on_the_metric_that_nights_watch() -> None:
     # Where it was not measured, as the catalogue lists them.
     assert view.trends({}, [*KEYS, key(MLP, "rss_peak")])[0].metric == "latency"
     assert view.trends({"metric": ["throughput"]}, keys)[0].metric == "throughput"
+
+
+COMPILED = RESNET.removesuffix("eager") + "compile=default"
+RESNETS = RESNET.removesuffix("/eager")
+
+
+def test_of_a_workload_all_cases_are_shown_and_no_others_are_on_offer() -> None:
+    keys = [*KEYS, key(COMPILED), key(COMPILED, "latency", EPYC, NOISY)]
+    chosen, offer, complaints = view.trends({"workload": [RESNETS]}, keys)
+    assert (chosen.cases, offer.cases, complaints) == ((COMPILED, RESNET), (COMPILED, RESNET), [])
+    assert RESNETS in offer.workloads and len(offer.workloads) == 2
+    assert view.trends(parsed(chosen.address), keys)[::2] == (chosen, [])
+    # Another workload has cases of its own, and cases of several are of none.
+    assert chosen.after("workload", "mlp_overhead/infer/batch=8").cases == ()
+    assert chosen.after("cases", (RESNET, MLP)).workload == "" == chosen.after("workload", "").workload
+    assert chosen.after("workload", "").cases == chosen.cases
+    assert chosen.after("cases", (RESNET,)).workload == RESNETS
+
+
+def test_cases_of_an_address_count_before_a_workload_that_they_are_not_of() -> None:
+    chosen, offer, complaints = view.trends({"workload": [RESNETS], "case": [MLP]}, KEYS)
+    assert (chosen.cases, chosen.workload, len(complaints)) == ((MLP,), "", 1)
+    assert RESNET in offer.cases
+
+
+def test_a_workload_opens_where_it_was_measured() -> None:
+    bert = BERT.rpartition("/")[0]
+    chosen, _, complaints = view.trends({"workload": [bert]}, KEYS, [(XEON, QUIET), (EPYC, NOISY)])
+    assert (chosen.hardware, chosen.preset, chosen.cases, complaints) == ((EPYC,), NOISY, (BERT,), [])

@@ -12,7 +12,7 @@ from db.connection.engine import open_database
 from db.errors import SchemaTooNew
 from db.schema import version as schema
 from support.builders.detection_nights import Nights, a_regression
-from support.pages import REGRESSIONS, Open, own_buttons, text
+from support.pages import REGRESSIONS, Open, save_button, text
 
 
 def upgrade_elsewhere(url: str) -> None:
@@ -34,7 +34,7 @@ def test_an_open_page_says_so_and_writes_no_more(open_page: Open, url: str, find
     page.text_input(key="triage-text").input("too late")
     page.text_input(key="triage-who").input("ada")
     upgrade_elsewhere(url)
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert not page.exception
     assert "The database cannot be read" in text(page) and "newer" in text(page)
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:

@@ -102,6 +102,11 @@ def own_buttons(at: AppTest) -> list[Button]:
     return [each for each in at.button if each.key != "search-open"]
 
 
+def save_button(at: AppTest) -> Button:
+    """The button of the form that triages one finding."""
+    return at.button(key="FormSubmitter:triage-Save")
+
+
 def text(at: AppTest) -> str:
     """Everything the page shows as HTML, captions, headings and code."""
     shown = [*at.header, *at.caption, *at.warning, *at.text, *at.markdown]

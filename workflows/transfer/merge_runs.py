@@ -130,10 +130,9 @@ def merge_run(
         added = _nothing_of_ours(one, known)
     else:
         added = _more_of_ours(one, known, database, more)
-    otherwise = _otherwise(one, known.outcomes)
-    if stored is not None and not _is_foreign(one.run):
-        otherwise += _facts_otherwise(one, known)
-    return Added(stored is None, otherwise=tuple(otherwise)) | added
+    added = Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
+    facts = _facts_otherwise(one, known) if stored is not None and not _is_foreign(one.run) else ()
+    return added | Added(otherwise=tuple(facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +203,23 @@ def _named_outcomes(outcomes: Sequence[Outcome]) -> str:
     return f"{plural(len(outcomes), 'outcome')} of the file, {example}"
 
 
-def _planned_only(one: ImportedRun, stored: _Stored, database: Database) -> tuple[tuple[Outcome, ...], str]:
-    """The new outcomes; where they are more than the plan has left, only the canary's, with a sentence."""
+def _planned_only(
+    one: ImportedRun, stored: _Stored, database: Database
+) -> tuple[tuple[Outcome, ...], bool, str]:
+    """The new outcomes, and whether the run has all of its plan with them.
+
+    Where they are more than the plan has left, only the canary's, with a sentence.
+    """
     added = stored.added(one)
     canaries = _canaries(stored.run)
     own = [each for each in added if each.environment not in canaries]
     summary = queries.run_summary(database, one.run.id)
     counted = sum(summary.counts.values()) if summary else 0
     if counted + len(own) <= stored.run.planned:
-        return added, ""
+        return added, counted + len(own) == stored.run.planned, ""
     of_canary = tuple(each for each in added if each.environment in canaries)
     plan = f"the run planned {plural(stored.run.planned, 'outcome')} and has {counted:,}"
-    return of_canary, f"{plan} without {_named_outcomes(own)}"
+    return of_canary, counted == stored.run.planned, f"{plan} without {_named_outcomes(own)}"
 
 
 def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
@@ -224,11 +228,14 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
     What the file says the numbers are is only compared. Notes are added; the plan stays, and so do facts but
     for the decision, which only a complete run has.
     """
-    added, refused = _planned_only(one, stored, database)
+    added, is_whole, refused = _planned_only(one, stored, database)
     now = dict(stored.numbers)
     changed: set[Name] = set()
     if added or (stored.ends_with(one.run) and not more):
         run = stored.going_on(one.run, (*stored.run.notes, *one.run.notes), more)
+        if run.state == RunState.COMPLETE and not is_whole:
+            # Whatever the file says.
+            run = replace(run, state=RunState.INTERRUPTED)
         decided = DECIDED in one.run.facts and run.state == RunState.COMPLETE and not refused
         facts = {**stored.run.facts, **({DECIDED: one.run.facts[DECIDED]} if decided else {})}
         run = replace(run, facts=facts)

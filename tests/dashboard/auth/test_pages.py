@@ -14,7 +14,7 @@ from dashboard.server.errors import NotAllowed
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from support.builders.detection_nights import Nights, a_regression
-from support.pages import APP, html, own_buttons, text
+from support.pages import APP, html, own_buttons, save_button, text
 from support.sqlite_files import sqlite_with_tables
 
 PAGE = "app_pages/regressions.py"
@@ -64,7 +64,7 @@ def test_what_a_triager_says_stands_under_the_name_of_the_login(read: Read, data
     assert 'href="/oauth2/sign_out?rd=%2F&amp;x=1"' in html(page)
     # There is nothing to type a name into.
     assert [field.key for field in page.text_input] == ["triage-text"]
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert noted(database) == [("ada@<b>example.com", "acknowledge")]
     assert not page.warning
 
@@ -87,7 +87,7 @@ def test_rights_are_checked_again_when_something_is_written(
     stamp(monkeypatch, json.dumps({"name": "ada@example.com", "may_triage": False, "until": None}))
     if offered:
         monkeypatch.setattr("dashboard.regressions.triage.reader.triage_refused", str)
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert noted(database) == []
     notes = page.warning if offered else page.caption
     assert any("has not been named to triage" in each.value for each in notes)
@@ -98,7 +98,7 @@ def test_nothing_is_noted_for_whom_the_gate_has_not_seen(
 ) -> None:
     page = read("ada@example.com", True)
     stamp(monkeypatch, None)
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert "Your login has ended" in text(page) and noted(database) == []
 
 
@@ -114,7 +114,7 @@ def test_without_a_login_a_name_is_typed(read: Read, database: Database) -> None
     page = read("ada@example.com", False)
     assert "ada@example.com" not in html(page)
     page.text_input(key="triage-who").input("bob")
-    own_buttons(page)[0].click().run()
+    save_button(page).click().run()
     assert noted(database) == [("bob", "acknowledge")]
     assert reader.signature("typed") == "typed" and reader.triage_refused() == ""
 

@@ -1,8 +1,10 @@
 """Numbers, times, statuses, cases and commands in words."""
 
 import shlex
+from contextvars import copy_context
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -205,3 +207,24 @@ def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) 
 )
 def test_a_build_is_short_where_it_is_a_nightly(version: str, short: str) -> None:
     assert wording.build(version) == short
+
+
+@pytest.mark.parametrize(
+    ("zone", "written"),
+    [
+        (UTC, "2026-11-24 20:30 UTC"),
+        (ZoneInfo("Asia/Kolkata"), "2026-11-25 02:00 UTC+05:30"),
+        (ZoneInfo("America/New_York"), "2026-11-24 15:30 UTC-05:00"),
+        (ZoneInfo("Europe/London"), "2026-11-24 20:30 UTC+00:00"),
+    ],
+)
+def test_a_moment_is_in_the_zone_of_the_page_and_for_all_readers_in_utc(zone: tzinfo, written: str) -> None:
+    moment = datetime(2026, 11, 24, 20, 30, tzinfo=UTC)
+
+    def page() -> tuple[str, str]:
+        wording.show_in(zone)
+        return wording.timestamp(moment), wording.utc(moment)
+
+    assert copy_context().run(page) == (written, "2026-11-24 20:30 UTC")
+    # Another page is not in the zone of that one.
+    assert wording.timestamp(moment) == "2026-11-24 20:30 UTC"

@@ -3,7 +3,7 @@
 from dashboard.navigation import page_at
 from db.runs import queries
 from records.kinds import RunKind
-from support.builders.technique_runs import CPU, GPU, fingerprint
+from support.builders.technique_runs import BERT, CPU, GPU, fingerprint
 from support.pages import HARDWARE, HISTORY, RUNS, TECHNIQUES, UPGRADE, Open
 from support.sqlite_files import open_with_tables
 
@@ -47,7 +47,12 @@ def test_history_begins_with_the_workload_that_was_looked_at(open_page: Open, pa
     at = open_page(past_url, TECHNIQUES, hardware=fingerprint(CPU), workload=WORKLOAD)
     assert at.selectbox(key="choose-workload").value == WORKLOAD
     at = turn_to(at, view="history")
-    assert at.multiselect(key="choose-cases").value[0].startswith(f"{WORKLOAD}/")
+    assert at.selectbox(key="choose-workload").value == WORKLOAD
+    assert all(case.startswith(f"{WORKLOAD}/") for case in at.multiselect(key="choose-cases").value)
+    # And the other way: what is chosen there holds for techniques.
+    at.selectbox(key="choose-workload").set_value(BERT).run()
+    assert not at.warning and at.query_params["workload"] == BERT
+    assert turn_to(at).selectbox(key="choose-workload").value == BERT
 
 
 def test_two_kinds_of_hardware_of_one_label_are_both_shown(open_page: Open, past_url: str) -> None:

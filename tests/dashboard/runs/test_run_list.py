@@ -1,5 +1,6 @@
 """The list of runs: its filters live in the address, and the database does the choosing."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from html import escape
@@ -202,5 +203,5 @@ def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> 
         (summary, *_) = queries.recent_runs(database, limit=1)
     foreign = replace(summary, machine=summary.hardware)
     for shown in (tables.runs([foreign], foreign.started_at), tables.run_title(foreign, foreign.started_at)):
-        assert shown.count(summary.hardware) == 1
+        assert re.sub(r'title="[^"]*"', "", shown).count(summary.hardware) == 1
     assert escape(summary.machine) in tables.runs([summary], summary.started_at)

@@ -402,6 +402,7 @@ def test_cases_of_a_census_have_keys_and_other_arguments_have_others() -> None:
         ("schema = 3", "it lacks schema"),
         ("schema = ", "is no census"),
         pytest.param("schema = " + "[" * 100_000, "is no census", id="deep"),
+        pytest.param(".".join("a" * 5000) + " = 1", "a key of more than 100 parts", id="deep key"),
         pytest.param("#" * ((8 << 20) + 1), "it is larger than 8,192 KiB", id="large"),
         pytest.param(OPERATOR + f"arguments = '{'[' * 100_000}'\n", "is damaged", id="deep arguments"),
         ('schema = "pyrometer.census/1"\n', "is damaged"),

@@ -296,6 +296,9 @@ def test_a_new_run_has_no_more_outcomes_than_its_plan(tmp_path: Path, url: str, 
     )
     assert arrived.new == Amount(1, 0, 0)
     assert "the run planned 3 outcomes and has 0 without 12 outcomes" in arrived.set_aside[0].sentence
+    found = queries.run_record(database, "other")
+    assert found and found.state == "interrupted", "for it has no outcome"
+    assert [problem for each in check(database, tmp_path) for problem in each.problems] == []
 
 
 def test_measurements_follow_from_outcomes_and_not_from_the_file(

@@ -352,8 +352,9 @@ def test_a_file_changes_no_number_of_a_run_that_was_measured_locally(sqlite: Dat
     arrived = kept(sqlite, ImportedRun(theirs, tuple(changed), tuple(lies)))
     assert arrived.new == NOTHING and queries.run_record(sqlite, run.id) == run
     assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)]
-    (problem,) = arrived.set_aside
+    problem, facts = arrived.set_aside
     assert "latency of " in problem.sentence and "stored as 2.0 and here as 50.0" in problem.sentence
+    assert "imported_from" in facts.sentence
     # With more processes than are stored: the run is complete without them.
     more = [an_outcome(replicate=number, metrics={"latency": 4.0}, blocks=()) for number in range(2, 4)]
     arrived = kept(sqlite, ImportedRun(theirs, (*outcomes, *more), tuple(lies)))
@@ -370,7 +371,13 @@ def test_of_an_interrupted_run_the_planned_processes_count_and_no_more(sqlite: D
     theirs = replace(run, notes=("theirs",), facts={"imported_from": "x"})
     more = [an_outcome(replicate=number, metrics={"latency": 4.0}, blocks=()) for number in range(2, 5)]
     arrived = kept(sqlite, ImportedRun(replace(theirs, planned=5), (*outcomes, *more), tuple(lies)))
-    assert (arrived.new, len(arrived.set_aside), arrived.changed) == (NOTHING, 1, ())
+    assert (arrived.new, arrived.changed) == (NOTHING, ())
+    assert [
+        word in each.sentence
+        for word, each in zip(
+            ("planned 4 outcomes", "planned", "imported_from"), arrived.set_aside, strict=True
+        )
+    ] == [True] * 3
     arrived = kept(sqlite, ImportedRun(theirs, (*outcomes, *more[:2]), tuple(lies)))
     assert arrived.changed == (ChangedRun(run.id, Amount(0, 2, 1)),)
     # The numbers are those of the processes.
