@@ -40,11 +40,7 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
 
     Of a `step` script no case file is called `step.py`: its own is.
     """
-    ours = {
-        f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
-        for part in ("__init__.py", "worker/**/*.py", "cases/**/*.py")
-        for path in sorted(_ROOT.glob(part))
-    }
+    ours = _our_files()
     users = _user_files(case_files) | _step_file(step)
     version, user_version = _digest(ours), _digest(users) if users else ""
     names = tuple(sorted(Path(name).stem for name in users))
@@ -62,6 +58,19 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
         # Atomically: two runs that start together must never read half a zip.
         write_whole(target, wanted)
     return Harness(target, version, user_version, names, step)
+
+
+def own_version() -> str:
+    """The `version` of a harness of this program, of which nothing is written."""
+    return _digest(_our_files())
+
+
+def _our_files() -> dict[str, bytes]:
+    return {
+        f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
+        for part in ("__init__.py", "worker/**/*.py", "cases/**/*.py")
+        for path in sorted(_ROOT.glob(part))
+    }
 
 
 def _user_files(case_files: Iterable[Path]) -> dict[str, bytes]:

@@ -114,7 +114,7 @@ def reproduction(app: AppContext, text: str) -> Reproduction:
         preset=run.preset.name,
         settings=run.preset.settings,
         harness=run.harness,
-        own_harness=harness.build(app.places.data_dir / "harness").version,
+        own_harness=harness.own_version(),
         environments=locks,
         has_journal=loaded.header is not None,
     )

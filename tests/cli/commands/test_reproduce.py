@@ -33,6 +33,8 @@ def test_all_but_the_requirements_are_comments(project: Path) -> None:
         *("numpy==2.4.0", "triton==3.8.0"),
     ]
     assert sum(line.startswith("# environment 2.1") for line in lines) == 2
+    # A reader of the data folder may not write there.
+    assert not (project / ".pyrometer/harness").exists()
 
 
 def test_what_is_unknown_is_one_sentence(project: Path) -> None:
