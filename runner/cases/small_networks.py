@@ -119,7 +119,7 @@ FEATURES = 128
 #: Layers of PyTorch by kind, with the number of matrices that each applies to an input.
 _LAYERS: dict[str, tuple[type[nn.GRU] | type[nn.LSTM], int]] = {
     "gru": (nn.GRU, 3),
-    "two_ways": (nn.LSTM, 4),
+    "bidirectional": (nn.LSTM, 4),
     "packed": (nn.LSTM, 4),
 }
 
@@ -132,15 +132,15 @@ def _lengths(batch: int, steps: int) -> Tensor:
 class RecurrentLayer(nn.Module):
     """One recurrent layer over (batch, steps, 128), and its output at every step.
 
-    `two_ways` reads the sequence in both directions. `packed` reads sequences of falling length, packed by
-    PyTorch's utilities.
+    `bidirectional` reads the sequence in both directions. `packed` reads sequences of falling length, packed
+    by PyTorch's utilities.
     """
 
     def __init__(self, kind: str, hidden: int) -> None:
         super().__init__()
         self.packed = kind == "packed"
         layer, _ = _LAYERS[kind]
-        self.layer = layer(FEATURES, hidden, batch_first=True, bidirectional=kind == "two_ways")
+        self.layer = layer(FEATURES, hidden, batch_first=True, bidirectional=kind == "bidirectional")
 
     def forward(self, sequences: Tensor) -> Tensor:
         if not self.packed:
@@ -155,7 +155,7 @@ class RecurrentLayer(nn.Module):
 @case(
     family="recurrent networks",
     phases=("infer", "train"),
-    kind=["gru", "two_ways", "packed"],
+    kind=["gru", "bidirectional", "packed"],
     batch=[16],
     steps=[64],
     hidden=[256],
@@ -166,7 +166,7 @@ def recurrent_layer(kind: str, batch: int, steps: int, hidden: int) -> Workload:
     Guards: a fused kernel for whole sequences that one kind of layer no longer reaches.
     """
     _, gates = _LAYERS[kind]
-    ways = 2 if kind == "two_ways" else 1
+    ways = 2 if kind == "bidirectional" else 1
     count = int(_lengths(batch, steps).sum()) if kind == "packed" else batch * steps
     return Workload(
         RecurrentLayer(kind, hidden),

@@ -125,7 +125,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "unbind": lambda rows: torch.stack(rows.unbind()),
     "quantise": _quantised,
     "flip": lambda rows: rows.flip(0),
-    "triangle": lambda rows: rows.tril(),
+    "tril": lambda rows: rows.tril(),
     "polynomials": _polynomials,
     "stencil": _stencil,
 }
@@ -154,7 +154,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "unbind",
         "quantise",
         "flip",
-        "triangle",
+        "tril",
         "polynomials",
         "stencil",
     ],

@@ -24,7 +24,7 @@ def _thumbnails(images: Tensor) -> Tensor:
 
 
 def _inputs(kind: str, batch: int, channels: int, side: int) -> tuple[Tensor, ...]:
-    if kind == "bytes":
+    if kind == "uint8":
         return (torch.randint(256, (batch, channels, side, side), dtype=torch.uint8),)
     images = torch.randn(batch, channels, side, side)
     if kind != "warp":
@@ -41,7 +41,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
     "bilinear": lambda images: F.interpolate(images, scale_factor=2.0, mode="bilinear"),
     "bicubic": lambda images: F.interpolate(images, scale_factor=2.0, mode="bicubic"),
     "antialias": _thumbnails,
-    "bytes": _thumbnails,
+    "uint8": _thumbnails,
     "warp": _warped,
     "reflect": lambda images: F.pad(images, (1, 1, 1, 1), mode="reflect"),
     "unfold": lambda images: F.unfold(images, 3, padding=1),
@@ -62,7 +62,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
         "bilinear",
         "bicubic",
         "antialias",
-        "bytes",
+        "uint8",
         "warp",
         "reflect",
         "unfold",
@@ -78,7 +78,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
 def on_images(kind: str, batch: int, channels: int, side: int) -> Workload:
     """One operator on images: pooling, resizing, warping, padding, windows as columns, norms of groups.
 
-    `bytes` halves images of 8-bit integers, as an input pipeline does.
+    `uint8` halves images of 8-bit integers, as an input pipeline does.
 
     Guards: a kernel for one layout that is lost, so that images are copied or read number by number.
     """

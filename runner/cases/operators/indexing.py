@@ -219,7 +219,7 @@ def reduction(kind: str, rows: int, columns: int) -> Workload:
     )
 
 
-_WHOLE_NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
+_INTEGERS: dict[str, Callable[[Tensor], Tensor]] = {
     "sum": lambda numbers: numbers.sum(-1),
     "amax": lambda numbers: numbers.amax(-1),
     "sort": lambda numbers: numbers.sort(-1).values,
@@ -235,14 +235,14 @@ _WHOLE_NUMBERS: dict[str, Callable[[Tensor], Tensor]] = {
     rows=[512],
     columns=[1024],
 )
-def whole_numbers(kind: str, rows: int, columns: int) -> Workload:
+def integers(kind: str, rows: int, columns: int) -> Workload:
     """Rows of 64-bit integers below 1000: reduced, sorted, scanned, counted, and their bits changed.
 
     Guards: vectors and threads that only numbers of floating point still have.
     """
     numbers = torch.randint(1000, (rows, columns))
     return Workload(
-        FunctionModel(_WHOLE_NUMBERS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
+        FunctionModel(_INTEGERS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
     )
 
 

@@ -27,23 +27,23 @@ def _inputs(kind: str, rows: int, width: int) -> tuple[Tensor, ...]:
     if kind == "ctc":
         # 0 is the blank between symbols.
         return torch.randn(_STEPS, 16, _CLASSES), torch.randint(1, _CLASSES, (16, _SYMBOLS))
-    if kind == "binary":
+    if kind == "bce":
         return torch.randn(rows, width), torch.rand(rows, width).round()
     return tuple(torch.randn(rows, width) for _ in range(3 if kind == "triplet" else 2))
 
 
 _LOSSES: dict[str, Callable[..., Tensor]] = {
     "ctc": _ctc,
-    "divergence": _divergence,
-    "smooth": F.smooth_l1_loss,
-    "binary": F.binary_cross_entropy_with_logits,
+    "kl_div": _divergence,
+    "smooth_l1": F.smooth_l1_loss,
+    "bce": F.binary_cross_entropy_with_logits,
     "triplet": F.triplet_margin_loss,
 }
 
 
 @case(
     family="elementwise",
-    kind=["ctc", "divergence", "smooth", "binary", "triplet"],
+    kind=["ctc", "kl_div", "smooth_l1", "bce", "triplet"],
     rows=[4096],
     width=[512],
 )
@@ -64,7 +64,7 @@ def loss(kind: str, rows: int, width: int) -> Workload:
 
 @case(
     family="elementwise",
-    kind=["ctc", "divergence", "smooth", "binary", "triplet"],
+    kind=["ctc", "kl_div", "smooth_l1", "bce", "triplet"],
     rows=[4096],
     width=[512],
 )
