@@ -40,7 +40,7 @@ def test_all_models_are_registered_for_inference_and_training(sizes: Any) -> Non
     register = sizes["register"]
     # Their modules hold workloads that are tested elsewhere.
     elsewhere = ["autoencoder_block", "custom_lstm_cell", "diffusion_block", "dynamic_shapes", "image_sizes"]
-    assert sorted(register) == sorted([*NAMES, *elsewhere, "tiny_mlp"])
+    assert sorted(register) == sorted([*NAMES, *elsewhere, "recurrent_layer", "tiny_mlp"])
     for case in (register[name] for name in NAMES):
         assert case["phases"] == ["infer", "train"]
         assert case["summary"].endswith(".")
