@@ -7,15 +7,6 @@ from fnmatch import fnmatchcase
 _CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/?#\s]*@")
 
 
-#: A key of TOML of many parts, each a table within the last: to read 40 KB of one takes 1.5 GiB.
-_DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){100}")
-
-
-def has_deep_key(toml: str) -> bool:
-    """Whether some TOML has a key of more parts than any table of ours has levels."""
-    return _DEEP_KEY.search(toml) is not None
-
-
 def plural(count: int, singular: str, several: str = "") -> str:
     """`1 case`, `2 cases`, `1,200 cases`; `several` is the plural where it is not `singular` with an s."""
     return f"{count:,} {singular if count == 1 else several or singular + 's'}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common.bounded_lines import bounded_bytes
-from common.text import has_deep_key
+from common.bounded_toml import NestedTooDeep, toml_tables
 
 from .database_url import absolute
 from .errors import UnreadableFile
@@ -50,14 +50,12 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str,
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableFile(f"{label}, line {line}: not UTF-8") from error
-    if has_deep_key(text):
-        raise UnreadableFile(f"{label}: a key of more than 100 parts")
     try:
-        return tomllib.loads(text)
+        return toml_tables(text)
     except tomllib.TOMLDecodeError as error:
         raise UnreadableFile(_malformed(str(error), text, label)) from error
-    except RecursionError as error:
-        raise UnreadableFile(f"{label}: too many brackets within brackets") from error
+    except NestedTooDeep as error:
+        raise UnreadableFile(f"{label}: {error}") from error
 
 
 def _malformed(message: str, text: str, label: str) -> str:

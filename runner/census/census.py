@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from common.bounded_lines import bounded_bytes
-from common.text import has_deep_key, plural
+from common.bounded_toml import NestedTooDeep, toml_tables
+from common.text import plural
 
 from ..errors import RunnerError
 from ..worker.case_key import CaseKey
@@ -238,13 +239,10 @@ def _recorded_region(body: Mapping[str, Any], total: float) -> CensusRegion:
 def read_census(path: Path) -> Census:
     """The census in a file; raises BadCensus for one that is missing, of another kind, or damaged."""
     try:
-        text = bounded_bytes(path, _MOST_BYTES).decode()
-        if has_deep_key(text):
-            raise BadCensus(f"{path} is no census: a key of more than 100 parts")
-        body: dict[str, Any] = tomllib.loads(text)
+        body = toml_tables(bounded_bytes(path, _MOST_BYTES).decode())
     except OSError as error:
         raise BadCensus(f"{path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, NestedTooDeep) as error:
         raise BadCensus(f"{path} is no census: {error}") from None
     if body.get("schema") != SCHEMA:
         raise BadCensus(f'{path} is no census: it lacks schema = "{SCHEMA}", which `pyrometer record` writes')

@@ -219,7 +219,7 @@ COMPILED = RESNET.removesuffix("eager") + "compile=default"
 RESNETS = RESNET.removesuffix("/eager")
 
 
-def test_of_a_workload_all_cases_are_shown_and_no_others_are_on_offer() -> None:
+def test_a_workload_limits_history_to_its_cases() -> None:
     keys = [*KEYS, key(COMPILED), key(COMPILED, "latency", EPYC, NOISY)]
     chosen, offer, complaints = view.trends({"workload": [RESNETS]}, keys)
     assert (chosen.cases, offer.cases, complaints) == ((COMPILED, RESNET), (COMPILED, RESNET), [])

@@ -89,8 +89,9 @@ def check_repeated(found: Reproduction) -> None:
             f"run {found.run} has no journal in this data folder, so that its command may come from a file: "
             "read what is printed without --run, and type it"
         )
-    if "".join(found.commands[0][1:2]) not in _MEASURING:
-        raise UsageError(f"run {found.run} was made by `{shlex.join(found.commands[0])}`, which is not run")
+    (command,) = found.commands
+    if len(command) < 2 or command[1] not in _MEASURING:
+        raise UsageError(f"run {found.run} was made by `{shlex.join(command)}`, which is not run")
 
 
 def reproduction(app: AppContext, text: str) -> Reproduction:
