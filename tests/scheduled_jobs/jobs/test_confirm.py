@@ -220,6 +220,21 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
 
 
+def test_what_stayed_unclear_and_stays_off_its_old_level_is_measured_once_more(
+    watched: Watched, sqlite: Database
+) -> None:
+    """As a session may end that others disturbed: without a second one, that would be its last word."""
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    findings.decide(sqlite, watched.id, "unclear", 0.1, None, None, Confirmation(), MORNING)
+    finish(sqlite, running, JobResult(), MORNING)
+    Nights(sqlite).add(range(LAST + 1, SLOWER + 11), {RESNET_COMPILED: 1.1})
+    assert watched.look().result["repeated"] == 1
+    found = watched.finding
+    assert found.state == "candidate" and "unclear once" in because(found.state, found.evidence)
+    assert len(waiting(sqlite, "confirm")) == 1
+
+
 def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
