@@ -222,6 +222,14 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSi
 
 
 @on_both
+def test_a_night_whose_run_is_not_stored_takes_no_digest_with_it(site: NotifiedSite) -> None:
+    site.measured(DUE - DAY, "run-1")
+    site.due()
+    site.ended("done", DUE + 40 * MINUTE, run="run-that-is-only-a-journal")
+    assert site.run_digest().state == "done"
+    assert len(site.web.posts) == 1
+
+
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(site: NotifiedSite) -> None:
     site.due(kind="missed", tasks=False)
     site.run_digest()
