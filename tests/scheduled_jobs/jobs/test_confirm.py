@@ -451,14 +451,14 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
 def test_a_case_that_no_session_can_measure_uses_up_no_tries_of_the_others(watched: Watched) -> None:
     one, track = watched.finding, Track("alone", "nightly", "")
     other = replace(one, id=77, key=replace(one.key, case=MLP))
-    (together,) = plan_sessions([one, other], {})
-    assert {*together.findings} == {one.id, 77}
+    (both,) = plan_sessions([one, other], {})
+    assert {*both.findings} == {one.id, 77}
     # As where a file of cases lacks one of them now: the command of both refuses.
     failed = [replace(each, evidence=replace(each.evidence, tries=1)) for each in (one, other)]
     alone = plan_sessions(failed, {})
     assert sorted(each.findings for each in alone) == [(one.id,), (77,)]
     # What a session is called is its key in the queue.
-    assert len({each.task(track).part for each in (together, *alone)}) == 3
+    assert len({each.task(track).part for each in (both, *alone)}) == 3
 
 
 def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_anything_is_compiled(

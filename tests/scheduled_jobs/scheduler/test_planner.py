@@ -287,7 +287,9 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
     assert [each.instead_of for each in triggered] == [4]
 
 
-def test_a_night_is_planned_together_with_what_it_replaces(sqlite: Database, settings: Settings) -> None:
+def test_a_night_is_planned_in_one_transaction_with_what_it_replaces(
+    sqlite: Database, settings: Settings
+) -> None:
     """As a planner that is killed between the two, or a disk that is full then."""
     planner = Planner()
     planner.plan(sqlite, settings, utc("01 12:00:00"))

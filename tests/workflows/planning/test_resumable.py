@@ -54,6 +54,6 @@ def test_what_this_pyrometer_does_not_understand_is_begun_anew(
         resumable(folder)
 
 
-def test_a_harness_that_names_no_protocol_is_asked_when_it_measures(tmp_path: Path) -> None:
+def test_a_harness_that_names_no_protocol_is_checked_when_it_measures(tmp_path: Path) -> None:
     header, harness, _ = resumable(begun(tmp_path, "PROTOCOLS = 1\n"))
     assert (header.run, harness.path.name) == (RUN, "harness.zip")
