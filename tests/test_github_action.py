@@ -189,6 +189,7 @@ def test_each_suite_and_pair_of_environments_has_a_comment_and_a_check(api: Api,
         (replace(upgrade, new=other), *GO[1:]),
         run,
         replace(run, run=replace(run.run, suite="another")),
+        replace(run, run=replace(run.run, environments=(replace(run.environments[0], name="2.16.0"),))),
         FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*GO)),)),
         FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),
     ]
