@@ -362,9 +362,7 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
     return all(math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=_SMALLEST) for a, b in pairs)
 
 
-def _numbers_otherwise(
-    one: ImportedRun, stored: Mapping[Name, Measurement], more: bool = False
-) -> list[str]:
+def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement], more: bool = False) -> list[str]:
     """Sentences about measurements that no outcome gives, or that differ with as many processes.
 
     Where `more` pieces follow, one of them may have the outcomes.

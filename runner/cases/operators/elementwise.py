@@ -183,8 +183,9 @@ def elementwise(kind: str, rows: int, width: int) -> Workload:
     """One operator number by number: sums, broadcasts, casts, functions, copies of layouts, cat and stack.
 
     `unbind` takes rows apart and stacks them again, `quantise` rounds to int8, `rms_norm` divides each row by
-    its root mean square as Llama's source does, `group_norm` normalises 32 groups of a row. `polynomials` and `stencil`
-    are chains of dozens, from models of physics: within each number, and over slices of its neighbours.
+    its root mean square as Llama's source does, `group_norm` normalises 32 groups of a row. `polynomials` and
+    `stencil` are chains of dozens, from models of physics: within each number, and over slices of its
+    neighbours.
 
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number, and chains
     that a compiler no longer fuses.
