@@ -188,7 +188,7 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
         assert running.process.stdout is not None
         running.process.stdout.close()
         code = running.process.wait(PATIENCE_SECONDS)
-    assert code == 1 and "the output is closed: stopped" in running.said()
+    assert code == 130 and "the output is closed: stopped" in running.said()
     assert f"--resume {run}" in running.said() and "Traceback" not in running.said()
     wait_until_gone(run)
     note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
