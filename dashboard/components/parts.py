@@ -127,15 +127,6 @@ def table(shown: DataTable[Any]) -> None:
     st.html(_tame(shown.html(sortable=True)))
 
 
-def sortable(frame: pd.DataFrame, columns: Mapping[str, Any], markdown: str) -> None:
-    """A table of many rows that readers sort and search; `columns` says how Streamlit shows those of `frame`.
-
-    `markdown` is the HTML that the page's Markdown has in its place.
-    """
-    kept.note("html", markdown)
-    st.dataframe(frame, hide_index=True, column_config=columns)
-
-
 def csv(frame: pd.DataFrame) -> bytes:
     """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)

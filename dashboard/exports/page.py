@@ -71,8 +71,8 @@ def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
     tabular = any(piece.kind == "table" or _tabular(piece.text) for piece in pieces if piece.kind != "code")
     if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
-    if isinstance(pieces[0].csv_of, DataTable):
-        return [*blocks, pieces[0].csv_of.markdown(markdown.MOST_ROWS, address)]
+    if isinstance(table := pieces[0].csv_of, DataTable):
+        return [*blocks, *([table.markdown(markdown.MOST_ROWS, address)] if table.rows else [])]
     return blocks + _rows(frame_of(pieces[0].csv_of))
 
 

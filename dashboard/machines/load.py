@@ -38,6 +38,8 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     return Fleet(""), [sentence("machine", wanted, machines)]
 
 
+#: Rows of a list on a page at most, and environments.
+ROWS, ENVIRONMENTS = 40, 500
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
 #: For answers that take longer to copy than to make, and that cannot be changed.

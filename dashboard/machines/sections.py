@@ -10,14 +10,13 @@ import streamlit as st
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as common
 from dashboard.machines import load, machines, timetable, tracks, waiting
-from dashboard.machines.load import Able, OpenTasks
+from dashboard.machines.load import ROWS, Able, OpenTasks
 from dashboard.machines.machines import MachineStatus
 from dashboard.runs import capabilities
 from dashboard.today.load import TodayData
 
-#: Rows of a list at most; what is left is counted. Environments in Markdown, and machines of which the list
-#: says what they can measure.
-ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
+#: Machines of which the list says what they can measure, at most.
+ABLE = 8
 
 
 def every_machine(
@@ -25,8 +24,9 @@ def every_machine(
 ) -> None:
     """All machines, what they measure with, and what they can measure."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
-    parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
-    parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
+    listed = machines.table(found, now)
+    parts.heading("Machines", listed, "machines.csv")
+    parts.table(listed)
     _environments(url, now)
     _abilities(url, found)
 
@@ -43,8 +43,9 @@ def schedule(
         parts.table(coming)
     _open(url, morning, tasks, found, now)
     if morning.parts:
-        parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
-        parts.html(tracks.table(morning.parts[:ROWS], now) + _rest(morning.parts, "track"))
+        freshness = tracks.table(morning.parts, now)
+        parts.heading("Freshness", freshness, "freshness.csv")
+        parts.table(freshness)
 
 
 def one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
@@ -52,7 +53,7 @@ def one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime)
     opened = common.run(url, one.run.id) if one.run else None
     about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
     conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
-    parts.heading(parts.plain(one.name), lambda: machines.frame([one]), "machine.csv")
+    parts.heading(parts.plain(one.name), machines.table([one], now), "machine.csv")
     parts.html(machines.facts(one, about, conditions, now))
     tasks = load.open_tasks(url, one.labels)
     mine = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
@@ -75,7 +76,8 @@ def _open(
     """With `mine` only the tasks of these ids: why one waits depends on what others do."""
     found = waiting.opened(tasks.every, morning, load.said(url), now)
     found = [each for each in found if mine is None or each.task.id in mine]
-    parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
+    listed = waiting.table(found, now, "those" if tasks.newer else "all")
+    parts.heading("What runs and what waits", listed, "open-tasks.csv")
     by_hand = [
         f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
         for one in machines
@@ -89,13 +91,13 @@ def _open(
     if tasks.newer:
         many = wording.plural(tasks.newer, "newer task")
         parts.caption(f"Listed are the {len(tasks.waiting):,} oldest waiting tasks, without {many}.")
-    every = "those" if tasks.newer else "all"
-    parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
+    parts.table(listed)
 
 
 def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
-    parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
+    listed = timetable.table(rows, now)
+    parts.heading("Schedules", listed, "schedules.csv")
     if not rows:
         parts.caption(
             r"No scheduler has run yet. A scheduler carries out the \[schedules\] of pyrometer.toml:"
@@ -104,17 +106,17 @@ def _schedules(url: str, morning: TodayData, now: datetime) -> None:
         return
     if not any(row.served for row in rows):
         parts.caption("No scheduler is running, so the next runs are not known.")
-    parts.html(timetable.table(rows[:ROWS], now) + _rest(rows, "schedule"))
+    parts.table(listed)
 
 
 def _environments(url: str, now: datetime) -> None:
     found = load.environments(url)
     if not found:
         return
-    parts.heading("Environments", lambda: tracks.environments_frame(found), "environments.csv")
+    listed = tracks.environments(found, now)
+    parts.heading("Environments", listed, "environments.csv")
     parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
-    first = tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS)
-    parts.sortable(tracks.environments_to_sort(found), tracks.SORTED, first)
+    parts.table(listed)
 
 
 def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
@@ -130,7 +132,7 @@ def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
         "capabilities.csv",
     )
     parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
-    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all with telemetry"))
+    parts.table(machines.abilities(shown, max(0, len(ran) - looked)))
 
 
 def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
@@ -139,12 +141,6 @@ def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatu
         able = load.able(url, one.run.id) if one.run else None
         if able and (able.present or able.absent):
             yield one, able
-
-
-def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "all") -> str:
-    left = len(items) - shown
-    more = f"and {wording.plural(left, word)} more; the CSV has {every}"
-    return f'<p class="py-quiet">{more}</p>' if left > 0 else ""
 
 
 def nothing_yet(url: str) -> None:
