@@ -139,10 +139,10 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     for part in (findings.cards(one, now), findings.ways(one)):
         parts.html(part)
     _evidence(url, one)
-    log_of_finding = partial(findings.log_frame, log) if log else None
-    parts.heading("Triage", log_of_finding, f"finding-{one.id}-triage.csv")
+    listed = findings.log(log)
+    parts.heading("Triage", listed if log else None, f"finding-{one.id}-triage.csv")
     if log:
-        parts.html(findings.log(log))
+        parts.table(listed)
     else:
         parts.caption("Not triaged yet.")
 
@@ -180,8 +180,11 @@ def _evidence(url: str, one: Finding) -> None:
         frame = partial(findings.evidence_frame, rows["verdict"])
         parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
         parts.html(verdict_html)
+    changes = findings.changes(evidence.changes)
+    if changes.rows:
+        parts.heading("What changed between the nights", changes, f"finding-{one.id}-changes.csv")
+        parts.table(changes)
     for title, name, table in (
-        ("What changed between the nights", "changes", findings.changes(evidence.changes)),
         ("Related cases in that session", "related", findings.related_cases(session.related)),
         ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
         ("Where time went", "operators", session.operators and findings.operators(session.operators)),

@@ -1,9 +1,7 @@
 """Two runs compared: a hint where they were not measured in turns."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-
-import pandas as pd
+from dataclasses import replace
 
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, pick
@@ -146,6 +144,6 @@ def _differences(url: str, found: RunComparison) -> None:
     changes = run_changes.run_changes(opened(url), found.a.run.id, found.b.run.id)
     if not changes:
         return
-    rows = [asdict(change) for change in changes]
-    parts.heading("What else differs", lambda: pd.DataFrame(rows), f"changes-{found.b.run.id}.csv")
-    parts.html(findings.changes(changes))
+    table = findings.changes(changes)
+    parts.heading("What else differs", table, f"changes-{found.b.run.id}.csv")
+    parts.table(table)

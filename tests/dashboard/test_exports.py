@@ -334,10 +334,11 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         findings.triage(database, one.id, "note", "=ann", "=1+1", None, NOON)
         log = findings.triage_log(database, one.id)
     body = evidence_body(one.evidence)
-    for name in ("changes", "related", "moved_with", "operators", "verdict"):
+    for name in ("related", "moved_with", "operators", "verdict"):
         assert len(findings_page.evidence_frame(body[name])) == 1
-    assert parts.csv(findings_page.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
-    assert HOSTILE in findings_page.evidence_frame(body["changes"])["after"].tolist()
+    assert parts.csv(frame_of(findings_page.log(log))).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
+    (change,) = findings_page.changes(one.evidence.changes).records()
+    assert change["after"] == HOSTILE
     for name in ("related", "moved_with", "verdict"):
         assert "ratio" in (shown := findings_page.evidence_frame(body[name])) and "change" not in shown
 
