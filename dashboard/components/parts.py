@@ -16,9 +16,8 @@ from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
 from dashboard.components.query_params import Query, SharedLabel, View, bounded, with_fingerprint
-from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
-from dashboard.exports.page import section_export
+from dashboard.exports.page import browser_script, section_export
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
 from dashboard.navigation import VIEW
@@ -55,7 +54,7 @@ def frame_page() -> None:
     st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"), layout="wide")
     st.html(Path(__file__).with_name("style.css"))
     # A file of ours and nothing else: no text from outside is ever part of it.
-    st.html(chart_download.script(), unsafe_allow_javascript=True)
+    st.html(browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     # A dialog stands outside of what Streamlit gives its colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
@@ -179,7 +178,7 @@ def chart(
     name = kept.chart_name(file_name)
     kept.note("chart", alt)
     st.vega_lite_chart(spec=charts.with_data(spec, **(sets or {}), **frames), alt=alt, width="stretch")
-    st.html(chart_download.buttons(alt, name))
+    st.html(markup.chart_buttons(alt, name))
 
 
 def complain(complaints: Sequence[str]) -> None:

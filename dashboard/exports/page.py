@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from urllib.parse import urlencode, urljoin
 
 import pandas as pd
@@ -186,3 +188,11 @@ def _foot(record: page_recorder.PageRecord) -> None:
         inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
     if inline:
         st.html(markup.code(of_page(record, where, moment)))
+
+
+@cache
+def browser_script() -> str:
+    """The script that a page needs once, for all that happens in the browser; constant text."""
+    names = ("pictures.js", "copying.js", "context.js", "tables.js", "scrolling.js")
+    text = "".join((Path(__file__).parent / name).read_text() for name in names)
+    return f"<script>\n{text}</script>"

@@ -8,7 +8,7 @@ import streamlit as st
 from analysis.metrics import Metric
 from dashboard.components import parts, wording
 from dashboard.components.query_params import released
-from dashboard.hardware import charts, frames, normalised, tables
+from dashboard.hardware import charts, normalised, tables
 from dashboard.hardware.normalised import HardwareColumn, Overall
 from dashboard.hardware.view import NEWEST, HardwareChoices, HardwareView
 
@@ -28,7 +28,7 @@ def compared(
     threshold = normalised.threshold(columns, metric.name)
     parts.heading(
         f"{metric.title}, normalised",
-        lambda: frames.means(columns, found, metric),
+        lambda: charts.means(columns, found, metric),
         f"hardware-{metric.name}.csv",
     )
     parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
@@ -41,7 +41,7 @@ def compared(
     if any(mean.left_out for mean in found[1:]):
         parts.heading(
             "Left out of the geomeans, and why",
-            lambda: frames.left_out(columns[1:], found[1:]),
+            lambda: charts.left_out(columns[1:], found[1:]),
             f"hardware-{metric.name}-left-out.csv",
         )
         parts.html(tables.left_out(columns[1:], found[1:]))
@@ -50,13 +50,13 @@ def compared(
 def _chart(
     columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric, threshold: float
 ) -> None:
-    drawn = frames.overall(columns, found, threshold)
+    drawn = charts.overall(columns, found, threshold)
     if drawn.empty:
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
         return
     title = "speed-up over the reference (higher is better)"
     said = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
-    dots = frames.dots(columns, drawn, metric)
+    dots = charts.dots(columns, drawn, metric)
     parts.chart(
         charts.machines(len(drawn), title, dark=st.context.theme.type == "dark"),
         f"{metric.title} normalised to {columns[0].label}: {'; '.join(said)}",
@@ -70,7 +70,7 @@ def _chart(
 def _cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:
     parts.heading(
         "Case by case",
-        lambda: frames.cells(columns, metric),
+        lambda: charts.cells(columns, metric),
         f"hardware-{metric.name}-cases.csv",
     )
     table, more = tables.cases(columns, metric, threshold)
@@ -118,7 +118,7 @@ def cost(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currenc
         return
     parts.heading(
         "Cost of a million items",
-        lambda: frames.costs(priced, prices, currency),
+        lambda: charts.costs(priced, prices, currency),
         "hardware-cost.csv",
     )
     parts.caption(

@@ -10,7 +10,6 @@ from analysis.decision.comparison import compared
 from analysis.kernel_difference import kernel_changes
 from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.components.query_params import ALL, Query, meant, offered
-from dashboard.components.sparkline import sparkline
 from dashboard.header import page_context
 from dashboard.regressions import cause_cards, causes, findings, triage
 from dashboard.regressions.causes import FindingCause
@@ -108,7 +107,7 @@ def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
     for cause in items[:_PICTURES]:
         one = cause.largest
         values = cause_cards.course(url, one)[-findings.NIGHTS :]
-        made[one.id] = sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
+        made[one.id] = markup.sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
     return made
 
 

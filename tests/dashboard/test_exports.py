@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import frames, links, markup, parts
-from dashboard.exports import chart_download, page
+from dashboard.exports import page
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from dashboard.regressions import findings as findings_page
@@ -171,14 +171,14 @@ def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
 
 
 def test_buttons_say_what_they_save_and_escape_it() -> None:
-    made = chart_download.buttons('Latency of "<b>"', "trend")
+    made = markup.chart_buttons('Latency of "<b>"', "trend")
     assert made.count("<button") == 2 and "<b>" not in made
     assert 'aria-label="SVG file of the chart: Latency of &quot;&lt;b&gt;&quot;"' in made
     assert ">PNG</button>" in made and 'data-name="trend"' in made
 
 
 def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
-    inside = chart_download.script().removeprefix("<script>").removesuffix("</script>")
+    inside = page.browser_script().removeprefix("<script>").removesuffix("</script>")
     assert not re.search(r"<[/\w!]", inside)
     assert "http" not in inside.replace("http://www.w3.org/", "")
 
