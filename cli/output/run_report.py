@@ -22,7 +22,7 @@ from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
 from reports.runs.run_report import COLUMNS, RUN_FORMATS, JudgedRun
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.text.triage_text import triage_complaint
+from reports.text.finding_text import triage_complaint
 
 
 def test_what_says_nothing_or_too_much_is_refused() -> None:
