@@ -25,10 +25,6 @@ class Fleet(View):
 
     machine: str
 
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query."""
-        return {"machine": [self.machine]} if self.machine else {}
-
 
 def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     """The selection in `query`, and complaints."""

@@ -151,7 +151,10 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
             html=_doing,
         ),
         Column(
-            "newest_run", "Newest run", lambda one: one.run.id if one.run else "", html=lambda one: _run(one, now)
+            "newest_run",
+            "Newest run",
+            lambda one: one.run.id if one.run else "",
+            html=lambda one: _run(one, now),
         ),
         Column("started_at", value=lambda one: one.run.started_at if one.run else None),
         Column("run_state", value=lambda one: one.run.state if one.run else ""),

@@ -26,7 +26,9 @@ def table(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackStatus]
             ),
         ),
         Column("label", value=lambda one: one.newest.label),
-        Column("state", "Status", lambda one: one.state, html=lambda one: markup.chip(one.state) + _late(one)),
+        Column(
+            "state", "Status", lambda one: one.state, html=lambda one: markup.chip(one.state) + _late(one)
+        ),
         Column("due_at", value=lambda one: one.newest.due_at),
         Column("late", value=lambda one: silence(one.late) if one.late else ""),
         Column(

@@ -34,11 +34,6 @@ class RunPairView(View):
     b: str
     metric: str = ""
 
-    def query(self) -> dict[str, list[str]]:
-        """The selection as a URL's query; what is empty is left for the page to choose."""
-        values = {"a": self.a, "b": self.b, "metric": self.metric}
-        return {name: [value] for name, value in values.items() if value}
-
     def after(self, name: str, value: Any) -> "RunPairView":
         """Another run may lack the metric: it is chosen anew."""
         changed = replace(self, **{name: value})

@@ -37,10 +37,6 @@ class TodayView(View):
 
     days: str
 
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query."""
-        return {"days": [self.days]}
-
     def since(self, now: datetime) -> datetime:
         """From when on something is new."""
         return now - timedelta(days=int(self.days))
@@ -118,12 +114,7 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
 
 def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
-    if one.night is None:
-        return {}
-    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in _endings(url, one.night.runs):
-        by_run[ending.run].append(ending)
-    return dict(by_run)
+    return _endings(url, one.night.runs) if one.night else {}
 
 
 @_kept
