@@ -26,7 +26,7 @@ from reports.table import Column, DataTable
 from reports.text.html_markdown import converted
 from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
-from support.builders.run_records import BERT, RESNET, a_run
+from support.builders.run_records import BERT, MLP, RESNET, a_run
 from support.golden import Golden
 from support.pages import (
     HARDWARE,
@@ -360,3 +360,10 @@ def test_every_line_end_in_a_text_comes_back() -> None:
     # One begins as what a spreadsheet may take for a formula does.
     assert header == ["reason", "n"] and [row[0].removeprefix("'") for row in rows] == texts
     assert pd.read_csv(io.BytesIO(body))["n"].tolist() == [*range(len(texts))]
+
+
+def test_a_letter_and_its_case_are_two_words() -> None:
+    assert converted(markup.legend([MLP, RESNET])).splitlines() == [
+        "- A mlp_overhead · infer `eager` · batch=8",
+        "- B resnet50 · infer `eager` · batch=8 image=224",
+    ]
