@@ -169,7 +169,7 @@ def findings(
     request: Request,
     state: FindingState | None = None,
     schedule: Exact = "",
-    limit: Limit = 200,
+    limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
     """The newest findings first."""

@@ -187,7 +187,7 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
         assert running.process.stdout is not None
         running.process.stdout.close()
         code = running.process.wait(PATIENCE_SECONDS)
-    assert code == 1 and "the output is closed: stopped" in running.said()
+    assert code == 130 and "the output is closed: stopped" in running.said()
     note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
     assert note, running.said()
     rescued, target = Path(note[1]), Path(note[2])

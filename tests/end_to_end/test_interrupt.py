@@ -222,7 +222,7 @@ def test_a_reader_that_goes_away_stops_the_run_and_loses_nothing(site: Site) -> 
     running.process.stdout.close()
     code = running.process.wait(PATIENCE_SECONDS)
     err = (site.folder / "stderr-0").read_text()
-    assert code == 1 and "Traceback" not in err
+    assert code == 130 and "Traceback" not in err
     assert f"--resume {run}" in err
     wait_until_gone(run)
     assert journal.read(site.journal(run)).outcomes

@@ -222,6 +222,21 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
 
 
+def test_what_stayed_unclear_and_stays_off_its_old_level_is_measured_once_more(
+    watched: Watched, sqlite: Database
+) -> None:
+    """As a session may end that others disturbed: without a second one, that would be its last word."""
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    findings.decide(sqlite, watched.id, "unclear", 0.1, None, None, Confirmation(), MORNING)
+    finish(sqlite, running, JobResult(), MORNING)
+    Nights(sqlite).add(range(LAST + 1, SLOWER + 11), {RESNET_COMPILED: 1.1})
+    assert watched.look().result["repeated"] == 1
+    found = watched.finding
+    assert found.state == "candidate" and "unclear once" in because(found.state, found.evidence)
+    assert len(waiting(sqlite, "confirm")) == 1
+
+
 def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
     child = watched.child()
     watched.session(child)
@@ -422,6 +437,19 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     command = commands["compile_cold"]
     # As many as there are, spare ones included.
     assert int(command[command.index("--cold-pairs") + 1]) >= 15
+
+
+def test_a_case_that_no_session_can_measure_uses_up_no_tries_of_the_others(watched: Watched) -> None:
+    one, track = watched.finding, Track("alone", "nightly", "")
+    other = replace(one, id=77, key=replace(one.key, case=MLP))
+    (both,) = plan_sessions([one, other], {})
+    assert {*both.findings} == {one.id, 77}
+    # As where a file of cases lacks one of them now: the command of both refuses.
+    failed = [replace(each, evidence=replace(each.evidence, tries=1)) for each in (one, other)]
+    alone = plan_sessions(failed, {})
+    assert sorted(each.findings for each in alone) == [(one.id,), (77,)]
+    # What a session is called is its key in the queue.
+    assert len({each.task(track).part for each in (both, *alone)}) == 3
 
 
 def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_anything_is_compiled(

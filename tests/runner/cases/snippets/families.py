@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import runner.cases
 from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
-from runner.cases.operators import attention, operator, products
+from runner.cases.operators import attention, elementwise, operator, products
 from runner.cases.programs import extensions, requests, shapes, transforms
 from runner.worker.case import REGISTER, Workload
 
@@ -245,6 +245,12 @@ def windows_by_mask():
     return error(attention._windows(query, key, value), whole)
 
 
+def root_mean_square():
+    torch.manual_seed(0)
+    rows = torch.randn(4, 16)
+    return error(elementwise._rms_norm(rows), F.rms_norm(rows, (16,), eps=1e-6))
+
+
 def complex_product_by_parts():
     torch.manual_seed(0)
     left, right = torch.randn(5, 5, 2), torch.randn(5, 5, 2)
@@ -330,6 +336,7 @@ with torch.no_grad():
         "bags": bags_by_loop(),
         "gradient": gradient_of_a_product(),
         "windows": windows_by_mask(),
+        "rms_norm": root_mean_square(),
         "complex_product": complex_product_by_parts(),
         "jacobian": {way: jacobian_row_by_row(way) for way in ("forward", "reverse")},
         "padded": padded_sentence_alone(),
