@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from db.connection.engine import open_database
-from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from db.schema.core_tables import CaseFingerprintRow, FingerprintRow
 from support.command_line import typed
 from support.site import ADD, LINEAR, RAISES, Done, Site, one_site
 from workflows.ingest import ingest
