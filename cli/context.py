@@ -1,9 +1,10 @@
 """What every command begins with: its context, and errors as sentences and exit codes."""
 
+import os
 import shlex
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -55,7 +56,10 @@ def command_line() -> str:
 
 @contextmanager
 def in_one_sentence() -> Generator[None]:
-    """Turn the errors that are the user's to mend into one sentence and exit code 2."""
+    """Turn the errors that are the user's to mend into one sentence and exit code 2.
+
+    A reader of stdout that is gone interrupts a command.
+    """
     try:
         yield
     except Interrupted as error:
@@ -65,12 +69,21 @@ def in_one_sentence() -> Generator[None]:
         say(f"pyrometer: {error}")
         raise typer.Exit(USAGE) from None
     except BrokenPipeError:
-        raise
+        # Not 1, which would be read as a verdict.
+        _close_output()
+        raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         # A full disk, a folder that may not be read: the machine's trouble, not a bug.
         where = f": {error.filename}" if error.filename else ""
         say(f"pyrometer: {error.strerror or error}{where}")
         raise typer.Exit(USAGE) from None
+
+
+def _close_output() -> None:
+    """Let what is left in the buffer of stdout go nowhere: at its end Python would write it, and complain."""
+    # A stream without a descriptor has none.
+    with suppress(OSError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager

@@ -180,15 +180,20 @@ def test_a_suite_has_a_comment_and_a_check_of_its_own(
     assert (tmp_path / "output").read_text().splitlines()[-1] == f"decision={decision}"
 
 
-def test_each_suite_and_pair_of_environments_has_a_comment_and_a_check(api: Api, tmp_path: Path) -> None:
+def test_each_suite_pair_and_hardware_has_a_comment_and_a_check(api: Api, tmp_path: Path) -> None:
     upgrade, run = GO[0], a_passed_run()
     other = replace(upgrade.new, name="2.16.0", asked="2.16.0 -->")
+    machine = run.run.machine
+    elsewhere = replace(machine, hardware=replace(machine.hardware, label="8 x H200"))
     reports = [
         GO,
+        (replace(upgrade, hardware="8 x H200"), *GO[1:]),
         (replace(upgrade, suite="another"), *GO[1:]),
         (replace(upgrade, new=other), *GO[1:]),
         run,
         replace(run, run=replace(run.run, suite="another")),
+        replace(run, run=replace(run.run, environments=(replace(run.environments[0], name="2.16.0"),))),
+        replace(run, run=replace(run.run, machine=elsewhere)),
         FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*GO)),)),
         FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),
     ]
@@ -282,6 +287,12 @@ def test_every_verdict_is_published_and_what_is_none_fails_the_step(
     assert not (tmp_path / "hacked").exists()
 
 
+def test_options_on_several_lines_are_all_given(tmp_path: Path) -> None:
+    done, words = measured(tmp_path, "2.13.0", "2.15.0", "cpu", options="--pairs 8\n  --policy strict\n")
+    assert done.returncode == 0
+    assert words[5:9] == ["--pairs", "8", "--policy", "strict"]
+
+
 def test_without_environments_and_suite_nothing_is_measured(tmp_path: Path) -> None:
     done, words = measured(tmp_path, "", "", "")
     assert (done.returncode, words) == (2, [])
@@ -290,12 +301,13 @@ def test_without_environments_and_suite_nothing_is_measured(tmp_path: Path) -> N
     assert done.returncode == 0 and "--suite" not in words
 
 
-def test_the_files_of_each_suite_and_pair_are_kept_apart(tmp_path: Path) -> None:
+def test_the_files_of_each_suite_pair_and_runner_are_kept_apart(tmp_path: Path) -> None:
     asked = [("2.13.0", "2.15.0", "cpu"), ("2.13.0", "2.15.0", "gpu"), ("", "", "cpu")]
     for old, new, suite in (*asked, ("2.13.0", "/opt/my torch/bin/python", "cpu")):
-        assert measured(tmp_path, old, new, suite)[0].returncode == 0
+        for runner in ("", "h200", "a10/1"):
+            assert measured(tmp_path, old, new, suite, runner=runner)[0].returncode == 0
     names = re.findall("^artifact=(.+)$", (tmp_path / "output").read_text(), re.MULTILINE)
-    assert len({*names}) == len(asked) + 1
+    assert len({*names}) == 3 * (len(asked) + 1)
     # What GitHub takes as the name of an artifact.
     assert all(re.fullmatch(r"[\w.+-]+", name) for name in names)
     (upload,) = (step for step in STEPS if "upload-artifact" in step.get("uses", ""))
@@ -303,7 +315,14 @@ def test_the_files_of_each_suite_and_pair_are_kept_apart(tmp_path: Path) -> None
 
 
 def measured(
-    tmp_path: Path, old: str, new: str, suite: str, *, code: int = 0
+    tmp_path: Path,
+    old: str,
+    new: str,
+    suite: str,
+    *,
+    code: int = 0,
+    options: str = "--pairs 8  --device cpu",
+    runner: str = "",
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """The step that measures, with a command that ends with `code`; answers that command's words too."""
     measure = next(step for step in STEPS if step.get("id") == "measure")
@@ -312,10 +331,11 @@ def measured(
     variables = {
         "PATH": os.environ["PATH"],
         "RUNNER_TEMP": str(tmp_path / "a folder"),
+        "RUNNER_NAME": runner,
         "OLD": old,
         "NEW": new,
         "SUITE": suite,
-        "OPTIONS": "--pairs 8  --device cpu",
+        "OPTIONS": options,
         "COMMAND": str(tmp_path / "pyrometer"),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
     }

@@ -1,6 +1,7 @@
 """Notices, one of each kind and key, and their deliveries: one of two senders delivers to a target."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Select, select, tuple_, update
@@ -35,10 +36,10 @@ def notice(database: Database, kind: str, key: str) -> Notice | None:
     return found[0] if found else None
 
 
-def notices(database: Database, newest: int = 50) -> list[Notice]:
-    """The newest notices, newest first."""
-    order = _NOTICE.made_at.desc(), _NOTICE.kind, _NOTICE.key
-    return _notices(database, select(_NOTICE).order_by(*order).limit(newest))
+def notices(database: Database, newest: int = 50, *, kinds: Collection[str] | None = None) -> list[Notice]:
+    """The newest notices, newest first: all, or those of some kinds."""
+    query = select(_NOTICE).order_by(_NOTICE.made_at.desc(), _NOTICE.kind, _NOTICE.key).limit(newest)
+    return _notices(database, query if kinds is None else query.where(_NOTICE.kind.in_(kinds)))
 
 
 def replace_delivery(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from common.text import utc
 from records.evidence import ComparedRuns, Confirmation, Evidence, evidence_body, evidence_of
 from records.findings import (
     Finding,
@@ -62,6 +63,9 @@ _LATER = (FindingState.MACHINE, FindingState.CANDIDATE)
 
 #: States after a confirming session: no later detection changes them.
 _DECIDED = (FindingState.CONFIRMED, FindingState.REFUTED)
+
+#: States after a session of which a second one may be made.
+REPEATABLE = (FindingState.REFUTED, FindingState.UNCLEAR)
 
 #: The triage that an action sets; the other actions leave it unchanged.
 _BECOMES = {
@@ -168,7 +172,7 @@ def _locked(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyR
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """A refuted finding that is measured once more, between other `sides`.
+    """A refuted or unclear finding that is measured once more, between other `sides`.
 
     `change` (a log ratio) is how far its nights have moved; `reason` is why it waits for a session.
     """
@@ -179,13 +183,11 @@ class Reopened:
 
 
 def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> None:
-    """Make refuted findings candidates again, by id; others stay as they are."""
+    """Make refuted and unclear findings candidates again, by id; others stay as they are."""
     if not again:
         return
     with database.writing() as connection:
-        for row in _locked(
-            connection, _FINDING.id.in_(list(again)) & (_FINDING.state == FindingState.REFUTED)
-        ):
+        for row in _locked(connection, _FINDING.id.in_(list(again)) & _FINDING.state.in_(REPEATABLE)):
             one, known = again[row.id], evidence_of(row.evidence)
             evidence = replace(
                 known,
@@ -338,7 +340,7 @@ def _where(values: Values) -> tuple[Any, ...]:
 
 
 def _until(until: datetime | None) -> str:
-    return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else "no longer"
+    return f"until {utc(until)}" if until else "no longer"
 
 
 def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> list[Values]:

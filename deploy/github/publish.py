@@ -5,8 +5,8 @@
 FOLDER holds `verdict.json` and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where
 it goes, and with which token, is in the variables that GitHub Actions sets: GITHUB_API_URL,
 GITHUB_REPOSITORY, GITHUB_EVENT_PATH, GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier
-job is updated; each suite that is run, or compared in two environments, has one, and a check. Exit code 1:
-something could not be published, with the reason; the reports lie in FOLDER all the same.
+job is updated; each suite that is run, or compared in two environments, has one on each hardware, and a
+check. Exit code 1: something could not be published, with the reason; the reports lie in FOLDER all the same.
 """
 
 import hashlib
@@ -111,7 +111,9 @@ def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text:
 def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
     """How the comment of a report is found again, which GitHub does not show, and the name of its check."""
     if verdict["schema"] == RUN_SCHEMA:
-        kind, name = "run", f"Pyrometer run: {verdict['run']['suite']}"
+        run = verdict["run"]
+        environments = ", ".join(one["name"] for one in verdict["environments"])
+        kind, name = "run", f"Pyrometer run: {run['suite']} in {environments}, on {run['hardware']}"
     elif verdict["schema"] == FLEET_SCHEMA:
         machines = [machine for one in verdict["hardware"] for machine in one["machines"]]
         # One without a verdict has no report.
@@ -119,7 +121,8 @@ def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
         kind, name = "fleet", f"Pyrometer on a fleet: {suites[0]}, {verdict['old']} to {verdict['new']}"
     else:
         old, new = (verdict["environments"][side]["asked"] for side in ("old", "new"))
-        kind, name = "upgrade", f"Pyrometer: {verdict['run']['suite']}, {old} to {new}"
+        run = verdict["run"]
+        kind, name = "upgrade", f"Pyrometer: {run['suite']}, {old} to {new}, on {run['hardware']}"
     # A digest, as a name of an environment may hold what ends a comment.
     return f"<!-- pyrometer {kind} {hashlib.sha256(name.encode()).hexdigest()[:16]} -->", name
 

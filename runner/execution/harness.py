@@ -1,5 +1,6 @@
 """The harness: worker and cases as one zip, named by the hash of what is in it."""
 
+import ast
 import hashlib
 import io
 import re
@@ -18,6 +19,8 @@ from ..worker.case_key import CaseKey
 _ROOT = Path(__file__).resolve().parents[1]
 #: Zip entries need a date; a fixed one makes the same content the same file.
 _DATE = (1980, 1, 1, 0, 0, 0)
+#: The file of a harness that names its protocol.
+_MESSAGES = "runner/worker/messages.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,22 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
         # Atomically: two runs that start together must never read half a zip.
         write_whole(target, wanted)
     return Harness(target, version, user_version, names, step)
+
+
+def protocol_of(harness: Path) -> int | None:
+    """The protocol that the worker in a harness speaks; None where that cannot be read."""
+    try:
+        with zipfile.ZipFile(harness) as archive:
+            tree = ast.parse(archive.read(_MESSAGES))
+    except (OSError, KeyError, SyntaxError, ValueError, zipfile.BadZipFile):
+        return None
+    for each in tree.body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id="PROTOCOL")], value=ast.Constant(value=int(protocol))):
+                return protocol
+            case _:
+                pass
+    return None
 
 
 def own_version() -> str:

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -25,16 +25,40 @@ _FOLDER_VARIABLE = "PYROMETER_TEST_LOCK_FOLDER"
 def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) -> Generator[None]:
     """Hold the machine's lock for the block; waits while another run holds it.
 
-    `on_wait` is called once, when waiting begins. Raises MachineBusy after `wait_seconds` (None: never).
-    The kernel releases the lock when the process ends, however it ends.
+    `on_wait` is called when waiting begins. Raises MachineBusy after `wait_seconds` (None: never). The kernel
+    releases the lock when the process ends, however it ends.
     """
-    descriptor = _open(lock_path())
+    descriptor = _locked(lock_path(), on_wait, wait_seconds)
     try:
-        if not lock(descriptor, wait_seconds=wait_seconds, poll_seconds=0.2, on_wait=on_wait):
-            raise MachineBusy("another run measures this machine; wait for it, or stop it")
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(path: Path, on_wait: Callable[[], None], wait_seconds: float | None) -> int:
+    """The lock file, open and locked; raises MachineBusy."""
+    while True:
+        descriptor, is_held = _open(path), False
+        try:
+            if not lock(descriptor, wait_seconds=wait_seconds, poll_seconds=0.2, on_wait=on_wait):
+                raise MachineBusy("another run measures this machine; wait for it, or stop it")
+            # What cleans the folder by age leaves alone what was used lately.
+            with suppress(PermissionError):
+                os.utime(descriptor)
+            # A lock on a file that was removed meanwhile excludes no process: others open a new one.
+            is_held = _is_at(path, descriptor)
+        finally:
+            if not is_held:
+                os.close(descriptor)
+        if is_held:
+            return descriptor
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def holder() -> str:

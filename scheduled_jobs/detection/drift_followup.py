@@ -1,7 +1,7 @@
 """Follow up findings that were decided, by later nights and findings.
 
-A confirmed change that continues is noted. A refuted one whose series stays off its old level is measured
-once more.
+A confirmed change that continues is noted. A refuted or unclear one whose series stays off its old level is
+measured once more.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from datetime import datetime
 from analysis.detection.drift_followup import further, stays_off
 from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
-from db.findings.store import Reopened
+from db.findings.store import REPEATABLE, Reopened
 from records.evidence import ComparedRuns, Continuation
 from records.findings import Finding, FindingState, FindingTriage
 from reports.text.numbers import percent
@@ -107,7 +107,7 @@ def findings_to_repeat(
     found: dict[int, Reopened] = {}
     for one in known:
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
-        if one.state != FindingState.REFUTED or one.evidence.repeated or explained:
+        if one.state not in REPEATABLE or one.evidence.repeated or explained:
             continue
         since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))
         if since is None or index is None:
@@ -119,7 +119,7 @@ def findings_to_repeat(
             continue
         old, last = series.points[first], series.points[new]
         level = series.points[since].run
-        reason = f"refuted once, but its newest nights stay off the old level by {percent(size)}"
+        reason = f"{one.state} once, but its newest nights stay off the old level by {percent(size)}"
         sides = ComparedRuns(old.run, old.environment, last.run, last.environment, level)
         found[one.id] = Reopened(size, sides, reason)
     return found

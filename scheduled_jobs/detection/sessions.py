@@ -25,6 +25,10 @@ _FINGERPRINT = 12
 #: Sessions that may fail before a finding waits for people; one on other hardware counts as all of them.
 MOST_TRIES = 3
 
+#: What the findings of a session have in common: the environments, the machine, the preset, whether its pairs
+#: start with an empty cache, and the case where that is measured alone.
+_Pair = tuple[str, str, str, str, bool, str]
+
 CONFIRM = "confirm"
 #: In the spec of a session's task: its findings are confirmed, and only their related cases are measured.
 RELATED_ONLY = "related_only"
@@ -36,7 +40,8 @@ class NightSession:
 
     `old` and `new` are fingerprints; `cases` are those of the findings, `related` those that are measured
     once a finding is confirmed. In a `cold` session every pair starts with an empty compile cache; metrics of
-    a filled cache need another session, and related cases are left out.
+    a filled cache need another session, and related cases are left out. A session `again` is of one case that
+    an earlier session could not measure.
     """
 
     old: str
@@ -48,6 +53,7 @@ class NightSession:
     related: tuple[str, ...] = ()
     left: tuple[int, ...] = ()
     cold: bool = False
+    again: bool = False
 
     def task(self, track: Track) -> NewTask:
         """As a task of the machine that saw the change: no other can measure whether it is still there."""
@@ -62,6 +68,7 @@ class NightSession:
         }
         pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.preset}"
         pair += "-cold" if self.cold else ""
+        pair += f"-again-{self.findings[0]}" if self.again else ""
         return NewTask(f"{track.track}-{pair}@{self.machine}", CONFIRM, spec, label=self.machine)
 
 
@@ -85,12 +92,15 @@ def related_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, .
 def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[NightSession]:
     """The sessions that would judge the candidates, the one with the largest change first.
 
-    `measured` are the cases that a machine's nights hold, among which related cases are looked for.
+    `measured` are the cases that a machine's nights hold, among which related cases are looked for. A case
+    that a session could not measure is tried again alone: what keeps one from being measured, such as a file
+    of cases that lacks it now, must not use up the tries of the others.
     """
-    pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
+    pairs: dict[_Pair, list[Finding]] = defaultdict(list)
     for one in candidates:
-        sides = compared_runs(one)
-        pairs[sides.old, sides.new, one.machine, one.key.preset_name, needs_cold(one)].append(one)
+        sides, alone = compared_runs(one), one.key.case if one.evidence.tries else ""
+        pair = sides.old, sides.new, one.machine, one.key.preset_name, needs_cold(one), alone
+        pairs[pair].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()
@@ -111,15 +121,21 @@ def _compiles(case: str) -> bool:
         return False
 
 
-def _session(
-    pair: tuple[str, str, str, str, bool], found: Sequence[Finding], measured: Sequence[str]
-) -> NightSession:
-    *sides, cold = pair
+def _session(pair: _Pair, found: Sequence[Finding], measured: Sequence[str]) -> NightSession:
+    *sides, cold, alone = pair
     cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_CASES]
     judged = tuple(one.id for one in found if one.key.case in cases)
     left = tuple(one.id for one in found if one.key.case not in cases)
     near = () if cold else tuple(related_cases(cases, measured))
-    return NightSession(*sides, findings=judged, cases=tuple(cases), related=near, left=left, cold=cold)
+    return NightSession(
+        *sides,
+        findings=judged,
+        cases=tuple(cases),
+        related=near,
+        left=left,
+        cold=cold,
+        again=bool(alone),
+    )
 
 
 def related_cases(cases: Sequence[str], measured: Sequence[str]) -> list[str]:

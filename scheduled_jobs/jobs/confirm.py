@@ -144,8 +144,8 @@ def _measured(
     context: JobContext, session: ConfirmationPlan, done: MeasuredRun
 ) -> tuple[Header, RunResult, Comparison]:
     """What was measured, once it is known to be what was meant; raises _Unjudged."""
-    if not done.complete:
-        sentence = done.ended.sentence if done.ended else ""
+    if not done.stored:
+        sentence = done.refused or (done.ended.sentence if done.ended else "")
         raise _Unjudged(sentence or "the session did not come to its end")
     loaded = load_run(context.data_dir, done.run, context.open_database)
     comparison = loaded.header.compared if loaded.header else None

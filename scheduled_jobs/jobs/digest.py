@@ -13,8 +13,9 @@ from records.findings import Delivery, DeliveryState, Notice
 from records.tasks import Task
 from reports.text import markdown
 from reports.text.staleness_text import in_words, silence
+from workflows.fleet_status import recent_nights
 
-from ..notifications.collect import DIGEST, collect_digest_data, measuring_tasks, night_of, outages
+from ..notifications.collect import DIGEST, collect_digest_data, night_of, outages
 from ..notifications.delivery import MOST_TRIES, Target, deliver, targets
 from ..notifications.digest import Digest, digest
 from ..notifications.render import digest_json, digest_markdown, digest_text, escape_mentions, subject, tone
@@ -25,7 +26,8 @@ SILENCE, RETURN = "silence", "return"
 
 #: How long a notice is sent: an older one is not sent any more.
 _SENT_FOR = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
-_NOTICES = 100
+#: How many of these are read: more digests than those days have, and two outages of a thousand machines.
+_DIGESTS, _OUTAGES = 20, 4000
 
 
 def send_digest(task: Task, context: JobContext) -> JobResult:
@@ -44,18 +46,20 @@ def health_check(task: Task, context: JobContext) -> JobResult:
     now = context.now()
     with context.open_database() as database:
         silent = outages(database, context.settings, context.shared_time(database, now))
-        newest = notices(database, _NOTICES)
-        made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
+        digests = notices(database, _DIGESTS, kinds=(DIGEST,))
+        known = notices(database, _OUTAGES, kinds=(SILENCE, RETURN))
+        made = [*new_silences(silent, known, now), *returns(database, silent, known, now)]
         stored = [one for one in made if save_notice(database, one)]
         # Oldest first: the end of an outage is not reported before the outage.
-        pending = [*reversed([one for one in newest if _is_recent(one, now)]), *stored]
+        recent = [one for one in (*digests, *known) if _is_recent(one, now)]
+        pending = [*sorted(recent, key=lambda one: one.made_at), *stored]
         result = _sent(database, context, pending)
     sentences = [*map(silence, silent)]
     return JobResult(result={"silent": sentences, "notified": [one.title for one in stored], **result})
 
 
 def _is_recent(one: Notice, now: datetime) -> bool:
-    return one.kind in _SENT_FOR and now - one.made_at <= _SENT_FOR[one.kind]
+    return now - one.made_at <= _SENT_FOR[one.kind]
 
 
 def save_digest(
@@ -125,20 +129,18 @@ def returns(
     database: Database, silent: Collection[Outage], newest: Iterable[Notice], now: datetime
 ) -> list[Notice]:
     """Notices of outages that are over; of a forgotten machine there is none."""
-    notices = [one for one in newest if one.kind in (SILENCE, RETURN)]
     last: dict[tuple[str, str], Notice] = {}
-    for one in notices:
+    for one in newest:
         last.setdefault((one.facts["of"], one.facts["name"]), one)
     still = {(one.kind, one.name) for one in silent}
-    seen, measuring = schedulers(database), measuring_tasks(database)
+    over = {about: one for about, one in last.items() if one.kind == SILENCE and about not in still}
+    if not over:
+        return []
+    seen, measuring = schedulers(database), recent_nights(database, now)
     made: list[Notice] = []
-    for (kind, name), one in last.items():
+    for (kind, name), one in over.items():
         since = datetime.fromisoformat(one.facts["since"])
-        if (
-            one.kind == SILENCE
-            and (kind, name) not in still
-            and recovered(kind, name, since, seen, measuring)
-        ):
+        if recovered(kind, name, since, seen, measuring):
             length = in_words(now - since)
             sentence = (
                 f"machine {name} is back, {length} after it was last seen"

@@ -41,7 +41,7 @@ def measure(task: Task, context: JobContext) -> JobResult:
         # A machine that is away stores nothing in this database.
         command.append("--fingerprint")
     run = run_measurement(task, context, command)
-    if not run.complete:
+    if not run.stored:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
     result = {
         "run": run.run,
@@ -82,7 +82,9 @@ def status_counts(statuses: Mapping[OutcomeStatus, int]) -> str:
 
 
 def failure_reason(run: MeasuredRun) -> str:
-    """One sentence on why a run did not come to its end."""
+    """One sentence on why a run did not come to its end, or is not in the database."""
+    if run.refused:
+        return run.refused
     if run.ended is None:
         return "the run has no end"
     return run.ended.sentence or f"pyrometer ended with {run.ended.code} and said nothing"

@@ -53,7 +53,7 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     report_option = [] if context.away else ["--report", str(report)]
     options = (*run_options(task.spec, context), *_own_options(task.spec))
     run = run_measurement(task, context, ["upgrade", old, new, *options, *report_option])
-    if not run.complete:
+    if not run.stored:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
     decided = _decided(context, run, task.spec, (old, new), report)
     if decided is None:

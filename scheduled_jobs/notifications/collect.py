@@ -48,9 +48,9 @@ from .digest import (
 DIGEST = "digest"
 RELEASE = "release"
 
-#: How old an unreported finding may be, and how many digests and other notices are read.
+#: How old an unreported finding may be, how many digests are read, and how many notices of all kinds.
 _BACK = timedelta(days=60)
-_NOTICES = 500
+_DIGESTS, _NOTICES = 500, 500
 #: More than these of a night are not looked at one by one.
 _SCHEDULED_RUNS, _TASKS, _FINDINGS = 300, 500, 10_000
 
@@ -83,8 +83,13 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 def stored_digest(database: Database, night: date) -> Notice | None:
     """The digest that was made last of a night; None where there is none, or none recent enough."""
-    made = (one for one in notices(database, _NOTICES) if one.kind == DIGEST)
+    made = _digests(database)
     return next((one for one in made if one.facts["night"] == night.isoformat()), None)
+
+
+def _digests(database: Database) -> list[Notice]:
+    """The newest digests, newest first: a fleet that falls silent makes more notices than are read of all."""
+    return notices(database, _DIGESTS, kinds=(DIGEST,))
 
 
 def outages(database: Database, settings: Settings, now: datetime) -> list[Outage]:
@@ -111,7 +116,7 @@ def collect_digest_data(
     `shared` is `until` by the clock that all machines share (None: the same).
     """
     notices_made = notices(database, _NOTICES)
-    earlier = before(notices_made, until)
+    earlier = before(_digests(database), until)
     since = since or earlier.until or until - timedelta(days=1)
     due = {
         name: _of_window(scheduled_runs(database, name, _SCHEDULED_RUNS), since, until)
@@ -126,10 +131,7 @@ def collect_digest_data(
         database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
     )
     tonight = [task.run_id for _, task in own if task.run_id]
-    ended = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
-    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in ended:
-        by_run[ending.run].append(ending)
+    by_run = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
     own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(
@@ -161,10 +163,8 @@ def collect_digest_data(
 
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
-    """What earlier digests reported, of the `newest` notices, which are sorted newest first."""
-    made = [
-        one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
-    ]
+    """What earlier digests reported, of the `newest` digests, which are sorted newest first."""
+    made = [one for one in newest if datetime.fromisoformat(one.facts["until"]) < until]
     as_machines = [_as_machines(one) for one in made]
     reported = [
         frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
@@ -175,7 +175,7 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
         reported=frozenset().union(*reported),
         as_machines=frozenset().union(*as_machines),
         coverage=_coverage_of(last) if last else frozenset(),
-        known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
+        known_since=newest[-1].made_at if len(newest) == _DIGESTS else until - _BACK,
     )
 
 
@@ -265,7 +265,10 @@ def _changed(
             continue
         earlier = runs_before(task, parts[task.schedule, task.part])
         before = next((run for run in earlier if _machine_of(database, run) == task.machine), None)
-        if before and (changes := border(run_changes(database, before, task.run_id))):
+        # Of a run that is not stored nothing is known; a digest that failed for it would fail every day.
+        if before is None or not _machine_of(database, task.run_id):
+            continue
+        if changes := border(run_changes(database, before, task.run_id)):
             found[task.machine] = changes
     return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 

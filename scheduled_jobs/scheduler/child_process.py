@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from common.processes import SupervisedProcess
 
-from ..jobs.context import ChildExit, OnEvent, Stopped, ignore_event
+from ..jobs.context import ChildExit, ChildLost, OnEvent, Stopped, ignore_event
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
 OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
@@ -63,10 +63,14 @@ def run_child(
     """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
 
     It is asked to end by SIGTERM, and killed when it has not after `patience_seconds`; both also happen when
-    this process dies.
+    this process dies. Raises ChildLost where it cannot be started now: no space, or no process.
     """
     lines = Lines(logs.events, on_event)
-    child = Child(command, logs, patience_seconds=patience_seconds)
+    try:
+        child = Child(command, logs, patience_seconds=patience_seconds)
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise ChildLost(f"the command cannot be started now: {error.strerror or error}{where}") from error
     requested = False
     try:
         while not child.has_ended(_LOOK_SECONDS):

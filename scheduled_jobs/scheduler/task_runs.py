@@ -38,7 +38,8 @@ class MeasuredRun:
     """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
 
     `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
-    in it. `unreadable` says why a journal that is there cannot be used.
+    in it. `unreadable` says why a journal that is there cannot be used, `refused` why the database does not
+    take it.
     """
 
     run: str
@@ -47,6 +48,12 @@ class MeasuredRun:
     complete: bool = False
     counts: Mapping[OutcomeStatus, int] = field(default_factory=Counter[OutcomeStatus])
     unreadable: str = ""
+    refused: str = ""
+
+    @property
+    def stored(self) -> bool:
+        """Whether the run is complete, and its numbers are in the database."""
+        return self.complete and not self.refused
 
 
 def run_measurement(
@@ -97,8 +104,8 @@ def run_measurement(
             # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be resumed now: {ended.sentence}")
     status = _status(context, run)
-    if status.complete:
-        store_runs(context, run)
+    if status.complete and (refused := store_runs(context, run)):
+        status = replace(status, refused=str(refused[0]))
     return replace(status, ended=ended)
 
 
@@ -164,23 +171,27 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
     return MeasuredRun(run, None, True, not contents.missing(header.replicates), counts)
 
 
-def store_runs(context: JobContext, *runs: str) -> None:
+def store_runs(context: JobContext, *runs: str) -> list[JournalError]:
     """Ingest these runs, and once no other worker slot waits to store its own, all that are pending.
 
-    A run is pending if the process that measured it could not store it.
+    A run is pending if the process that measured it could not store it. Returns why any of `runs` cannot be
+    stored.
     """
+    refused: list[JournalError] = []
     STORE_QUEUE.append(runs)
     with STORE_LOCK:
         STORE_QUEUE.remove(runs)
         with context.open_database() as database:
             for done in ingest_pending(context.data_dir, database, runs):
                 _report(context, done)
+                refused += [done] if isinstance(done, JournalError) else []
             if STORE_QUEUE:
-                return
+                return refused
             for done in ingest_pending(context.data_dir, database):
                 _report(context, done)
                 if STORE_QUEUE:
-                    return
+                    break
+    return refused
 
 
 def _report(context: JobContext, done: Ingested | JournalError) -> None:

@@ -276,6 +276,13 @@ def test_a_missing_program_fails_no_test(project: Path) -> None:
     assert done.returncode == 0 and "not stored: no-such-program: No such file" in done.stdout
 
 
+def test_that_tests_which_run_at_once_are_not_stored_is_printed(project: Path) -> None:
+    file = project / "times.json"
+    done = run(project, f"--pyrometer-json={file}", "-p", "xdist.plugin", "-n", "2", "-k", "test_step")
+    assert "not stored: the times of tests that run at once" in done.stdout, done.stdout
+    assert not file.exists()
+
+
 def test_what_pyrometer_refuses_is_printed(project: Path) -> None:
     (project / "pyrometer.toml").write_text("nonsense = 1\n")
     done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}", "-k", "test_step")

@@ -333,7 +333,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     notices.replace_delivery: lambda database: notices.replace_delivery(
         database, "digest", "night-3", "mail", None, Delivery(DeliveryState.FAILED, a_night(4), 1, "no")
     ),
-    notices.notices: notices.notices,
+    notices.notices: lambda database: notices.notices(database, kinds=["digest"]),
     queries.endings: lambda database: queries.endings(database, ["night-2", "night-1"]),
     prometheus_counts.tallies: prometheus_counts.tallies,
     queue.beat: lambda database: queue.beat(database, "token-2"),

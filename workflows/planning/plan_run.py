@@ -22,7 +22,7 @@ from runner import journal, machine
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
-from runner.execution.harness import Harness
+from runner.execution.harness import Harness, protocol_of
 from runner.machine import MachineFacts, card_states, card_warnings
 from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
@@ -32,6 +32,7 @@ from runner.telemetry.capability import Probe, host_capabilities
 from runner.telemetry.gpu import probe
 from runner.telemetry.sample_log import bare
 from runner.worker.case_key import CaseKey
+from runner.worker.messages import PROTOCOL
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
@@ -356,7 +357,25 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
         raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
     if {*header.preset["cpus"]} - os.sched_getaffinity(0):
         raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
+    _refuse_another_pyrometers(header, harness)
     return header, harness, contents
+
+
+def _refuse_another_pyrometers(header: Header, harness: Harness) -> None:
+    """Raise CannotResume for a run that only the Pyrometer can resume which began it.
+
+    Its worker comes with the run, and every replicate would crash if that spoke another protocol.
+    """
+    try:
+        _ = header.timing_policy, header.compared
+    except JournalError as error:
+        raise CannotResume(f"{error}; start a new run") from error
+    protocol = protocol_of(harness.path)
+    if protocol not in (None, PROTOCOL):
+        raise CannotResume(
+            f"run {header.run} was begun by Pyrometer {header.version or 'of another version'}, whose "
+            f"workers speak protocol {protocol} and not {PROTOCOL}; start a new run"
+        )
 
 
 def _stored_timing(timing: Timing) -> dict[str, Any]:

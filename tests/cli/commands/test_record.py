@@ -49,8 +49,8 @@ def test_a_program_is_recorded_and_the_next_command_named(site: Site, recorded: 
 @pytest.mark.slow
 def test_a_run_measures_an_operator_and_a_recorded_region_compiled(site: Site) -> None:
     program = PROGRAM.with_name("compiled.py")
-    how = ("--steps", "1", "--output", "compiled.toml", "--json", "--", str(measured_python()), str(program))
-    done = site.call("record", *how)
+    how = ("--steps", "1", "--output", "compiled.toml", "--json")
+    done = site.call("record", *how, "--", str(measured_python()), str(program), "product")
     assert done.code == 0, done.err
     body: dict[str, Any] = json.loads(done.out[done.out.index("{") :])
     (region,) = body["regions"]

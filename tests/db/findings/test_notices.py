@@ -22,3 +22,11 @@ def test_the_newest_notices_come_first(database: Database) -> None:
     for night in (1, 0, 2):
         notices.save_notice(database, Notice("digest", f"night {night}", a_night(night), "", ""))
     assert [each.key for each in notices.notices(database, 2)] == ["night 2", "night 1"]
+
+
+def test_notices_of_some_kinds_are_not_hidden_by_others(database: Database) -> None:
+    for night, kind in enumerate(("digest", "silence", "return", "silence")):
+        notices.save_notice(database, Notice(kind, f"night {night}", a_night(night), "", ""))
+    found = notices.notices(database, 2, kinds=["digest", "return"])
+    assert [each.key for each in found] == ["night 2", "night 0"]
+    assert notices.notices(database, kinds=[]) == []

@@ -10,6 +10,7 @@ import pytest
 
 from records.runs import StepScript
 from runner.execution import harness
+from runner.worker.messages import PROTOCOL
 from support.site import measured_python
 
 CASES = "from runner.worker.case import case\n\n@case()\ndef mine(): return print\n"
@@ -28,6 +29,13 @@ def test_the_same_content_is_the_same_file(tmp_path: Path) -> None:
     assert one.path.read_bytes() == other.path.read_bytes()
     assert one.path.name == other.path.name
     assert one.path.name == f"harness-{one.version}-{one.user_version}.zip"
+
+
+def test_a_harness_names_the_protocol_of_its_worker(tmp_path: Path) -> None:
+    assert harness.protocol_of(harness.build(tmp_path).path) == PROTOCOL
+    (tmp_path / "damaged.zip").write_bytes(b"no zip")
+    assert harness.protocol_of(tmp_path / "damaged.zip") is None
+    assert harness.protocol_of(tmp_path / "nowhere.zip") is None
 
 
 def test_a_harness_that_is_there_is_left_alone(tmp_path: Path) -> None:

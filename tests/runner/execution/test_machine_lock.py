@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,33 @@ def test_every_user_may_open_it(place: Path) -> None:
         os.umask(before)
     assert stat.S_IMODE(place.stat().st_mode) == 0o644
     lock()
+
+
+def test_a_lock_file_that_is_removed_excludes_others_all_the_same(place: Path) -> None:
+    """As what cleans a temporary folder removes it: the run that waits must measure beside no third one."""
+    waits, has_it, over = threading.Event(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        with machine_lock.exclusive(waits.set, wait_seconds=30.0):
+            has_it.set()
+            over.wait(30.0)
+
+    waiting = threading.Thread(target=run)
+    with machine_lock.exclusive(lambda: None, wait_seconds=0.0):
+        waiting.start()
+        assert waits.wait(30.0)
+        place.unlink()
+    try:
+        assert has_it.wait(30.0)
+        with pytest.raises(MachineBusy):
+            lock()
+    finally:
+        over.set()
+        waiting.join()
+
+
+def test_each_run_renews_the_age_of_the_lock_file(place: Path) -> None:
+    lock()
+    os.utime(place, (0, 0))
+    lock()
+    assert place.stat().st_mtime > 0

@@ -82,6 +82,14 @@ class Watched:
         (task,) = waiting(self.database, "confirm")
         return confirm(task, job_context(self.folder, MORNING, child))
 
+    def session(self, child: Child) -> JobResult:
+        """Carry out the session that waits, until its task has ended."""
+        (task,) = waiting(self.database, "confirm")
+        running = claimed_again(self.database, task)
+        done = confirm(running, job_context(self.folder, MORNING, child))
+        finish(self.database, running, done, MORNING)
+        return done
+
     @property
     def finding(self) -> Finding:
         found = findings.finding(self.database, self.id)
@@ -190,11 +198,7 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
 def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     watched: Watched, sqlite: Database
 ) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    finish(
-        sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child(1.0))), MORNING
-    )
+    watched.session(watched.child(1.0))
     nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
     nights.add(range(LAST + 1, SLOWER + 10), slower)
     assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
@@ -207,10 +211,8 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert found.state == "candidate" and found.change == pytest.approx(0.0953, abs=0.01)
     assert "stay off the old level by +1" in because(found.state, found.evidence)
     # From the first night of the level that was left to the newest.
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
     child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
+    watched.session(child)
     assert child.commands[0][1].endswith(f"{first.name}-00000007")
     assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
         "refuted",
@@ -220,11 +222,24 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
 
 
-def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
+def test_what_stayed_unclear_and_stays_off_its_old_level_is_measured_once_more(
+    watched: Watched, sqlite: Database
+) -> None:
+    """As a session may end that others disturbed: without a second one, that would be its last word."""
     (task,) = waiting(sqlite, "confirm")
     running = claimed_again(sqlite, task)
+    findings.decide(sqlite, watched.id, "unclear", 0.1, None, None, Confirmation(), MORNING)
+    finish(sqlite, running, JobResult(), MORNING)
+    Nights(sqlite).add(range(LAST + 1, SLOWER + 11), {RESNET_COMPILED: 1.1})
+    assert watched.look().result["repeated"] == 1
+    found = watched.finding
+    assert found.state == "candidate" and "unclear once" in because(found.state, found.evidence)
+    assert len(waiting(sqlite, "confirm")) == 1
+
+
+def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
     child = watched.child()
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
+    watched.session(child)
     (after,) = waiting(sqlite, "confirm")
     done = confirm(after, job_context(watched.folder, MORNING, child))
     command = child.commands[-1]
@@ -245,9 +260,7 @@ def test_what_is_refuted_has_no_related_cases_measured(watched: Watched) -> None
 
 
 def test_related_cases_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child())), MORNING)
+    watched.session(watched.child())
     before = watched.finding
     (after,) = waiting(sqlite, "confirm")
     done = confirm(after, job_context(watched.folder, MORNING, watched.child(refuses="the disk is full")))
@@ -303,10 +316,7 @@ def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
 ) -> None:
     child = watched.child(refuses="environment nightly 2026-09-10 cannot be built: no such wheel")
     for number in range(MOST_TRIES):
-        (task,) = waiting(sqlite, "confirm")
-        running = claimed_again(sqlite, task)
-        done = confirm(running, job_context(watched.folder, MORNING, child))
-        finish(sqlite, running, done, MORNING)
+        done = watched.session(child)
         found = watched.finding
         assert (done.state, found.state, found.evidence.tries) == ("failed", "candidate", number + 1)
         assert found.evidence.waits == done.error == child.refuses
@@ -335,11 +345,7 @@ def test_other_hardware_judges_nothing(watched: Watched) -> None:
 
 
 def test_a_session_on_other_hardware_is_not_measured_again(watched: Watched, sqlite: Database) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    child = watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores"))
-    done = confirm(running, job_context(watched.folder, MORNING, child))
-    finish(sqlite, running, done, MORNING)
+    done = watched.session(watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores")))
     watched.look()
     assert waiting(sqlite, "confirm") == []
     assert watched.finding.evidence.waits == done.error
@@ -431,6 +437,19 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     command = commands["compile_cold"]
     # As many as there are, spare ones included.
     assert int(command[command.index("--cold-pairs") + 1]) >= 15
+
+
+def test_a_case_that_no_session_can_measure_uses_up_no_tries_of_the_others(watched: Watched) -> None:
+    one, track = watched.finding, Track("alone", "nightly", "")
+    other = replace(one, id=77, key=replace(one.key, case=MLP))
+    (both,) = plan_sessions([one, other], {})
+    assert {*both.findings} == {one.id, 77}
+    # As where a file of cases lacks one of them now: the command of both refuses.
+    failed = [replace(each, evidence=replace(each.evidence, tries=1)) for each in (one, other)]
+    alone = plan_sessions(failed, {})
+    assert sorted(each.findings for each in alone) == [(one.id,), (77,)]
+    # What a session is called is its key in the queue.
+    assert len({each.task(track).part for each in (both, *alone)}) == 3
 
 
 def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_anything_is_compiled(

@@ -222,6 +222,14 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSi
 
 
 @on_both
+def test_a_night_whose_run_is_not_stored_takes_no_digest_with_it(site: NotifiedSite) -> None:
+    site.measured(DUE - DAY, "run-1")
+    site.due()
+    site.ended("done", DUE + 40 * MINUTE, run="run-that-is-only-a-journal")
+    assert site.run_digest().state == "done"
+    assert len(site.web.posts) == 1
+
+
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(site: NotifiedSite) -> None:
     site.due(kind="missed", tasks=False)
     site.run_digest()
@@ -262,6 +270,30 @@ def test_an_outage_is_reported_at_once_and_once_and_so_is_its_end(site: Notified
     assert len(site.web.posts) == 3
 
 
+def test_the_end_of_an_outage_is_reported_of_each_machine_of_a_fleet(site: NotifiedSite) -> None:
+    machines = [f"n{number:03}" for number in range(110)]
+    reported: list[str] = []
+    for seen, checked in ((MORNING - 31 * MINUTE, MORNING), (MORNING + 15 * MINUTE, MORNING + 20 * MINUTE)):
+        queue.seen_all(site.database, [a_scheduler(machine, seen) for machine in machines])
+        reported += site.checked(checked).result["notified"]
+    assert sum(" is silent" in title for title in reported) == len(machines)
+    assert sum(" is back" in title for title in reported) == len(machines)
+
+
+def test_the_notices_of_a_fleet_hide_no_digest_and_no_finding(site: NotifiedSite) -> None:
+    site.measured(DUE - DAY, "run-1")
+    site.run_digest(MORNING - 2 * DAY)
+    site.measured()
+    site.confirmed(site.found())
+    for number in range(500):
+        about = {"of": "machine", "name": f"n{number}", "since": MORNING.isoformat()}
+        lately = Notice("silence", f"machine n{number}", MORNING - MINUTE, "", "", about)
+        assert notices.save_notice(site.database, lately)
+    site.run_digest()
+    assert site.subjects()[-1] == f"Pyrometer 2026-11-22: 1 regression, largest +10.5 % {RESNET} on h200"
+    assert site.digest().facts["since"] == (MORNING - 2 * DAY).isoformat()
+
+
 @pytest.mark.postgres
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 @pytest.mark.parametrize(("ago", "ahead", "reports"), [(1, 180, 0), (31, -60, 1)])
@@ -299,6 +331,17 @@ def test_a_night_that_does_not_begin_is_reported_at_once_and_in_the_digest(site:
     site.ended("done", MORNING + 5 * MINUTE)
     site.checked(MORNING + 10 * MINUTE)
     assert "has begun" in site.subjects()[2] and len(site.web.posts) == 3
+
+
+def test_the_end_of_a_late_night_is_reported_however_many_others_are_newer(site: NotifiedSite) -> None:
+    site.due(MORNING - DAY)
+    site.checked()
+    site.ended("done", MORNING + 5 * MINUTE)
+    newer = MORNING + 6 * MINUTE
+    fleet = [NewTask(f"n{number}", "measure", {"track": "nightly"}, f"n{number}") for number in range(500)]
+    assert queue.plan_run(site.database, "another", newer, "timetable", fleet, newer)
+    site.checked(MORNING + 10 * MINUTE)
+    assert site.subjects()[-1].endswith("nightly@h200 has begun, 24 hours after it was due")
 
 
 def test_a_machine_that_stays_away_is_one_silence_over_the_nights(site: NotifiedSite) -> None:

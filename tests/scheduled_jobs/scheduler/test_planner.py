@@ -7,6 +7,7 @@ import pytest
 
 from configuration.settings import Settings
 from db.connection.engine import Database
+from db.errors import DatabaseError
 from db.queue.commands import claim, finish, release, set_run
 from db.queue.queries import scheduled_runs, tasks
 from scheduled_jobs.scheduler.planner import Planner, tasks_of, trigger_schedule
@@ -284,6 +285,25 @@ def test_of_tasks_that_did_not_begin_only_the_newest_wait(database: Database, se
         ("03 00", "nightly@a10", "waiting"),
     ]
     assert [each.instead_of for each in triggered] == [4]
+
+
+def test_a_night_is_planned_in_one_transaction_with_what_it_replaces(
+    sqlite: Database, settings: Settings
+) -> None:
+    """As a planner that is killed between the two, or a disk that is full then."""
+    planner = Planner()
+    planner.plan(sqlite, settings, utc("01 12:00:00"))
+    planner.plan(sqlite, settings, utc("02 00:30:00"))
+    refuses = "CREATE TRIGGER refuses BEFORE UPDATE ON task BEGIN SELECT RAISE(ABORT, 'no space left'); END"
+    with sqlite.writing() as connection:
+        connection.exec_driver_sql(refuses)
+    with pytest.raises(DatabaseError, match="no space left"):
+        planner.plan(sqlite, settings, utc("03 00:30:00"))
+    with sqlite.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER refuses")
+    planner.plan(sqlite, settings, utc("03 00:30:00"))
+    states = {(each.due_at.day, each.state) for each in tasks(sqlite, schedule="nightly")}
+    assert states == {(2, "cancelled"), (3, "waiting")}
 
 
 def test_no_part_is_left_out_where_all_take_longer_than_a_night(database: Database, tmp_path: Path) -> None:

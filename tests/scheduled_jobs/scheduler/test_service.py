@@ -20,7 +20,7 @@ from db.queue.commands import cancel, lose
 from db.queue.queries import attempts, scheduled_runs, schedulers, task, tasks
 from db.runs import queries
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult, Stopped
+from scheduled_jobs.jobs.context import ChildLost, FollowUp, JobContext, JobResult, Stopped
 from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
 from scheduled_jobs.scheduler.log import Log
@@ -384,6 +384,13 @@ def test_nothing_is_left_of_a_child_that_does_not_end(tmp_path: Path) -> None:
         run_child(command, logs, stop, lambda event: stop.set(), patience_seconds=0.2)
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
     assert left == []
+
+
+def test_a_child_that_cannot_be_started_now_is_tried_again_later(tmp_path: Path) -> None:
+    """As where the disk of its log is full: that says nothing about what it was to measure."""
+    (tmp_path / "tasks").touch()
+    with pytest.raises(ChildLost, match="cannot be started now"):
+        run_child([sys.executable, "-c", ""], logs_of(tmp_path, 1, 1), threading.Event())
 
 
 def test_room_is_made_where_nothing_changed_for_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,15 @@ from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.queue.commands import claim, lose, plan_run, set_run
 from db.queue.queries import attempts
-from db.runs import queries
+from db.runs import queries, store
 from records.tasks import NewTask, Task
 from runner.journal import Journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, OnEvent, ignore_event
+from scheduled_jobs.jobs.measure import failure_reason
 from scheduled_jobs.scheduler.process_identity import Owner
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
+from support.builders.run_records import a_machine, a_run
 from support.sqlite_files import sqlite_with_tables
 from workflows.errors import CANNOT_RESUME
 
@@ -195,6 +197,15 @@ def test_what_is_complete_needs_no_child_and_is_stored(setup: TaskSetup) -> None
     done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN))
     assert (done.run, done.ended, done.complete) == (OLD_RUN, None, True)
     assert setup.stored(OLD_RUN)
+
+
+def test_a_complete_run_that_the_database_refuses_fails_with_the_reason(setup: TaskSetup) -> None:
+    store.save_run(setup.database, a_run(OLD_RUN, machine=a_machine("elsewhere")))
+    write_journal(setup.data_dir, OLD_RUN)
+    done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN))
+    assert (done.complete, done.stored) == (True, False)
+    assert "another machine" in done.refused
+    assert failure_reason(done) == done.refused
 
 
 def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(setup: TaskSetup) -> None:
