@@ -27,6 +27,7 @@ OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
 FORKS = "ends/train/-/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 GREEDY = "greedy_at_its_end/infer/-/instances=2"
+COPIES = "host_copy/infer/direction=to_device,mebibytes=2,pinned=False/instances=2"
 IN_TURN = "in_turn/train/-/parallel=ddp,ranks=2"
 CLOSURE = "closure/infer/-/parallel=fsdp2"
 
@@ -40,7 +41,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, GREEDY, FORKS, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, COPIES, GREEDY, FORKS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -110,6 +111,13 @@ def test_throughput_of_instances_is_their_sum_and_latency_the_slowest(happened: 
     assert outcome.metrics["throughput_per_core"] == pytest.approx(per_core)
     # Of each block the slowest: never faster than the faster instance.
     assert outcome.metrics["latency"] / 1e3 >= min(latencies)
+
+
+def test_bandwidth_of_instances_is_their_sum(happened: Happened) -> None:
+    outcome = outcome_of(happened, COPIES)
+    latencies = [member["latency_ms"] / 1e3 for member in members_of(outcome)]
+    gigabytes = 2 * 2**20 / 1e9
+    assert outcome.metrics["bandwidth"] == pytest.approx(sum(gigabytes / seconds for seconds in latencies))
 
 
 def test_communication_is_measured_where_gradients_are_averaged(happened: Happened) -> None:
