@@ -15,7 +15,7 @@ from .replicates import summarise
 
 
 class NoGain(StrEnum):
-    """Why there is no ratio; `reports.text.gain_text` says it in words."""
+    """Why there is no ratio; `reports.text.verdict_text` says it in words."""
 
     NO_BASELINE = "no baseline"
     NOT_ONE_SESSION = "not one session"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar
 
 from .json_values import Facts
@@ -251,8 +252,13 @@ def _record(kind: type[Record], body: Facts | None) -> Record | None:
     """The fields of a record that a body has; None without a body."""
     if not body:
         return None
-    names: Iterable[Any] = fields(kind)  # pyright: ignore[reportArgumentType]
-    return kind(**{each.name: body[each.name] for each in names if each.name in body})
+    return kind(**{name: body[name] for name in _names_of(kind) if name in body})
+
+
+@cache
+def _names_of(kind: type[Any]) -> tuple[str, ...]:
+    """The names of a record's fields; a page of findings asks for thousands."""
+    return tuple(each.name for each in fields(kind))
 
 
 def _records(kind: type[Record], bodies: Iterable[Facts] | None) -> tuple[Record, ...]:

@@ -1,6 +1,5 @@
 """What several rooms' tests share."""
 
-import fcntl
 import os
 import pickle
 import shutil
@@ -14,6 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from support.fakes.nvml import Shim, build
 from support.golden import Golden
+from support.made_once import made_once
 from support.site import PATIENCE_SECONDS, Done, Site, one_site, unavailable
 
 pytest_plugins = ["support.servers.databases", "support.builders.finished_journal"]
@@ -135,19 +135,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def measured_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Done]:
-    """A complete run of suite `mixed`, for tests that only look at one.
+    """A complete run of suite `mixed`, for tests that only look at one."""
 
-    Several processes that test beside each other look at the same: who comes first has it measured.
-    """
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    kept = shared / "measured.pickle"
-    with (shared / "measured.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            for place in one_site(tmp_path_factory.mktemp("measured")):
-                kept.write_bytes(pickle.dumps((place, place.run("mixed", "--json"))))
-    found: tuple[Site, Done] = pickle.loads(kept.read_bytes())
+    def measure(folder: Path) -> None:
+        for place in one_site(folder):
+            (folder / "done.pickle").write_bytes(pickle.dumps((place, place.run("mixed", "--json"))))
+
+    folder = made_once(tmp_path_factory, "measured", measure)
+    found: tuple[Site, Done] = pickle.loads((folder / "done.pickle").read_bytes())
     return found
 
 

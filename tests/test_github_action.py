@@ -192,6 +192,7 @@ def test_each_suite_pair_and_hardware_has_a_comment_and_a_check(api: Api, tmp_pa
         (replace(upgrade, new=other), *GO[1:]),
         run,
         replace(run, run=replace(run.run, suite="another")),
+        replace(run, run=replace(run.run, environments=(replace(run.environments[0], name="2.16.0"),))),
         replace(run, run=replace(run.run, machine=elsewhere)),
         FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*GO)),)),
         FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 
 #: Pairs of the whole suite per case, at most; with few cases each may have all its looks.
 _PAIRS_PER_CASE = 16
+#: Pairs at most of a case that may be the reason of a no-go: +30 % of a noisy case is proved by then.
+_PAIRS_OF_A_SUSPECT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,19 @@ def next_pairs(
 
     `seconds` of a pair go with `decision.cases`; cases that have `ended` get no more pairs. Cases before
     their first look come first, in order. Where a go is out of reach the pairs go to the cases that would
-    prove a no-go; where that is out of reach too, measuring is over.
+    prove a no-go; where that is out of reach too, measuring is over. After a no-go by the share or the mean,
+    a case whose point lies beyond its limit gets a few more pairs: it may be the reason.
     """
     plan = plan or Plan(SUITE_PAIRS)
     if waiting := [case for case in decision.waiting if case not in ended]:
         return NextPairs(waiting[0], plan.smallest)
-    if decision.decision != "unclear":
+    if decision.decision == "go":
         return NextPairs(None, reason="decided")
     suite = SuiteArrays(list(decision.cases), limits or SuiteLimits(), plan, ended)
     following = np.array([min((look for look in plan.looks if look > n), default=0) for n in suite.n])
     following[[one.case in ended for one in decision.cases]] = 0
+    if decision.decision == "no-go":
+        return _suspect(decision, suite, following)
     if not following.any():
         return NextPairs(None, reason="no more pairs")
     cases = len(suite.n)
@@ -64,6 +69,17 @@ def next_pairs(
     if not gain.max() > 0:
         return NextPairs(None, reason="out of reach")
     at = int(np.argmax(gain))
+    return NextPairs(decision.cases[at].case, int(following[at]))
+
+
+def _suspect(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int64]) -> NextPairs:
+    """The slowest case beyond its limit that is not proved, while it has few pairs."""
+    proved = np.array([each.proves for each in decision.cases]) * len(suite.n) <= ERROR
+    few = (following > 0) & (following <= _PAIRS_OF_A_SUSPECT)
+    suspected = np.where(few & ~proved & (suite.x > suite.worst), suite.x, 0.0)
+    if not suspected.any():
+        return NextPairs(None, reason="decided")
+    at = int(np.argmax(suspected))
     return NextPairs(decision.cases[at].case, int(following[at]))
 
 

@@ -1,9 +1,8 @@
 """The parts of the Trends page: choices, the chart, the opened point, what moved and what changed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 
 from analysis.metrics import Metric
@@ -228,13 +227,10 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
     if not changes:
         parts.caption("Nothing else that is stored of it differs from the run before in its track.")
         return
-    rows = [asdict(change) for change in changes]
-    parts.heading(
-        "What differs from the run before in its track",
-        lambda: pd.DataFrame(rows),
-        f"changes-{chosen.metric}-{chosen.at}.csv",
-    )
-    parts.html(findings.changes(changes))
+    table = findings.changes(changes)
+    name = f"changes-{chosen.metric}-{chosen.at}.csv"
+    parts.heading("What differs from the run before in its track", table, name)
+    parts.table(table)
 
 
 def moved(chosen: Trends, drawn: ChartData) -> None:

@@ -111,7 +111,9 @@ def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text:
 def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
     """How the comment of a report is found again, which GitHub does not show, and the name of its check."""
     if verdict["schema"] == RUN_SCHEMA:
-        kind, name = "run", f"Pyrometer run: {verdict['run']['suite']} on {verdict['run']['hardware']}"
+        run = verdict["run"]
+        environments = ", ".join(one["name"] for one in verdict["environments"])
+        kind, name = "run", f"Pyrometer run: {run['suite']} in {environments}, on {run['hardware']}"
     elif verdict["schema"] == FLEET_SCHEMA:
         machines = [machine for one in verdict["hardware"] for machine in one["machines"]]
         # One without a verdict has no report.

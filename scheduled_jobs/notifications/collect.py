@@ -131,10 +131,7 @@ def collect_digest_data(
         database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
     )
     tonight = [task.run_id for _, task in own if task.run_id]
-    ended = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
-    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in ended:
-        by_run[ending.run].append(ending)
+    by_run = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
     own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(

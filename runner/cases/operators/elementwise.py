@@ -87,6 +87,14 @@ def _quantised(rows: Tensor) -> Tensor:
     return (rows * 20.0).round().clamp(-128.0, 127.0).to(torch.int8)
 
 
+def _rms_norm(rows: Tensor) -> Tensor:
+    return rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6)
+
+
+def _group_norm(rows: Tensor) -> Tensor:
+    return F.group_norm(rows.unflatten(-1, (32, -1)), 32).flatten(1)
+
+
 def _shape(kind: str, rows: int, width: int) -> tuple[tuple[int, ...], ...]:
     """The shapes of the inputs of an elementwise operator."""
     if kind == "channels_last":
@@ -126,6 +134,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantise": _quantised,
     "flip": lambda rows: rows.flip(0),
     "tril": lambda rows: rows.tril(),
+    "pad": lambda rows: F.pad(rows, (3, 5)),
+    "nan_to_num": lambda rows: rows.nan_to_num(),
+    "remainder": lambda rows: rows.remainder(0.7),
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
     "polynomials": _polynomials,
     "stencil": _stencil,
 }
@@ -155,6 +168,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "quantise",
         "flip",
         "tril",
+        "pad",
+        "nan_to_num",
+        "remainder",
+        "rms_norm",
+        "group_norm",
         "polynomials",
         "stencil",
     ],
@@ -164,8 +182,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 def elementwise(kind: str, rows: int, width: int) -> Workload:
     """One operator number by number: sums, broadcasts, casts, functions, copies of layouts, cat and stack.
 
-    `unbind` takes rows apart and stacks them again, `quantise` rounds to int8. `polynomials` and `stencil`
-    are chains of dozens, from models of physics: within each number, and over slices of its neighbours.
+    `unbind` takes rows apart and stacks them again, `quantise` rounds to int8, `rms_norm` divides each row by
+    its root mean square as Llama's source does, `group_norm` normalises 32 groups of a row. `polynomials` and
+    `stencil` are chains of dozens, from models of physics: within each number, and over slices of its
+    neighbours.
 
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number, and chains
     that a compiler no longer fuses.
@@ -183,7 +203,7 @@ def _normalised(rows: Tensor) -> Tensor:
 _BACKWARD: dict[str, Callable[..., Tensor]] = {
     **{
         name: _FUNCTIONS[name]
-        for name in ("add", "broadcast_row", "broadcast_column", "chain", "gelu", "cat")
+        for name in ("add", "broadcast_row", "broadcast_column", "chain", "gelu", "silu", "cat", "rms_norm")
     },
     "softmax": lambda rows: rows.softmax(-1),
     "layer_norm": _normalised,
@@ -199,7 +219,9 @@ _BACKWARD: dict[str, Callable[..., Tensor]] = {
         "broadcast_column",
         "chain",
         "gelu",
+        "silu",
         "cat",
+        "rms_norm",
         "softmax",
         "layer_norm",
         "batch_norm",

@@ -103,6 +103,29 @@ def complex_product(size: int) -> Workload:
     )
 
 
+_EINSUM = {
+    "scores": "bqhd,bkhd->bhqk",
+    "chain": "ij,jk,kl->il",
+    "outer": "bi,bj->bij",
+}
+
+
+@case(family="products", kind=["scores", "chain", "outer"], size=[256])
+def einsum(kind: str, size: int) -> Workload:
+    """torch.einsum: the scores of 8 attention heads of 64, a chain of three products, products of all pairs.
+
+    Guards: operands copied where a view would do, and an order of products that makes a large one first.
+    """
+    heads = torch.randn(2, size, 8, 64), torch.randn(2, size, 8, 64)
+    matrices = torch.randn(size, size), torch.randn(size, size), torch.randn(size, 16)
+    inputs = {"scores": heads, "chain": matrices, "outer": matrices[:2]}[kind]
+
+    def function(*operands: Tensor) -> Tensor:
+        return torch.einsum(_EINSUM[kind], *operands)
+
+    return Workload(FunctionModel(function), inputs, items=size, unit="rows", variants=copies(*inputs))
+
+
 @case(family="products", m=[1, 512], n=[3072], k=[768])
 def linear_layer(m: int, n: int, k: int) -> Workload:
     """A linear layer with bias over m rows; one row is the step of a decoder.

@@ -1,9 +1,10 @@
-"""Copies between the host and a device, and between two devices: what a link carries."""
+"""Copies between the host and a device, between two devices, and between tensors and Python."""
 
 import torch
 from torch import Tensor, nn
 
 from ...worker.case import Workload, case
+from ..operators.operator import FunctionModel
 
 _MIB = 1 << 20
 
@@ -73,6 +74,26 @@ def host_copy(direction: str, mebibytes: int, pinned: bool) -> Workload:
         unit="copies",
         bytes_moved=mebibytes * _MIB,
     )
+
+
+_TO_PYTHON = {
+    "list": lambda numbers: numbers.tolist(),
+    "items": lambda numbers: [number.item() for number in numbers],
+}
+
+
+@case(family="input pipeline", way=["list", "items"], numbers=[1000])
+def python_numbers(way: str, numbers: int) -> Workload:
+    """A tensor made a list of Python's numbers, at once or one by one, and made a tensor again.
+
+    Guards: what a number costs on its way, as in the metrics of a training loop; on a device, what waiting
+    for it costs.
+    """
+
+    def function(values: Tensor) -> Tensor:
+        return torch.tensor(_TO_PYTHON[way](values), dtype=values.dtype, device=values.device)
+
+    return Workload(FunctionModel(function), (torch.randn(numbers),), items=numbers, unit="numbers")
 
 
 @case(family="input pipeline", mebibytes=[256])

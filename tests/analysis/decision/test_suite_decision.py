@@ -170,6 +170,26 @@ def test_first_looks_come_first_and_pairs_go_where_they_decide() -> None:
     assert next_pairs(done, [1.0] * 30).reason == "decided"
 
 
+def test_after_a_no_go_by_the_mean_the_case_that_may_be_the_reason_is_measured_on() -> None:
+    def slow(change: float, scatter: float, pairs: int) -> CasePairs:
+        values = [math.log1p(change) + sign * scatter for sign in (-1, -1, 1, 1) * (pairs // 4)]
+        return CasePairs("slow", tuple(values), (False, True, True, False) * (pairs // 4))
+
+    others = [a_case(f"case-{n}", pairs=4, spread=0.002) for n in range(9)]
+    begun = judge_suite([*others, slow(0.33, 0.0125, 4)])
+    assert begun.decision == "no-go"
+    assert states(begun) == {"worst": "open", "share": "kept", "mean": "broken"}
+    following = next_pairs(begun, [1.0] * 10)
+    assert (following.case, following.pairs) == ("slow", 6)
+    # Once it is proved, and where many pairs do not prove it, the decision is all there is to know.
+    proved = judge_suite([*others, slow(0.33, 0.004, 4)])
+    assert states(proved)["worst"] == "broken" and next_pairs(proved, [1.0] * 10).reason == "decided"
+    slower = [a_case(f"case-{n}", 0.03, pairs=4, spread=0.002) for n in range(9)]
+    noisy = judge_suite([*slower, slow(0.33, 0.15, 12)])
+    assert states(noisy) == {"worst": "open", "share": "kept", "mean": "broken"}
+    assert next_pairs(noisy, [1.0] * 10).reason == "decided"
+
+
 def test_what_is_out_of_reach_ends_the_measuring() -> None:
     # 5 % +- 21 %: 2.6 errors of luck leave a p of 0.2 % at 32 pairs, and a look there has a tenth of 1 %.
     far = (0.65, -0.55) * 12

@@ -69,24 +69,24 @@ def test_a_census_for_which_there_is_no_room_leaves_the_former_one(
 
 
 @pytest.mark.slow
-def test_a_run_measures_an_operator_and_a_recorded_region_compiled(site: Site) -> None:
+def test_a_run_measures_a_recorded_region_compiled(site: Site) -> None:
     program = PROGRAM.with_name("compiled.py")
-    how = ("--steps", "1", "--output", "compiled.toml", "--json", "--", str(measured_python()), str(program))
-    done = site.call("record", *how)
+    how = ("--steps", "1", "--output", "compiled.toml", "--json")
+    done = site.call("record", *how, "--", str(measured_python()), str(program), "product")
     assert done.code == 0, done.err
     body: dict[str, Any] = json.loads(done.out[done.out.index("{") :])
     (region,) = body["regions"]
     assert region["case"].endswith("/train/-/compile=default") and 0 < region["share"] < 1
     census = read_census(site.folder / "compiled.toml")
-    one, regions = census.operators[:1], census.regions
-    few = Census(census.torch, census.steps, census.seconds, one, census.seen, True, regions)
-    (site.folder / "few.toml").write_text(few.to_toml())
-    done = site.call("run", "--census", "few.toml", "--replicates", "1", "--yes", "--json")
+    alone = Census(census.torch, census.steps, census.seconds, (), census.seen, True, census.regions)
+    (site.folder / "region.toml").write_text(alone.to_toml())
+    done = site.call("run", "--census", "region.toml", "--replicates", "1", "--yes", "--json")
     assert done.code == 0, done.err
-    assert "1 operator call of" in done.err
+    assert "in 1 compiled region, all measured compiled" in done.err
     outcomes = {(each["case"], each["status"]) for each in done.events if each["event"] == "outcome"}
     # A compiled case is measured beside its eager one.
-    assert outcomes >= {(region["case"], "ok"), (one[0].case, "ok")}
+    eager = region["case"].replace("/compile=default", "/eager")
+    assert outcomes == {(region["case"], "ok"), (eager, "ok")}
 
 
 @pytest.mark.slow
@@ -98,6 +98,8 @@ def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census)
     body: dict[str, Any] = json.loads((site.folder / "verdict.json").read_text())
     weights = {one["case"]: one["weight"] for one in body["cases"]}
     assert weights == pytest.approx(small.weights)
+    assert "2 operator calls of" in done.err
+    assert ("ok", "ok") in {(one["old"]["status"], one["new"]["status"]) for one in body["cases"]}
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def test_gradients_alone_are_those_of_calculus_and_stay(families: Any) -> None:
 
 def test_windows_complex_numbers_derivatives_and_padding_are_those_of_a_second_way(families: Any) -> None:
     assert families["windows"] < 1e-5
+    assert families["rms_norm"] < 1e-5
     assert families["complex_product"] < 1e-5
     assert max(families["jacobian"].values()) < 1e-5
     assert families["padded"] < 1e-5
