@@ -94,10 +94,11 @@ def test_a_place_that_cannot_be_is_one_sentence_and_leaves_nothing(
     url: str, database: Database, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
-    places = {"folder": "is a folder", "nowhere/night.backup": "is no folder"}
+    os.mkfifo(tmp_path / "pipe")
+    places = {"folder": "is a folder", "nowhere/night.backup": "is no folder", "pipe": "is no regular file"}
     for place, complaint in places.items():
         with pytest.raises(BackupFailed, match=complaint) as caught:
-            back_up(url, tmp_path / place)
+            back_up(url, tmp_path / place, force=place == "pipe")
         assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
     assert not list(tmp_path.glob("**/*.part*"))
 
