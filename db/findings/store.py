@@ -33,7 +33,7 @@ from records.findings import (
     TriageEntry,
     group_of,
 )
-from records.series import SeriesKey
+from records.series import SeriesKey, Track
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect, insert_for
@@ -257,14 +257,15 @@ def findings(
     states: Collection[FindingState] | None = None,
     triage: Collection[FindingTriage] | None = None,
     schedule: str | None = None,
+    track: Track | None = None,
     direction: str | None = None,
     since: datetime | None = None,
     group: tuple[FindingGroup, datetime] | None = None,
     newest: int = 200,
     offset: int = 0,
 ) -> list[Finding]:
-    """The newest findings after the first `offset`, newest first: all, or those with given states, triages or
-    schedule.
+    """The newest findings after the first `offset`, newest first: all, or those with given states, triages,
+    schedule or track.
 
     `direction`: only those that are worse, or better. `since`: only those found or decided no earlier.
     `group`: only those that belong to the group at a moment.
@@ -277,6 +278,9 @@ def findings(
         query = query.where(_FINDING.triage.in_(triage))
     if schedule is not None:
         query = query.where(_FINDING.schedule == schedule)
+    if track is not None:
+        where = [_FINDING.schedule == track.schedule, _FINDING.track == track.track]
+        query = query.where(*where, _FINDING.label == track.label)
     if direction is not None:
         query = query.where(_FINDING.direction == direction)
     if since is not None:

@@ -42,7 +42,7 @@ from ..detection.sessions import CONFIRM, MOST_TRIES, plan_sessions
 
 #: Nights that are judged: more than a year, so that a series begins with the same night every time.
 NEWEST = 400
-#: Findings of a schedule that new ones are compared with, and confirmations that are looked through.
+#: Findings of a track that new ones are compared with, and confirmations that are looked through.
 _KNOWN, _TASKS = 5000, 500
 
 
@@ -192,8 +192,7 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
 
 
 def _known(database: Database, track: Track, states: Collection[FindingState] | None) -> list[Finding]:
-    found = stored.findings(database, states=states, schedule=track.schedule, newest=_KNOWN)
-    return [one for one in found if (one.track, one.label) == (track.track, track.label)]
+    return stored.findings(database, states=states, track=track, newest=_KNOWN)
 
 
 def _judged(

@@ -16,12 +16,13 @@ from records.environments import Environment
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.series import Track
-from records.tasks import Task
+from records.tasks import Task, TaskState
 from reports.text.finding_text import because
 from runner import journal
 from scheduled_jobs.detection.confirmation_plan import conditions_mismatch, plan_confirmation
 from scheduled_jobs.detection.findings import compared_runs
 from scheduled_jobs.detection.sessions import MOST_TRIES, plan_sessions, related_cases
+from scheduled_jobs.jobs import detect as detect_job
 from scheduled_jobs.jobs.confirm import confirm
 from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobResult
 from scheduled_jobs.jobs.detect import detect
@@ -410,6 +411,20 @@ def earlier(one: Finding) -> NewFinding:
         one.new_environment,
         0.1,
     )
+
+
+def test_findings_of_other_tracks_displace_none(
+    watched: Watched, sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the machines of a fleet have a track each."""
+    (task,) = waiting(sqlite, "confirm")
+    finish(sqlite, claimed_again(sqlite, task), JobResult(TaskState.FAILED), MORNING)
+    findings.save_findings(
+        sqlite, [replace(earlier(watched.finding), label="other")], MORNING + timedelta(days=1)
+    )
+    monkeypatch.setattr(detect_job, "_KNOWN", 1)
+    (again,) = [each for follow_up in watched.look().follow_ups for each in follow_up.tasks]
+    assert again.spec["findings"] == [watched.id]
 
 
 def test_what_was_decided_meanwhile_is_not_measured(watched: Watched, sqlite: Database) -> None:
