@@ -1,13 +1,17 @@
 """`pyrometer record`, and `--census` of run and upgrade: from a real program to a weighted verdict."""
 
 import json
+import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.commands import profile
 from runner.census.census import Census, read_census
+from runner.census.recording import Recorded
 from support.command_line import typed
 from support.site import Done, Site, measured_python, one_site
 
@@ -44,6 +48,24 @@ def test_a_program_is_recorded_and_the_next_command_named(site: Site, recorded: 
     assert f"census.toml: 1 step in PyTorch {census.torch}: " in recorded.out
     assert "pyrometer upgrade OLD NEW --census census.toml" in recorded.out
     assert census.operators[0].name in recorded.out
+
+
+def test_a_census_for_which_there_is_no_room_leaves_the_former_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.folder / "kept.toml").write_text("kept\n")
+    census = Census("2.9.1", 1, 1.0, (), 0)
+    monkeypatch.setattr(profile, "record_program", lambda *_: Recorded(census, 0, ()))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Of bytecode written meanwhile, Python would keep a part for good.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        done = typed(site, "record", "--output", "kept.toml", "--", "python", "train.py")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 2 and "kept.toml: File too large" in done.err, done
+    assert (site.folder / "kept.toml").read_text() == "kept\n"
 
 
 @pytest.mark.slow
