@@ -65,11 +65,11 @@ def replicate_metrics(
     metrics |= _reported(ready, blocks, finished, cache)
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
+    # Of instances the throughput is the sum of what each does in its own time, and so are these.
     if (flops := ready.facts.get("flops")) and "throughput" in metrics:
-        # Of instances the throughput is the sum of what each does in its own time, and so is this.
         metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
-    if (moved := ready.facts.get("bytes_moved")) and metrics.get("latency"):
-        metrics["bandwidth"] = moved / metrics["latency"] / 1e6
+    if (moved := ready.facts.get("bytes_moved")) and "throughput" in metrics:
+        metrics["bandwidth"] = moved / ready.facts["items"] * metrics["throughput"] / 1e9
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
 
 

@@ -255,6 +255,19 @@ def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watch
     assert [one.case for one in watched.finding.evidence.confirmation.related] == [RESNET]
 
 
+def test_an_attempt_that_ended_after_its_decisions_leads_to_what_it_would_have(
+    watched: Watched, sqlite: Database
+) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    task = replace(task, spec={**task.spec, "left": 1})
+    child = watched.child()
+    done = confirm(task, job_context(watched.folder, MORNING, child))
+    repeated = replace(task, run_id=str(done.result["run"]))
+    again = confirm(repeated, job_context(watched.folder, MORNING, child))
+    assert again.follow_ups == done.follow_ups and len(done.follow_ups) == 2
+    assert "nothing" in again.result["summary"]
+
+
 def test_what_is_refuted_has_no_related_cases_measured(watched: Watched) -> None:
     assert watched.confirm(watched.child(1.0)).follow_ups == ()
 
