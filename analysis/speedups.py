@@ -9,13 +9,13 @@ from math import exp, isfinite
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Baseline
 
-from .comparison.disturbance import disturbed
 from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
+from .comparison.rounds import disturbed
 from .replicates import summarise
 
 
 class NoGain(StrEnum):
-    """Why there is no ratio; `reports.text.gain_text` says it in words."""
+    """Why there is no ratio; `reports.text.verdict_text` says it in words."""
 
     NO_BASELINE = "no baseline"
     NOT_ONE_SESSION = "not one session"

@@ -48,14 +48,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Replace the content of `path`; text is written as UTF-8.
 
     A symbolic link is followed. An existing file keeps its mode and, as far as that is permitted, its owner.
+    What is no file, such as /dev/null or a pipe, is written to and not replaced.
     Raises OSError whose file name is `path`.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    target = Path(os.path.realpath(path))
+    target, written = Path(os.path.realpath(path)), content.encode() if isinstance(content, str) else content
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(written)
+            return
         with replacing(target) as partial:
-            _write(partial, content.encode() if isinstance(content, str) else content, target)
+            _write(partial, written, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 

@@ -1,6 +1,7 @@
 """Words that several rooms form alike."""
 
 import re
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 #: User and password in an address. Git's addresses want the user `git`, which is no secret.
@@ -10,6 +11,11 @@ _CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/?#\s]*@")
 def plural(count: int, singular: str, several: str = "") -> str:
     """`1 case`, `2 cases`, `1,200 cases`; `several` is the plural where it is not `singular` with an s."""
     return f"{count:,} {singular if count == 1 else several or singular + 's'}"
+
+
+def utc(moment: datetime) -> str:
+    """A moment to the minute, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def key_matches(key: str, pattern: str) -> bool:

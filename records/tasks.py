@@ -110,7 +110,7 @@ class SchedulerSeen:
     """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does.
 
     `seen_at` is by the clock that all machines share (`db.queue.queries.shared_time`). `facts` say what
-    it serves (written by `scheduled_jobs.scheduler.advertised_schedules`); empty for an earlier version.
+    it serves (written by `scheduled_jobs.scheduler.planner`); empty for an earlier version.
     """
 
     owner: str

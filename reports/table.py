@@ -19,8 +19,9 @@ class Column(Generic[Row]):
 
     `name` is the column in CSV files; without one the column is on pages only. `label` is the heading; with
     None the column is in CSV files only. `value` is what CSV files hold of a row. `format` is what pages show
-    of it: text, which is escaped, or Markup; the value as text where it is left out. `link` is the address
-    that the cell leads to, `help` the tooltip of the heading. `number`: the cells are set to the right.
+    of it: text, which is escaped, or Markup; the value as text where it is left out. `html` stands in its
+    place where the cell is HTML already. `link` is the address that the cell leads to, `help` the tooltip of
+    the heading. `number`: the cells are set to the right.
     """
 
     name: str = ""
@@ -30,10 +31,13 @@ class Column(Generic[Row]):
     number: bool = False
     help: str = ""
     link: Callable[[Row], str] | None = None
+    html: Callable[[Row], str] | None = None
 
     def cell(self, row: Row) -> Markup:
         """The HTML of the cell of a row."""
-        if self.format is not None:
+        if self.html is not None:
+            content = Markup(self.html(row))
+        elif self.format is not None:
             content = escaped(self.format(row))
         else:
             value = self.value(row) if self.value else None
@@ -89,13 +93,13 @@ class DataTable(Generic[Row]):
     def markdown(self, most: int | None = None, home: str = "") -> str:
         """The table in GitHub's Markdown, of `most` rows at most; links are resolved against `home`."""
         # Markdown is made of HTML by libraries that no other table waits for.
-        from .text.html_markdown import converted
+        from .text.html_markdown import converted_cell
 
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
         shown = [[column.cell(row) for column in self.shown] for row in self.rows[:limit]]
         text = markdown.table(
             [column.label or "" for column in self.shown],
-            [[converted(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
+            [[converted_cell(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
             [column.number for column in self.shown],
         )
         left = self.omitted + len(self.rows) - min(limit, len(self.rows))

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from analysis.comparison.case_results import BROKEN, CaseResult
 from analysis.comparison.screening import SCREEN_LIMIT, ScreenedCase, Selection
@@ -14,7 +14,7 @@ from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from common.text import plural, printable
+from common.text import plural, printable, utc
 
 from .text.case_text import ending
 from .text.numbers import NONE, ends, figure, percent, share, word
@@ -199,7 +199,7 @@ def duration(begun: datetime, ended: datetime | None) -> str:
 
 def moment(when: datetime | None) -> str:
     """A moment to the minute, in UTC."""
-    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if when else NONE
+    return utc(when) if when else NONE
 
 
 #: Why a case went on from a screen to full pairs.

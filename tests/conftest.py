@@ -1,6 +1,5 @@
 """What several rooms' tests share."""
 
-import fcntl
 import os
 import pickle
 import shutil
@@ -14,6 +13,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from support.fakes.nvml import Shim, build
 from support.golden import Golden
+from support.made_once import made_once
 from support.site import PATIENCE_SECONDS, Done, Site, one_site, unavailable
 
 pytest_plugins = ["support.servers.databases", "support.builders.finished_journal"]
@@ -35,12 +35,17 @@ _SLOWEST_FIRST = (
     "end_to_end/test_upgrade.py",
     "end_to_end/test_wheel.py",
     "runner/test_nodes.py",
+    "cli/test_files_that_want_much.py",
     "fleet/test_ray.py",
     "runner/test_rank_group.py",
-    "runner/cases/test_families.py",
-    "cli/test_files_that_want_much.py",
-    "runner/cases/test_cases.py",
+    "end_to_end/test_step.py",
     "runner/census/test_census.py",
+    "cli/commands/test_fingerprint.py",
+    "dashboard/test_accessibility.py",
+    "cli/commands/test_record.py",
+    "runner/cases/test_families.py",
+    "dashboard/test_dashboard_benchmark.py",
+    "runner/cases/test_cases.py",
     "dashboard/test_journeys.py",
     "dashboard/test_in_browser.py",
     "dashboard/test_fixed_days.py",
@@ -135,19 +140,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def measured_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Site, Done]:
-    """A complete run of suite `mixed`, for tests that only look at one.
+    """A complete run of suite `mixed`, for tests that only look at one."""
 
-    Several processes that test beside each other look at the same: who comes first has it measured.
-    """
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    kept = shared / "measured.pickle"
-    with (shared / "measured.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            for place in one_site(tmp_path_factory.mktemp("measured")):
-                kept.write_bytes(pickle.dumps((place, place.run("mixed", "--json"))))
-    found: tuple[Site, Done] = pickle.loads(kept.read_bytes())
+    def measure(folder: Path) -> None:
+        for place in one_site(folder):
+            (folder / "done.pickle").write_bytes(pickle.dumps((place, place.run("mixed", "--json"))))
+
+    folder = made_once(tmp_path_factory, "measured", measure)
+    found: tuple[Site, Done] = pickle.loads((folder / "done.pickle").read_bytes())
     return found
 
 

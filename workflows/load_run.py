@@ -9,6 +9,7 @@ from pathlib import Path
 from analysis.comparison.policy import Waiver
 from analysis.decision.comparison import compared
 from analysis.decision.run_cases import LATENCIES, run_cases
+from analysis.metrics import METRICS
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -22,7 +23,7 @@ from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
 from records.series import SeriesKey, SeriesPoint
-from reports.runs.run_report import COLUMNS, JudgedRun
+from reports.runs.run_report import JudgedRun
 from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
@@ -251,7 +252,7 @@ def _keys(run: Run, cases: Iterable[str], metric: str) -> list[SeriesKey]:
 def _regressions(database: Database, run: Run, environment: str, cases: Iterable[str]) -> dict[str, Finding]:
     """By case the newest open regression that was confirmed in an environment before the run, or in it."""
     now = datetime.now(UTC)
-    keys = [key for metric, _ in COLUMNS for key in _keys(run, cases, metric)]
+    keys = [key for metric in METRICS for key in _keys(run, cases, metric)]
     return {
         one.key.case: one
         for one in findings_of_series(database, keys)

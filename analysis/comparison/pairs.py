@@ -9,7 +9,7 @@ from typing import Any, Literal
 from records.outcomes import Outcome, OutcomeStatus
 
 from . import rounds
-from .disturbance import core_share, disturbed
+from .rounds import core_share, disturbed
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")
@@ -43,8 +43,6 @@ class SideFlaw:
 
 #: Why a pair does not count; empty where it does.
 LeftOut = tuple[SideFlaw | PairFlaw, ...]
-#: The two sides did not do the same work.
-UNLIKE: LeftOut = (PairFlaw.OTHER_ITEMS,)
 #: The pair is beyond the last look that was reached, and waits for the next; beyond the last of the plan.
 WAITS: LeftOut = (PairFlaw.WAITS,)
 BEYOND: LeftOut = (PairFlaw.BEYOND,)

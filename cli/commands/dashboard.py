@@ -87,7 +87,7 @@ def mcp(
     with in_one_sentence():
         app_context = context(reading=not triage)
         try:
-            from cli.agents.server import create_server
+            from cli.agent_server import create_server
         except ModuleNotFoundError as error:
             raise UsageError(f"{error.name} is missing: pip install 'pyrometer[mcp]'") from None
         store_then_read(app_context)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from common.interrupts import interruptible
-from common.text import has_credentials, printable_lines, without_credentials
+from common.text import has_credentials, printable_lines, utc, without_credentials
 from runner.environments import package_index
 from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
@@ -73,15 +73,11 @@ def list_environments(as_json: Json = False) -> None:
     listed = table("environment", "torch", "CUDA", "Python", "size", "last used", "state", "from")
     for row in rows:
         size = f"{row['size_mib'] / 1024:.1f} GiB" if row.get("size_mib") else "-"
-        used = _when(row["used_at"]) if row.get("used_at") else "-"
+        used = utc(datetime.fromtimestamp(row["used_at"], UTC)) if row.get("used_at") else "-"
         state = row.get("broken") or row["state"]
         facts = [row.get(key) or "-" for key in ("torch", "cuda", "python_version")]
         listed.add_row(row["name"], *facts, size, used, state, row["from"])
     report_console().print(listed)
-
-
-def _when(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _rows(app_context: AppContext) -> list[dict[str, Any]]:

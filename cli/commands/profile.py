@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from analysis.operators import OperatorChange, difference, operators, unlike
+from common.atomic_file import write_whole
 from common.interrupts import interruptible
 from common.text import key_matches
 from configuration.suggestions import unknown
@@ -199,7 +200,7 @@ def record(
             raise UsageError(f"--output {output} is no file that can be written")
         done = record_program(command, steps, skip)
         try:
-            output.write_text(done.census.to_toml(), encoding="utf-8")
+            write_whole(output, done.census.to_toml())
         except OSError as error:
             raise JobError(f"{output}: {error.strerror or error}") from None
     if done.code:

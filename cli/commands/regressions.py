@@ -23,8 +23,7 @@ from db.findings.store import group_counts
 from interchange.exporters.tables import cell
 from records.evidence import evidence_body
 from records.findings import Finding, FindingGroup
-from reports.text.finding_text import interval, kind
-from reports.text.triage_text import triage_complaint
+from reports.text.finding_text import interval, kind, triage_complaint
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 

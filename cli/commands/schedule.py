@@ -44,8 +44,7 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import MEASURING, measures, runs_control_jobs
 from workflows.planning.resolve_environment import parse_environment
-from workflows.planning.schedule_devices import schedule_devices, unmeasured_gpus
-from workflows.planning.select_cases import choose_preset, choose_suite
+from workflows.planning.select_cases import choose_preset, choose_suite, schedule_devices, unmeasured_gpus
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
 from ..options import LARGEST, Json, LogForm, Measuring

@@ -128,7 +128,7 @@ class TerminalBisection:
     def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
-        table = PlainTable(box=None, header_style="bold", pad_edge=False)
+        table = PlainTable()
         for title in ("candidate", "", "against", "says", "run"):
             table.add_column(title, overflow="fold")
         for step in sorted(bisection.steps, key=lambda step: step.new):

@@ -50,6 +50,10 @@ def watching_console() -> Console:
 class PlainTable(Table):
     """A table without lines, whose cells steer no terminal, whatever text they hold."""
 
+    def __init__(self, **options: Any) -> None:
+        usual: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False}
+        super().__init__(**{**usual, **options})
+
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         """Add a row as `rich.table.Table.add_row` does."""
         super().add_row(*map(_printable, cells), **options)
@@ -66,7 +70,7 @@ def _printable(part: Any) -> Any:
 
 def table(*headings: str) -> PlainTable:
     """A plain table with these headings."""
-    made = PlainTable(box=None, header_style="bold", pad_edge=False)
+    made = PlainTable()
     for heading in headings:
         made.add_column(heading, overflow="fold")
     return made

@@ -111,7 +111,7 @@ def _drawn(rows: Sequence[Operator], kind: str, whole: float, *, with_device: bo
 
 
 def _table(first: str, *numbers: str) -> Table:
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     table.add_column(first, overflow="fold")
     for heading in numbers:
         table.add_column(heading, justify="left" if heading == "where" else "right", no_wrap=True)

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
-from datetime import UTC
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -15,14 +14,14 @@ from analysis.claims_check import ClaimMeasurement, findings
 from analysis.metrics import METRICS
 from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
-from common.text import printable
+from common.text import printable, utc
 from interchange.formats import came_from
 from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
 from reports.runs.run_report import COLUMNS, RUN_FORMATS, JudgedRun
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 
@@ -111,7 +110,7 @@ def _so_far(loaded: LoadedRun, summary: str) -> str:
 def _when(loaded: LoadedRun) -> str:
     if loaded.result.seconds is not None:
         return f"in {duration(loaded.result.seconds)}"
-    return f"begun {loaded.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"begun {utc(loaded.started_at)}"
 
 
 def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, Gain]:
@@ -119,7 +118,7 @@ def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, G
 
 
 def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], width: int) -> Table:
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
     wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
     measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
@@ -253,7 +252,7 @@ def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
 
 
 def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> Table:
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     table.add_column("case", overflow="fold")
     table.add_column("items/s", justify="right")
     table.add_column("against", overflow="fold")
@@ -325,7 +324,7 @@ def print_foreign(console: Console, loaded: LoadedRun) -> None:
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
         f"run {loaded.result.run}: {summary or 'nothing measured'}, {came_from(loaded)}, "
-        f"begun {loaded.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        f"begun {utc(loaded.started_at)}",
         soft_wrap=True,
     )
 
@@ -337,7 +336,7 @@ def _interval(summary: Summary) -> str:
 
 
 def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[float]]) -> Table:
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     summaries = {key: summarise(each) for key, each in values.items()}
     sure = any(summary.low is not None for summary in summaries.values())
     table.add_column("case")

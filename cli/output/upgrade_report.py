@@ -168,7 +168,7 @@ def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
 
 def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
     wide, metric = width >= _WIDE, subject.policy.metric
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     longest = max((len(row.case) for row in each), default=0)
     table.add_column(
         "case", overflow="fold", min_width=min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), longest)
@@ -205,7 +205,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
 
 def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
     overall = upgrade.overall
-    table = PlainTable(box=None, header_style="bold", pad_edge=False)
+    table = PlainTable()
     table.add_column("geomean", overflow="fold")
     for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")

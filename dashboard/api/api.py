@@ -28,7 +28,7 @@ from records.findings import Finding, FindingState
 from records.runs import RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
-from reports.text.triage_text import triage_complaint
+from reports.text.finding_text import triage_complaint
 from reports.upgrade_report import judged
 
 PREFIX = "/api/v1"

@@ -6,8 +6,7 @@ from dashboard.components import frames, load, parts, tables
 from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today import manual_runs, nightly
-from dashboard.today.load import morning
-from dashboard.today.view import chosen
+from dashboard.today.load import chosen, morning
 
 #: Runs listed.
 LISTED = 10

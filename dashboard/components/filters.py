@@ -91,11 +91,6 @@ class Findings(View):
     direction: str
     triage: str = ALL
 
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query."""
-        names = ("state", "schedule", "direction", "triage")
-        return {name: [getattr(self, name)] for name in names}
-
     @property
     def group(self) -> FindingGroup | None:
         """The group that is shown, if it is one or a part of one."""

@@ -105,7 +105,7 @@ def techniques(query: Mapping[str, Sequence[str]]) -> str:
 
 
 def profile(query: Mapping[str, Sequence[str]]) -> str:
-    """The operators of a traced case (see `dashboard.traced_cases.page`)."""
+    """The operators of a traced case (see `dashboard.runs.traced_cases`)."""
     return "/explore?" + urlencode({"view": "profile", **query}, doseq=True)
 
 
@@ -115,7 +115,7 @@ def hardware(query: Mapping[str, Sequence[str]]) -> str:
 
 
 def run_pair(query: Mapping[str, Sequence[str]]) -> str:
-    """Two runs compared (see `dashboard.run_pairs.view`)."""
+    """Two runs compared (see `dashboard.run_pairs.page`)."""
     return "/compare?" + urlencode({"view": "runs", **query}, doseq=True)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dashboard.components import charts, wording
 
@@ -94,6 +94,17 @@ def code(text: str) -> str:
         f'<button type="button" class="py-save py-copy" aria-label="Copy: {escape(text[:80])}">Copy</button>'
     )
     return f'<div class="py-code"><pre tabindex="0">{escape(text)}</pre>{button}</div>'
+
+
+def chart_buttons(alt: str, name: str) -> str:
+    """The two buttons below a chart that `alt` describes; `name` is its file's, without an ending."""
+    each = "".join(
+        f'<button type="button" class="py-save" data-format="{kind}" data-name="{escape(name)}" '
+        f'data-about="{escape(alt)}" aria-label="{kind.upper()} file of the chart: {escape(alt)}">'
+        f"{kind.upper()}</button>"
+        for kind in ("png", "svg")
+    )
+    return f'<p class="py-saves">{each}</p>'
 
 
 def two_lines(strong: str, *small: str) -> str:
@@ -286,3 +297,51 @@ def _head(title: str, number: bool) -> str:
 
 def _class(number: bool) -> str:
     return ' class="py-number"' if number else ""
+
+
+#: Size in CSS pixels, and what stays free around the line for its last point.
+_WIDTH, _HEIGHT, _EDGE = 132, 30, 4
+#: Colours of the last point that are distinct on a light and on a dark page alike.
+_TONES: dict[wording.Tone, str] = {
+    "good": "#1f9d77",
+    "bad": "#e0483e",
+    "odd": "#c98a1b",
+    "quiet": charts.QUIET,
+}
+
+
+def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone = "quiet") -> str:
+    """Values oldest first as a line, with their range; a dash where there is no line to draw.
+
+    `what` says what one value is of, such as `nights`. `tone` is that of the last one.
+    """
+    if len(values) < 2:
+        return f'<span class="py-quiet">{wording.NONE}</span>'
+    low, high = min(values), max(values)
+    span = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
+    alt = f"{len(values)} {what}, {span}, the last {wording.quantity(values[-1], unit)}"
+    # A picture of its own: the page keeps no drawing that stands in its HTML.
+    source = f"data:image/svg+xml,{quote(_svg(values, low, high, _TONES[tone]))}"
+    return (
+        f'<img class="py-sparkline" src="{source}" width="{_WIDTH}" height="{_HEIGHT}" alt="{escape(alt)}">'
+        f"<small>{escape(span)}</small>"
+    )
+
+
+def _svg(values: Sequence[float], low: float, high: float, colour: str) -> str:
+    across, down = _WIDTH - 2 * _EDGE, _HEIGHT - 2 * _EDGE
+    # What moves by less than a hundredth is flat: noise is no mountain range.
+    span = max(high - low, 0.01 * abs(high)) or 1.0
+    middle = (high + low) / 2
+    points = [
+        (_EDGE + across * place / (len(values) - 1), _EDGE + down * (0.5 - (value - middle) / span))
+        for place, value in enumerate(values)
+    ]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    x, y = points[-1]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}">'
+        f'<polyline points="{line}" fill="none" stroke="{charts.QUIET}" stroke-width="1.6" '
+        f'stroke-linejoin="round" stroke-linecap="round"/>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/></svg>'
+    )

@@ -14,10 +14,6 @@ class ChosenView(View):
 
     view: str
 
-    def query(self) -> dict[str, list[str]]:
-        """The selection as a URL's query."""
-        return {VIEW: [self.view]}
-
 
 def chosen(page: Page, query: Query) -> tuple[PageView, list[str]]:
     """The view that `query` names, else the page's first one, and complaints."""

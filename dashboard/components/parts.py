@@ -16,9 +16,8 @@ from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
 from dashboard.components.query_params import Query, SharedLabel, View, bounded, with_fingerprint
-from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
-from dashboard.exports.page import section_export
+from dashboard.exports.page import browser_script, section_export
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
 from dashboard.navigation import VIEW
@@ -55,7 +54,7 @@ def frame_page() -> None:
     st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"), layout="wide")
     st.html(Path(__file__).with_name("style.css"))
     # A file of ours and nothing else: no text from outside is ever part of it.
-    st.html(chart_download.script(), unsafe_allow_javascript=True)
+    st.html(browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     # A dialog stands outside of what Streamlit gives its colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
@@ -127,15 +126,6 @@ def table(shown: DataTable[Any]) -> None:
     st.html(_tame(shown.html(sortable=True)))
 
 
-def sortable(frame: pd.DataFrame, columns: Mapping[str, Any], markdown: str) -> None:
-    """A table of many rows that readers sort and search; `columns` says how Streamlit shows those of `frame`.
-
-    `markdown` is the HTML that the page's Markdown has in its place.
-    """
-    kept.note("html", markdown)
-    st.dataframe(frame, hide_index=True, column_config=columns)
-
-
 def csv(frame: pd.DataFrame) -> bytes:
     """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
@@ -188,7 +178,7 @@ def chart(
     name = kept.chart_name(file_name)
     kept.note("chart", alt)
     st.vega_lite_chart(spec=charts.with_data(spec, **(sets or {}), **frames), alt=alt, width="stretch")
-    st.html(chart_download.buttons(alt, name))
+    st.html(markup.chart_buttons(alt, name))
 
 
 def complain(complaints: Sequence[str]) -> None:

@@ -1,10 +1,9 @@
 """One choice of an address: what it names if that exists, else what the page shows and a complaint."""
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from configuration.suggestions import unknown
@@ -12,7 +11,7 @@ from dashboard.components import links
 
 
 @dataclass(frozen=True, slots=True)
-class View(ABC):
+class View:
     """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
 
     `context` are its parameters that are remembered for other views (see `page_context`).
@@ -20,9 +19,9 @@ class View(ABC):
 
     context: ClassVar[tuple[str, ...]] = ()
 
-    @abstractmethod
     def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query: nothing is left to a default that may change."""
+        """The whole selection as a URL's query; a field that is empty is left for the page to choose."""
+        return {each.name: [value] for each in fields(self) if (value := getattr(self, each.name))}
 
     def after(self, name: str, value: Any) -> Self:
         """The view with another `value` of the field `name`."""

@@ -15,6 +15,7 @@ from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
 from common.text import plural as plural
 from common.text import printable
+from common.text import utc as utc
 from configuration.suggestions import nearest
 from records.findings import FindingState
 from records.kinds import RunState
@@ -388,11 +389,6 @@ def build(torch_version: str) -> str:
 
 #: The zone of the moments on the page that is being shown.
 _zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
-
-
-def utc(moment: datetime) -> str:
-    """`moment` to the minute, in UTC: for files, and for what is kept for all readers."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def show_in(zone: tzinfo) -> None:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from urllib.parse import urlencode, urljoin
 
 import pandas as pd
@@ -71,8 +73,8 @@ def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
     tabular = any(piece.kind == "table" or _tabular(piece.text) for piece in pieces if piece.kind != "code")
     if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
-    if isinstance(pieces[0].csv_of, DataTable):
-        return [*blocks, pieces[0].csv_of.markdown(markdown.MOST_ROWS, address)]
+    if isinstance(table := pieces[0].csv_of, DataTable):
+        return [*blocks, *([table.markdown(markdown.MOST_ROWS, address)] if table.rows else [])]
     return blocks + _rows(frame_of(pieces[0].csv_of))
 
 
@@ -186,3 +188,11 @@ def _foot(record: page_recorder.PageRecord) -> None:
         inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
     if inline:
         st.html(markup.code(of_page(record, where, moment)))
+
+
+@cache
+def browser_script() -> str:
+    """The script that a page needs once, for all that happens in the browser; constant text."""
+    names = ("pictures.js", "copying.js", "context.js", "tables.js", "scrolling.js")
+    text = "".join((Path(__file__).parent / name).read_text() for name in names)
+    return f"<script>\n{text}</script>"

@@ -1,9 +1,15 @@
-"""The chart of the Hardware page; it depends on the number of rows alone."""
+"""The chart of the Hardware page with the data that it draws, and the CSV files."""
+
+from collections.abc import Mapping, Sequence
 
 import altair as alt
+import pandas as pd
 
-from dashboard.components import row_charts
+from analysis.metrics import Metric
+from dashboard.components import links, row_charts, wording
 from dashboard.components.charts import QUIET, Spec, kept
+from dashboard.hardware import normalised
+from dashboard.hardware.normalised import HardwareColumn, Overall
 
 
 @kept
@@ -21,10 +27,15 @@ def machines(rows: int, title: str, *, dark: bool) -> Spec:
     )
     # No colour: it is the theme's own, in light and in dark.
     geomean = row_charts.below().mark_point(filled=True, size=130, opacity=1, shape="diamond")
-    of_case = [alt.Tooltip("case:N"), alt.Tooltip("hardware:N"), _ratio("ratio (×)"), alt.Tooltip("value:N")]
+    of_case = [
+        alt.Tooltip("case:N"),
+        alt.Tooltip("hardware:N"),
+        _ratio_tooltip("ratio (×)"),
+        alt.Tooltip("value:N"),
+    ]
     of_hardware = [
         alt.Tooltip("label:N", title="hardware"),
-        _ratio("geomean (×)"),
+        _ratio_tooltip("geomean (×)"),
         alt.Tooltip("n:Q", title="cases (n)"),
     ]
     layers = [
@@ -35,5 +46,139 @@ def machines(rows: int, title: str, *, dark: bool) -> Spec:
     return row_charts.ratios(rows, title, layers, dark=dark)
 
 
-def _ratio(title: str) -> alt.Tooltip:
+def _ratio_tooltip(title: str) -> alt.Tooltip:
     return alt.Tooltip("ratio:Q", format=".3~g", title=title)
+
+
+#: Dots in one chart at most; where there are more, bar and geomean speak alone.
+MOST_DOTS = 1900
+
+
+def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], threshold: float) -> pd.DataFrame:
+    """The rows of `machines`: every hardware that shares a case with the reference, which is 1.
+
+    What differs by less than the `threshold` has no direction.
+    """
+    known = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
+    rows = [
+        {
+            "row": place,
+            "label": column.label,
+            "text": times(mean.ratio, threshold),
+            "ratio": mean.ratio,
+            "smallest": mean.smallest,
+            "largest": mean.largest,
+            "n": mean.n,
+        }
+        for place, (column, mean) in enumerate(known)
+    ]
+    return pd.DataFrame(rows)
+
+
+def dots(columns: Sequence[HardwareColumn], drawn: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+    """A row for each case on each hardware of `drawn`; none where there are too many for one chart."""
+    reference = columns[0]
+    places = {label: place for place, label in enumerate(drawn["label"])} if len(drawn) else {}
+    rows = [
+        {
+            "row": places[column.label],
+            "hardware": column.label,
+            "case": wording.case(case).text,
+            "ratio": ratio,
+            "value": wording.quantity(column.cells[case].value, metric.unit),
+            "link": links.run(column.cells[case].run),
+        }
+        for column in columns
+        if column.label in places
+        for case, ratio in normalised.ratios(column, reference, metric.better).items()
+    ]
+    names = ["row", "hardware", "case", "ratio", "value", "link"]
+    return pd.DataFrame(rows if len(rows) <= MOST_DOTS else [], columns=names)
+
+
+def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
+    """Every case on every hardware, for CSV; `ratio` is to the first of `columns`, above 1 is better."""
+    reference = columns[0]
+    rows = [
+        {
+            "case": case,
+            "hardware": column.label,
+            "metric": metric.name,
+            "unit": metric.unit,
+            "value": cell.value,
+            "smallest": cell.smallest,
+            "largest": cell.largest,
+            "n": cell.n,
+            "n_of": cell.of,
+            "ratio": ratios.get(case),
+            "to": reference.label,
+            "torch": cell.torch_version,
+            "measured_at": cell.measured_at,
+            "run": cell.run,
+            "harness": " ".join(cell.harnesses),
+        }
+        for column in columns
+        for ratios in [normalised.ratios(column, reference, metric.better)]
+        for case, cell in sorted(column.cells.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
+    """The mean of each hardware, for CSV."""
+    rows = [
+        {
+            "hardware": column.label,
+            "metric": metric.name,
+            "geomean": mean.ratio,
+            "to": columns[0].label,
+            "cases": mean.n,
+            "smallest": mean.smallest,
+            "largest": mean.largest,
+            "left_out": len(mean.left_out),
+        }
+        for column, mean in zip(columns, found, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> pd.DataFrame:
+    """What is in no geomean, and why, for CSV."""
+    rows = [
+        {"hardware": column.label, "case": case, "reason": reason}
+        for column, mean in zip(columns, found, strict=True)
+        for case, reason in mean.left_out
+    ]
+    return pd.DataFrame(rows, columns=["hardware", "case", "reason"])
+
+
+def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> pd.DataFrame:
+    """What a million items cost on hardware with a price, for CSV; `columns` hold the throughput."""
+    rows = [
+        {
+            "case": case,
+            "hardware": column.label,
+            "price_per_hour": prices[column.hardware],
+            "currency": currency,
+            "gpus": column.gpus,
+            "gpus_used": column.used_gpus(case),
+            "throughput": cell.value,
+            "cost_per_million_items": normalised.cost(
+                prices[column.hardware], cell.value, column.share(case)
+            ),
+            "torch": cell.torch_version,
+            "measured_at": cell.measured_at,
+        }
+        for column in columns
+        if column.hardware in prices
+        for case, cell in sorted(column.cells.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def times(ratio: float | None, threshold: float) -> str:
+    """A ratio, above 1 is better; with its direction where it is further from 1 than the `threshold`."""
+    if ratio is None:
+        return wording.NONE
+    sign = "" if not normalised.beyond(ratio, threshold) else "▲ " if ratio > 1 else "▼ "
+    return f"{sign}{wording.significant(ratio)}×"

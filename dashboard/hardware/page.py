@@ -1,14 +1,17 @@
 """The same suite across machines, normalised to one, and what a sample costs on each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from html import escape
 
 import streamlit as st
 
 from analysis.metrics import METRICS, Metric
 from dashboard.components import load as pages
 from dashboard.components import parts, wording
-from dashboard.components.query_params import Query, last
-from dashboard.hardware import load, sections, view
+from dashboard.components.query_params import Query, last, released
+from dashboard.hardware import charts, load, normalised, tables, view
+from dashboard.hardware.normalised import HardwareColumn, Overall
+from dashboard.hardware.view import NEWEST, HardwareChoices, HardwareView
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
 
@@ -31,7 +34,7 @@ def show() -> None:
         st.stop()
 
     query = page_context.completed(
-        address, view.HardwareView.context, lambda query: _chosen(url, query, imported)[2]
+        address, HardwareView.context, lambda query: _chosen(url, query, imported)[2]
     )
     chosen, offer, complaints = _chosen(url, query, imported)
     parts.complain(complaints)
@@ -48,27 +51,25 @@ def show() -> None:
     parts.pinned(chosen.address)
 
 
-def _sections(
-    settings: ServerSettings, chosen: view.HardwareView, offer: view.HardwareChoices, metric: Metric
-) -> None:
+def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareChoices, metric: Metric) -> None:
     """What is compared, and what it costs where throughput was measured."""
     url, prices = settings.database_url, view.prices(offer, chosen, settings.prices.per_hour)
     rates = load.columns(url, "throughput", chosen.version, offer.sides)
-    sections.cheapest(rates, prices)
+    _cheapest(rates, prices)
     columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
     if columns[0].cells:
-        sections.compared(columns, metric, chosen, offer, (prices, settings.prices.currency))
+        _compared(columns, metric, chosen, offer, (prices, settings.prices.currency))
     else:
-        of = "" if chosen.version == view.NEWEST else f" of torch {chosen.version}"
+        of = "" if chosen.version == NEWEST else f" of torch {chosen.version}"
         missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"
         parts.caption(parts.plain(f"{missing}: choose another metric or reference."))
     if metric.name in METRICS or any(column.cells for column in rates):
-        sections.cost(rates, prices, settings.prices.currency, offer.sides[0].name)
+        _cost(rates, prices, settings.prices.currency, offer.sides[0].name)
 
 
 def _chosen(
     url: str, query: Query, imported: Mapping[str, Metric]
-) -> tuple[view.HardwareView, view.HardwareChoices, list[str]]:
+) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection of a query, what else is on offer, and complaints."""
     version = last(query, "version")
     if not imported:
@@ -77,3 +78,209 @@ def _chosen(
     return view.hardware(
         query, load.imported_places(url, metric), load.spread(url, version, metric), imported
     )
+
+
+def _compared(
+    columns: Sequence[HardwareColumn],
+    metric: Metric,
+    chosen: HardwareView,
+    offer: HardwareChoices,
+    prices: tuple[Mapping[str, float], str],
+) -> None:
+    """The hardware against the reference, the first of `columns`: overall, as a chart, case by case.
+
+    `prices` of an hour of all of a hardware, by its fingerprint, and their currency.
+    """
+    found = [normalised.overall(column, columns[0], metric.better) for column in columns]
+    threshold = normalised.threshold(columns, metric.name)
+    parts.heading(
+        f"{metric.title}, normalised",
+        lambda: charts.means(columns, found, metric),
+        f"hardware-{metric.name}.csv",
+    )
+    parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
+    for warning in _warnings(columns, found, offer):
+        parts.caption(parts.plain(warning))
+    parts.html(tables.means(columns, found, threshold, *prices))
+    if len(columns) > 1:
+        _chart(columns, found, metric, threshold)
+    _case_by_case(columns, metric, threshold)
+    if any(mean.left_out for mean in found[1:]):
+        parts.heading(
+            "Left out of the geomeans, and why",
+            lambda: charts.left_out(columns[1:], found[1:]),
+            f"hardware-{metric.name}-left-out.csv",
+        )
+        parts.html(tables.left_out(columns[1:], found[1:]))
+
+
+def _chart(
+    columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric, threshold: float
+) -> None:
+    drawn = charts.overall(columns, found, threshold)
+    if drawn.empty:
+        parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
+        return
+    title = "speed-up over the reference (higher is better)"
+    said = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
+    dots = charts.dots(columns, drawn, metric)
+    parts.chart(
+        charts.machines(len(drawn), title, dark=st.context.theme.type == "dark"),
+        f"{metric.title} normalised to {columns[0].label}: {'; '.join(said)}",
+        rows=drawn,
+        cases=dots,
+    )
+    each = "Dots: cases. " if len(dots) else ""
+    parts.caption(f"{each}Diamond: their geomean. Bar: min-max.")
+
+
+def _case_by_case(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:
+    parts.heading(
+        "Case by case",
+        lambda: charts.cells(columns, metric),
+        f"hardware-{metric.name}-cases.csv",
+    )
+    table, more = tables.cases(columns, metric, threshold)
+    ratios = "First the number itself, then how many times as good it is as on the reference."
+    # Metrics of other tools come without a meaning.
+    about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
+    said = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
+    parts.caption(parts.plain(said))
+    parts.html(table + _and(more))
+
+
+def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) -> None:
+    """What the same items cost on one hardware against another, where two prices are known.
+
+    `columns` hold the throughput in items/s.
+    """
+    over = normalised.cheapest(columns, prices)
+    if len(over) < 2:
+        return
+    first, *rest = over
+    threshold = normalised.threshold(columns, "throughput")
+    said = [
+        f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
+        f"{_dearer(ratio, threshold)})"
+        for column, ratio, n in rest
+    ]
+    sentence = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
+    parts.html(f"<p>{escape(sentence)}</p>")
+
+
+def _dearer(ratio: float, threshold: float) -> str:
+    if not normalised.beyond(ratio, threshold):
+        return "the same within noise"
+    return "▼ cheaper" if ratio < 1 else "▲ dearer"
+
+
+def _cost(
+    columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str, example: str
+) -> None:
+    """What a million items cost where a price is known; `columns` hold the throughput in items/s.
+
+    `example` is the label of some hardware, to show how a price is given.
+    """
+    priced = [column for column in columns if column.hardware in prices]
+    if not priced:
+        _without_prices(example)
+        return
+    parts.heading(
+        "Cost of a million items",
+        lambda: charts.costs(priced, prices, currency),
+        "hardware-cost.csv",
+    )
+    parts.caption(
+        parts.plain(
+            "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000, in "
+            f"{currency}. Lower is better. A price is given for an hour of the whole machine; a GPU-hour is "
+            "that price / its GPUs. A case uses one GPU per rank. Without GPUs it is charged the whole "
+            "machine. An item is what the workload counts: an image, a token."
+        )
+    )
+    columns_text = [tables.priced(column, prices[column.hardware], currency) for column in priced]
+    parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
+    table, more = tables.costs(priced, prices, currency)
+    parts.html(table + _and(more))
+
+
+def _without_prices(example: str) -> None:
+    parts.heading("Cost of a million items")
+    parts.caption(
+        "With the price of an hour of the whole machine (all its GPUs together) this page says what a "
+        "million items cost on each hardware. In `pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
+    )
+    # As a basic string of TOML is written; a label may hold anything.
+    label = example.replace("\\", "\\\\").replace('"', '\\"')
+    parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}')
+
+
+def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView) -> str:
+    what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
+    sentence = f"{metric.title} of {what} under preset {chosen.preset}"
+    if any(cell.of == "run" for column in columns for cell in column.cells.values()):
+        sentence += ", over several runs the median of their points, one for each environment that has it"
+    if len(columns) > 1:
+        sentence += (
+            f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
+            "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
+            f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
+            f"{wording.percent(normalised.threshold(columns, metric.name))}"
+        )
+    sentence += "."
+    noise = normalised.noise(columns)
+    if noise is None:
+        none = "No PyTorch was measured twice on one hardware here: the noise between runs is not known."
+        return f"{sentence} {none}" if len(columns) > 1 else sentence
+    share, series = noise
+    return (
+        f"{sentence} Noise between runs here: points of one PyTorch on one hardware lie "
+        f"{wording.percent(share)} "
+        f"apart from the least to the most (median, {series:,} series)."
+    )
+
+
+def _warnings(
+    columns: Sequence[HardwareColumn], means: Sequence[Overall], offer: HardwareChoices
+) -> list[str]:
+    """What is unlike between the machines, or is not there."""
+    found: list[str] = []
+    if len(columns) == 1:
+        found.append(
+            "Only one hardware was measured under this preset, so there is nothing to hold it against. "
+            "Other machines join by storing into the same database, or by export and import."
+        )
+    builds = {cell.torch_version for column in columns for cell in column.cells.values()}
+    if len(builds) > 1 and len(set(map(released, builds))) == 1:
+        found.append(
+            f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
+            "build was made for, as its CUDA, is part of these ratios."
+        )
+    elif len(builds) > 1:
+        found.append(
+            "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
+            "together. Choose a version that they share, where there is one."
+        )
+    cells = [cell for column in columns for cell in column.cells.values()]
+    if len({harness for cell in cells for harness in cell.harnesses}) > 1:
+        several = any(len(cell.harnesses) > 1 for cell in cells)
+        runs = " Medians over runs may hold runs of several." if several else ""
+        found.append(
+            "Not all of these points were measured by one harness: how a case is measured may have changed "
+            f"between them; the CSV file names each.{runs}"
+        )
+    others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
+    if any(column.cpus != columns[0].cpus for column in others):
+        found.append(
+            "The preset does not give a process the same number of CPUs on all of these machines: what is "
+            "compared is a process as it runs there, and not a core."
+        )
+    for label, differs in offer.refused:
+        found.append(f"Left out: {label}, whose preset of that name has other settings ({differs}).")
+    if offer.beyond:
+        found.append(f"{offer.beyond:,} more are not shown: choose one as the reference to see it.")
+    return found
+
+
+def _and(more: int) -> str:
+    return f'<p class="py-quiet">and {wording.plural(more, "more case")} in the CSV file</p>' if more else ""

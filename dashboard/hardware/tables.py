@@ -6,7 +6,7 @@ from html import escape
 from analysis.metrics import Metric
 from dashboard.components import links, markup, wording
 from dashboard.hardware import normalised
-from dashboard.hardware.frames import times
+from dashboard.hardware.charts import times
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue, Overall
 
 #: Rows at most; the CSV files have all.

@@ -25,10 +25,6 @@ class Fleet(View):
 
     machine: str
 
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query."""
-        return {"machine": [self.machine]} if self.machine else {}
-
 
 def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     """The selection in `query`, and complaints."""
@@ -38,6 +34,8 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     return Fleet(""), [sentence("machine", wanted, machines)]
 
 
+#: Rows of a list on a page at most, and environments.
+ROWS, ENVIRONMENTS = 40, 500
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
 #: For answers that take longer to copy than to make, and that cannot be changed.

@@ -9,11 +9,12 @@ import pandas as pd
 
 from analysis.staleness import alive
 from dashboard.components import links, markup, wording
-from dashboard.machines.load import Able, OpenTasks
+from dashboard.machines.load import ROWS, Able, OpenTasks
 from dashboard.today.load import TodayData
 from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
+from reports.table import Column, DataTable
 from reports.text.staleness_text import in_words
 from workflows.fleet_status import MEASURING, fleet_status, measures, runs_control_jobs
 
@@ -53,6 +54,10 @@ class MachineStatus:
             return task.label in self.labels
         does = measures if task.job in MEASURING else runs_control_jobs
         return "" in self.labels and does(self.scheduler)
+
+
+#: A machine, and what its newest run found that it can measure.
+Abilities = tuple[MachineStatus, Able]
 
 
 def machines(
@@ -113,65 +118,75 @@ def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime 
     )
 
 
-def table(items: Sequence[MachineStatus], now: datetime) -> str:
+def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineStatus]:
     """The machines, each with a link that opens it."""
-    columns = [
-        ("Machine", False),
-        ("Scheduler", False),
-        ("Labels", False),
-        ("Current task", False),
-        ("Newest run", False),
+    columns: list[Column[MachineStatus]] = [
+        Column(
+            "machine",
+            "Machine",
+            lambda one: one.name,
+            html=lambda one: (
+                f"{markup.link(links.machines(one.name), one.name)}<small>{escape(_hardware(one))}</small>"
+            ),
+        ),
+        Column("hardware", value=_hardware),
+        Column(
+            "scheduler",
+            "Scheduler",
+            lambda one: one.state,
+            html=lambda one: f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
+        ),
+        Column("seen_at", value=lambda one: one.scheduler.seen_at if one.scheduler else None),
+        Column("version", value=lambda one: one.scheduler.version if one.scheduler else ""),
+        Column(
+            "labels",
+            "Labels",
+            lambda one: " ".join(one.scheduler.labels) if one.scheduler else "",
+            lambda one: ", ".join(one.scheduler.labels) if one.scheduler else "",
+        ),
+        Column(
+            "doing",
+            "Current task",
+            lambda one: "; ".join([*(_named(task) for task in one.doing), *_by_hand(one)]),
+            html=_doing,
+        ),
+        Column(
+            "newest_run",
+            "Newest run",
+            lambda one: one.run.id if one.run else "",
+            html=lambda one: _run(one, now),
+        ),
+        Column("started_at", value=lambda one: one.run.started_at if one.run else None),
+        Column("run_state", value=lambda one: one.run.state if one.run else ""),
     ]
-    rows = (
-        (
-            f"{markup.link(links.machines(one.name), one.name)}<small>{escape(_hardware(one))}</small>",
-            f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
-            escape(", ".join(one.scheduler.labels) if one.scheduler else ""),
-            _doing(one),
-            _run(one, now),
-        )
-        for one in items
-    )
-    return markup.table("Machines", columns, rows, folded=True)
+    return DataTable("Machines", columns, items, ROWS, "more machines; the CSV has all")
 
 
-def frame(items: Iterable[MachineStatus]) -> pd.DataFrame:
-    """The same for a CSV file."""
-    rows = [
-        (
-            one.name,
-            _hardware(one),
-            one.state,
-            one.scheduler.seen_at if one.scheduler else None,
-            one.scheduler.version if one.scheduler else "",
-            " ".join(one.scheduler.labels) if one.scheduler else "",
-            "; ".join([*(_named(task) for task in one.doing), *_by_hand(one)]),
-            one.run.id if one.run else "",
-            one.run.started_at if one.run else None,
-            one.run.state if one.run else "",
-        )
-        for one in items
+def abilities(shown: Sequence[Abilities], omitted: int) -> DataTable[Abilities]:
+    """The telemetry of machines while they measure, and what is absent and why; `omitted` are counted."""
+    columns: list[Column[Abilities]] = [
+        Column("", "Machine", format=lambda row: row[0].name, link=lambda row: links.machines(row[0].name)),
+        Column(
+            "",
+            "Telemetry available",
+            html=lambda row: (
+                f'<span class="py-reason">{escape(", ".join(row[1].present) or wording.NONE)}</span>'
+            ),
+        ),
+        Column(
+            "",
+            "Missing, and why",
+            html=lambda row: (
+                "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in row[1].absent)
+                or '<span class="py-good">✓ nothing is missing</span>'
+            ),
+        ),
     ]
-    columns = ("machine", "hardware", "scheduler", "seen_at", "version", "labels", "doing")
-    return pd.DataFrame(rows, columns=[*columns, "newest_run", "started_at", "run_state"])
+    rest = "more machines; the CSV has all with telemetry"
+    return DataTable("What machines can measure", columns, shown, rest=rest, omitted=omitted)
 
 
-def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
-    """The telemetry of machines while they measure, and what is absent and why."""
-    columns = [("Machine", False), ("Telemetry available", False), ("Missing, and why", False)]
-    rows = (
-        (
-            markup.link(links.machines(one.name), one.name),
-            f'<span class="py-reason">{escape(", ".join(able.present) or wording.NONE)}</span>',
-            "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in able.absent)
-            or '<span class="py-good">✓ nothing is missing</span>',
-        )
-        for one, able in items
-    )
-    return markup.table("What machines can measure", columns, rows, folded=True)
-
-
-def abilities_frame(items: Iterable[tuple[MachineStatus, Able]]) -> pd.DataFrame:
+def abilities_frame(items: Iterable[Abilities]) -> pd.DataFrame:
     """The same for a CSV file, a row for each."""
     rows = [
         (one.name, one.run.id if one.run else "", capability, present)

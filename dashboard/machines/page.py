@@ -1,17 +1,24 @@
 """The machines with what each can measure, and the schedules with what runs and waits."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import escape
+from itertools import islice
 
 import streamlit as st
 
-from dashboard.components import parts
-from dashboard.machines import load, sections
-from dashboard.machines.load import OpenTasks, chosen
-from dashboard.machines.machines import MachineStatus, machines
+from dashboard.components import links, markup, parts, wording
+from dashboard.components import load as common
+from dashboard.machines import load, machines, timetable, tracks, waiting
+from dashboard.machines.load import ROWS, Able, OpenTasks, chosen
+from dashboard.machines.machines import MachineStatus
+from dashboard.runs import capabilities
 from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today.load import TodayData, morning
+
+#: Machines of which the list says what they can measure, at most.
+_ABLE = 8
 
 
 def show_machines() -> None:
@@ -27,10 +34,10 @@ def show_machines() -> None:
         parts.select("Machine", "machine", names, view)
     opened = next((one for one in found if one.name == view.machine), None)
     if opened is None:
-        sections.every_machine(url, known, found, tasks, now)
+        _every_machine(url, known, found, tasks, now)
     else:
-        sections.back()
-        sections.one_machine(url, opened, known, now)
+        _back()
+        _one_machine(url, opened, known, now)
 
 
 def show_schedule() -> None:
@@ -39,13 +46,164 @@ def show_schedule() -> None:
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
     known, tasks, found = _state(url, now)
-    sections.schedule(url, known, found, tasks, now)
+    _schedule(url, known, found, tasks, now)
 
 
 def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[MachineStatus]]:
     """The schedules, the open tasks and the machines; stops the page where there is none of all three."""
     known, tasks = morning(url), load.open_tasks(url)
-    found = machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))
+    found = machines.machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))
     if not found and not tasks.every and not known.parts:
-        sections.nothing_yet(url)
+        _nothing_yet(url)
     return known, tasks, found
+
+
+def _every_machine(
+    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+) -> None:
+    """All machines, what they measure with, and what they can measure."""
+    parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
+    listed = machines.table(found, now)
+    parts.heading("Machines", listed, "machines.csv")
+    parts.table(listed)
+    _environments(url, now)
+    _abilities(url, found)
+
+
+def _schedule(
+    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+) -> None:
+    """The schedules, what runs and waits, and how fresh the results of each track are."""
+    _schedules(url, morning, now)
+    coming = timetable.week(morning.plan, now)
+    if coming.rows:
+        parts.heading("The next seven days")
+        parts.caption("UTC; of each schedule the next runs that its scheduler announced.")
+        parts.table(coming)
+    _open(url, morning, tasks, found, now)
+    if morning.parts:
+        freshness = tracks.table(morning.parts, now)
+        parts.heading("Freshness", freshness, "freshness.csv")
+        parts.table(freshness)
+
+
+def _one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
+    """One machine: what is known of it, what it can measure, what runs and waits for it."""
+    opened = common.run(url, one.run.id) if one.run else None
+    about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
+    conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
+    parts.heading(parts.plain(one.name), machines.table([one], now), "machine.csv")
+    parts.html(machines.facts(one, about, conditions, now))
+    tasks = load.open_tasks(url, one.labels)
+    mine = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
+    _open(url, morning, tasks, [one], now, mine)
+    if opened and one.run and (tables_html := capabilities.tables(opened[0])):
+        able = load.able(url, one.run.id)
+        pairs = [(one, able)] if able else []
+        parts.heading("What it can measure", lambda: machines.abilities_frame(pairs), "capabilities.csv")
+        parts.html(tables_html)
+
+
+def _open(
+    url: str,
+    morning: TodayData,
+    tasks: OpenTasks,
+    shown: Sequence[MachineStatus],
+    now: datetime,
+    mine: Collection[int] | None = None,
+) -> None:
+    """With `mine` only the tasks of these ids: why one waits depends on what others do."""
+    found = waiting.opened(tasks.every, morning, load.said(url), now)
+    found = [each for each in found if mine is None or each.task.id in mine]
+    listed = waiting.table(found, now, "those" if tasks.newer else "all")
+    parts.heading("What runs and what waits", listed, "open-tasks.csv")
+    by_hand = [
+        f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
+        for one in shown
+        if one.by_hand and one.run
+    ]
+    sentences = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
+    if sentences:
+        parts.caption(parts.plain(f"{'; '.join(sentences)}."))
+    if not found:
+        return
+    if tasks.newer:
+        many = wording.plural(tasks.newer, "newer task")
+        parts.caption(f"Listed are the {len(tasks.waiting):,} oldest waiting tasks, without {many}.")
+    parts.table(listed)
+
+
+def _schedules(url: str, morning: TodayData, now: datetime) -> None:
+    rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
+    listed = timetable.table(rows, now)
+    parts.heading("Schedules", listed, "schedules.csv")
+    if not rows:
+        parts.caption(
+            r"No scheduler has run yet. A scheduler carries out the \[schedules\] of pyrometer.toml:"
+        )
+        parts.code("pyrometer scheduler")
+        return
+    if not any(row.served for row in rows):
+        parts.caption("No scheduler is running, so the next runs are not known.")
+    parts.table(listed)
+
+
+def _environments(url: str, now: datetime) -> None:
+    found = load.environments(url)
+    if not found:
+        return
+    listed = tracks.environments(found, now)
+    parts.heading("Environments", listed, "environments.csv")
+    parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
+    parts.table(listed)
+
+
+def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
+    ran = [one for one in found if one.run is not None]
+    # Each machine is a question of its own: the page asks few of them, and only the file asks all.
+    shown = list(islice(_able(url, ran[:ROWS]), _ABLE))
+    if not shown:
+        return
+    looked = ran.index(shown[-1][0]) + 1 if len(shown) == _ABLE else ROWS
+    parts.heading(
+        "What machines can measure",
+        lambda: machines.abilities_frame(_able(url, ran)),
+        "capabilities.csv",
+    )
+    parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
+    parts.table(machines.abilities(shown, max(0, len(ran) - looked)))
+
+
+def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
+    """Those of which anything is known, each with what it can measure."""
+    for one in ran:
+        able = load.able(url, one.run.id) if one.run else None
+        if able and (able.present or able.absent):
+            yield one, able
+
+
+def _nothing_yet(url: str) -> None:
+    """The page without a scheduler and without a run of a machine of one's own: what there is instead."""
+    foreign = load.foreign_runs(url)
+    if not foreign:
+        parts.nothing_measured()
+        st.stop()
+    parts.html(f"<p>{escape(_foreign(foreign))}</p>")
+    parts.html(f"<p>{markup.link(links.RUNS, 'All runs →')} {markup.link(links.HISTORY, 'History →')}</p>")
+    parts.caption("A machine is listed here once it has a scheduler or a run of its own:")
+    parts.code("pyrometer run --suite smoke")
+    st.stop()
+
+
+def _foreign(runs: Mapping[str, int]) -> str:
+    """`No machine of our own yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
+    ordered = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
+    counted = ", ".join(f"{many:,} {phrase}" for phrase, many in ordered)
+    many = sum(runs.values())
+    verb = "is" if many == 1 else "are"
+    return f"No machine of our own yet. There {verb} {wording.plural(many, 'run')}: {counted}."
+
+
+def _back() -> None:
+    """The way from one machine to all of them."""
+    parts.html(f"<p>{markup.link(links.machines(), '← All machines')}</p>")

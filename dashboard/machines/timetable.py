@@ -1,13 +1,12 @@
 """The schedules: the next run of each, how the last one ended, and which scheduler serves it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from html import escape
 
-import pandas as pd
-
 from dashboard.components import markup, wording
+from dashboard.machines.load import ROWS
 from dashboard.today.schedule_heartbeat import Served
 from records.tasks import LastScheduledRun, TaskState
 from reports.table import Column, DataTable
@@ -49,28 +48,45 @@ def following(plan: Iterable[Served], now: datetime) -> datetime | None:
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 
-def table(items: Sequence[ScheduleRow], now: datetime) -> str:
+def table(items: Sequence[ScheduleRow], now: datetime) -> DataTable[ScheduleRow]:
     """The schedules."""
-    columns = [
-        ("Schedule", False),
-        ("When", False),
-        ("What", False),
-        ("Next run (UTC)", False),
-        ("Last run", False),
-        ("Scheduler", False),
+
+    def served(name: str, value: Callable[[Served], object]) -> Column[ScheduleRow]:
+        return Column(name, value=lambda row: value(row.served) if row.served else None)
+
+    def last(name: str, value: Callable[[LastScheduledRun], object]) -> Column[ScheduleRow]:
+        return Column(name, value=lambda row: value(row.last_run) if row.last_run else None)
+
+    columns: list[Column[ScheduleRow]] = [
+        Column(
+            "schedule",
+            "Schedule",
+            lambda row: row.schedule,
+            html=lambda row: f"{escape(row.schedule)}<small>{escape(_kind(row))}</small>",
+        ),
+        Column("", "When", html=_when),
+        Column("", "What", html=_what),
+        Column("", "Next run (UTC)", html=lambda row: _next(row, now)),
+        Column("", "Last run", html=lambda row: _last(row, now)),
+        Column("", "Scheduler", html=_by),
+        served("job", lambda one: one.job),
+        served("cron", lambda one: one.cron),
+        served("timezone", lambda one: one.timezone),
+        served("enabled", lambda one: one.enabled),
+        served("built_in", lambda one: one.built_in),
+        served("suite", lambda one: one.suite),
+        served("environments", lambda one: " ".join(one.environments)),
+        served("baseline", lambda one: one.baseline),
+        served("labels", lambda one: " ".join(one.labels)),
+        served("next", lambda one: " ".join(moment.isoformat() for moment in one.next)),
+        served("served_by", lambda one: " ".join(one.by)),
+        served("alive", lambda one: one.alive),
+        last("last_due_at", lambda one: one.due_at),
+        last("last_kind", lambda one: one.kind),
+        last("last_states", lambda one: _states(one.states)),
+        last("last_error", lambda one: one.error),
     ]
-    cells = (
-        (
-            f"{escape(row.schedule)}<small>{escape(_kind(row))}</small>",
-            _when(row),
-            _what(row),
-            _next(row, now),
-            _last(row, now),
-            _by(row),
-        )
-        for row in items
-    )
-    return markup.table("Schedules", columns, cells, folded=True)
+    return DataTable("Schedules", columns, items, ROWS, "more schedules; the CSV has all")
 
 
 def week(plan: Iterable[Served], now: datetime) -> DataTable[Served]:
@@ -87,40 +103,6 @@ def week(plan: Iterable[Served], now: datetime) -> DataTable[Served]:
 
     first: Column[Served] = Column(label="Schedule", format=lambda one: one.schedule)
     return DataTable("The next seven days", [first, *map(column, days)], rows)
-
-
-def frame(items: Iterable[ScheduleRow]) -> pd.DataFrame:
-    """The same for a CSV file."""
-    return pd.DataFrame(
-        [
-            {
-                "schedule": row.schedule,
-                "last_due_at": row.last_run.due_at if row.last_run else None,
-                "last_kind": row.last_run.kind if row.last_run else "",
-                "last_states": _states(row.last_run.states) if row.last_run else "",
-                "last_error": row.last_run.error if row.last_run else "",
-                **(_served(row.served) if row.served else {}),
-            }
-            for row in items
-        ],
-        columns=[
-            *("schedule", "job", "cron", "timezone", "enabled", "built_in", "suite", "environments"),
-            *("baseline", "labels", "next", "served_by", "alive"),
-            *("last_due_at", "last_kind", "last_states", "last_error"),
-        ],
-    )
-
-
-def _served(one: Served) -> Mapping[str, object]:
-    return {
-        **{name: getattr(one, name) for name in ("job", "cron", "timezone", "enabled", "built_in", "suite")},
-        "environments": " ".join(one.environments),
-        "baseline": one.baseline,
-        "labels": " ".join(one.labels),
-        "next": " ".join(moment.isoformat() for moment in one.next),
-        "served_by": " ".join(one.by),
-        "alive": one.alive,
-    }
 
 
 def _kind(row: ScheduleRow) -> str:

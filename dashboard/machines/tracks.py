@@ -1,117 +1,78 @@
 """How fresh each track is: its newest night that is done, what is late, which nights are missing."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
-import pandas as pd
-import streamlit as st
-
 from dashboard.components import links, markup, wording
+from dashboard.machines.load import ENVIRONMENTS, ROWS
 from dashboard.today import cards
 from dashboard.today.track_status import TrackStatus
 from records.environments import EnvironmentUsed
+from reports.table import Column, DataTable
 from reports.text.staleness_text import silence
 
 
-def table(items: Sequence[TrackStatus], now: datetime) -> str:
+def table(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackStatus]:
     """The tracks."""
-    columns = [
-        ("Track", False),
-        ("Status", False),
-        ("Last done", False),
-        ("Newest nights, the last one right", False),
-        ("Missing", True),
+    columns: list[Column[TrackStatus]] = [
+        Column("schedule", value=lambda one: one.newest.schedule),
+        Column(
+            "track",
+            "Track",
+            lambda one: one.newest.track,
+            html=lambda one: (
+                f"{escape(one.newest.track or one.newest.part)}<small>{escape(_where(one))}</small>"
+            ),
+        ),
+        Column("label", value=lambda one: one.newest.label),
+        Column(
+            "state", "Status", lambda one: one.state, html=lambda one: markup.chip(one.state) + _late(one)
+        ),
+        Column("due_at", value=lambda one: one.newest.due_at),
+        Column("late", value=lambda one: silence(one.late) if one.late else ""),
+        Column(
+            "last_done_due_at",
+            "Last done",
+            lambda one: one.last_done.due_at if one.last_done else None,
+            html=lambda one: _done(one, now),
+        ),
+        Column("last_done_run", value=lambda one: one.last_done.run_id if one.last_done else ""),
+        Column("nights", "Newest nights, the last one right", lambda one: len(one.nights), html=cards.strip),
+        Column(
+            "missing",
+            "Missing",
+            lambda one: one.missing,
+            lambda one: f"{one.missing} of {len(one.nights)}",
+            number=True,
+        ),
     ]
-    rows = (
-        (
-            f"{escape(one.newest.track or one.newest.part)}<small>{escape(_where(one))}</small>",
-            markup.chip(one.state) + _late(one),
-            _done(one, now),
-            cards.strip(one),
-            f"{one.missing} of {len(one.nights)}",
-        )
-        for one in items
-    )
-    return markup.table("Freshness", columns, rows, folded=True)
+    return DataTable("Freshness", columns, items, ROWS, "more tracks; the CSV has all")
 
 
-def frame(items: Iterable[TrackStatus]) -> pd.DataFrame:
-    """The same for a CSV file."""
-    rows: list[dict[str, object]] = []
-    for one in items:
-        done = one.last_done
-        rows.append(
-            {
-                "schedule": one.newest.schedule,
-                "track": one.newest.track,
-                "label": one.newest.label,
-                "state": one.state,
-                "due_at": one.newest.due_at,
-                "late": silence(one.late) if one.late else "",
-                "last_done_due_at": done.due_at if done else None,
-                "last_done_run": done.run_id if done else "",
-                "nights": len(one.nights),
-                "missing": one.missing,
-            }
-        )
-    columns = ("schedule", "track", "label", "state", "due_at", "late", "last_done_due_at")
-    return pd.DataFrame(rows, columns=[*columns, "last_done_run", "nights", "missing"])
+def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[EnvironmentUsed]:
+    """The environments that are in use."""
 
+    def last_used(one: EnvironmentUsed) -> str:
+        run = markup.link(links.run(one.run), wording.ago(one.started_at, now))
+        return f"{run}<small>{escape(wording.timestamp(one.started_at))}</small>"
 
-#: How pages show the columns of `environments_to_sort`.
-SORTED = {
-    "name": st.column_config.TextColumn("Environment"),
-    "fingerprint": st.column_config.TextColumn("Fingerprint"),
-    "torch_version": st.column_config.TextColumn("PyTorch"),
-    "python_version": st.column_config.TextColumn("Python"),
-    "started_at": st.column_config.DatetimeColumn(
-        "Last used (UTC)", format="YYYY-MM-DD HH:mm", timezone="UTC"
-    ),
-    "machine": st.column_config.TextColumn("Machine"),
-    "runs": st.column_config.NumberColumn("Runs"),
-    "run": st.column_config.LinkColumn("Newest run", display_text=r"run=([^&]*)"),
-}
-
-
-def environments_to_sort(items: Sequence[EnvironmentUsed]) -> pd.DataFrame:
-    """The environments that are in use, with the columns of `SORTED`; `run` is the address of one."""
-    shown = (
-        asdict(one) | {"fingerprint": one.fingerprint[: links.FINGERPRINT], "run": links.run(one.run)}
-        for one in items
-    )
-    return pd.DataFrame(shown, columns=list(SORTED))
-
-
-def environments(items: Sequence[EnvironmentUsed], now: datetime) -> str:
-    """The same for the page's Markdown."""
-    columns = [
-        ("Environment", False),
-        ("PyTorch", False),
-        ("Python", False),
-        ("Last used", False),
-        ("Machine", False),
-        ("Runs", True),
+    columns: list[Column[EnvironmentUsed]] = [
+        Column("fingerprint", value=lambda one: one.fingerprint),
+        Column(
+            "name",
+            "Environment",
+            lambda one: one.name,
+            html=lambda one: markup.two_lines(one.name, one.fingerprint[: links.FINGERPRINT]),
+        ),
+        Column("torch_version", "PyTorch", lambda one: one.torch_version),
+        Column("python_version", "Python", lambda one: one.python_version),
+        Column("run", value=lambda one: one.run),
+        Column("started_at", "Last used", lambda one: one.started_at, html=last_used),
+        Column("machine", "Machine", lambda one: one.machine),
+        Column("runs", "Runs", lambda one: one.runs, lambda one: f"{one.runs:,}", number=True),
     ]
-    rows = (
-        (
-            f"{escape(one.name)}<small>{escape(one.fingerprint[: links.FINGERPRINT])}</small>",
-            escape(one.torch_version),
-            escape(one.python_version or wording.NONE),
-            f"{markup.link(links.run(one.run), wording.ago(one.started_at, now))}"
-            f"<small>{escape(wording.timestamp(one.started_at))}</small>",
-            escape(one.machine),
-            f"{one.runs:,}",
-        )
-        for one in items
-    )
-    return markup.table("Environments", columns, rows, folded=True)
-
-
-def environments_frame(items: Iterable[EnvironmentUsed]) -> pd.DataFrame:
-    """The same for a CSV file."""
-    return pd.DataFrame([asdict(one) for one in items])
+    return DataTable("Environments", columns, items, ENVIRONMENTS, "more environments; the CSV has all")
 
 
 def _where(one: TrackStatus) -> str:

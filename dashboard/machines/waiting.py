@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-import pandas as pd
-
 from analysis.staleness import WaitReason, alive
 from dashboard.components import links, markup, wording
+from dashboard.machines.load import ROWS
 from dashboard.today.load import TodayData
 from records.tasks import Task, TaskState
+from reports.table import Column, DataTable
 from reports.text.staleness_text import in_its_turn, in_words, some
 from workflows.fleet_status import MEASURING, URGENCY, fleet_status, machine_of
 
@@ -47,42 +47,39 @@ def opened(tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], n
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def table(items: Sequence[Open], now: datetime) -> str:
-    """What runs and what waits."""
-    columns = [("State", False), ("Task", False), ("Due", False), ("Where", False), ("Why", False)]
-    rows = (
-        (
-            markup.chip(one.task.state),
-            f"{escape(one.task.schedule)}<small>{escape(_what(one.task))}</small>",
-            f"{wording.ago(one.task.due_at, now)}<small>{wording.timestamp(one.task.due_at)}</small>",
-            escape(machine_of(one.task) or one.task.label or "any machine"),
-            _why(one),
-        )
-        for one in items
-    )
-    return markup.table("What runs and what waits", columns, rows, folded=True)
-
-
-def frame(items: Iterable[Open]) -> pd.DataFrame:
-    """The same for a CSV file."""
-    rows = [
-        (
-            one.task.id,
-            one.task.state,
-            one.task.schedule,
-            one.task.part,
-            one.task.job,
-            one.task.label,
-            machine_of(one.task),
-            one.task.due_at,
-            one.task.started_at,
-            one.task.run_id or "",
-            one.text,
-        )
-        for one in items
+def table(items: Sequence[Open], now: datetime, every: str = "all") -> DataTable[Open]:
+    """What runs and what waits; `every`: what the CSV file has of those that are left out."""
+    columns: list[Column[Open]] = [
+        Column("task", value=lambda one: one.task.id),
+        Column("state", "State", lambda one: one.task.state, html=lambda one: markup.chip(one.task.state)),
+        Column(
+            "schedule",
+            "Task",
+            lambda one: one.task.schedule,
+            html=lambda one: f"{escape(one.task.schedule)}<small>{escape(_what(one.task))}</small>",
+        ),
+        Column("part", value=lambda one: one.task.part),
+        Column("job", value=lambda one: one.task.job),
+        Column("label", value=lambda one: one.task.label),
+        Column(
+            "due_at",
+            "Due",
+            lambda one: one.task.due_at,
+            html=lambda one: (
+                f"{wording.ago(one.task.due_at, now)}<small>{wording.timestamp(one.task.due_at)}</small>"
+            ),
+        ),
+        Column(
+            "machine",
+            "Where",
+            lambda one: machine_of(one.task),
+            lambda one: machine_of(one.task) or one.task.label or "any machine",
+        ),
+        Column("started_at", value=lambda one: one.task.started_at),
+        Column("run", value=lambda one: one.task.run_id or ""),
+        Column("why", "Why", lambda one: one.text, html=_why),
     ]
-    columns = ("task", "state", "schedule", "part", "job", "label", "machine", "due_at", "started_at")
-    return pd.DataFrame(rows, columns=[*columns, "run", "why"])
+    return DataTable("What runs and what waits", columns, items, ROWS, f"more tasks; the CSV has {every}")
 
 
 def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:

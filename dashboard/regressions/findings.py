@@ -1,7 +1,6 @@
 """Findings as HTML tables and panels; every text from the database is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from html import escape
 from typing import Any
@@ -252,13 +251,15 @@ def verdict(one: Finding) -> str:
     return markup.panels(markup.facts("Verdict of the session", verdict_word(pair), pairs), kind="py-facts")
 
 
-def changes(rows: Sequence[RunChange]) -> str:
-    """What differs between the nights before and after."""
-    cells = (
-        [escape(text or wording.NONE) for text in (row.kind, row.name, row.before, row.after)] for row in rows
-    )
-    columns = [("Of", False), ("What", False), ("Before", False), ("After", False)]
-    return markup.table("What changed", columns, cells, tall=True, folded=True)
+def changes(rows: Sequence[RunChange]) -> DataTable[RunChange]:
+    """What differs between two runs, such as the nights before and after."""
+    columns: list[Column[RunChange]] = [
+        Column("kind", "Of", lambda row: row.kind),
+        Column("name", "What", lambda row: row.name),
+        Column("before", "Before", lambda row: row.before),
+        Column("after", "After", lambda row: row.after),
+    ]
+    return DataTable("What changed", columns, rows, tall=True)
 
 
 def related_cases(rows: Sequence[RelatedVerdict]) -> str:
@@ -331,19 +332,16 @@ def evidence_frame(evidence: Rows | Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame([as_ratios(row) for row in rows])
 
 
-def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:
-    """What people did with it, for a CSV file."""
-    return pd.DataFrame([asdict(each) for each in entries])
-
-
-def log(entries: Sequence[TriageEntry]) -> str:
+def log(entries: Sequence[TriageEntry]) -> DataTable[TriageEntry]:
     """What people did with it, first thing first."""
-    cells = (
-        (escape(wording.timestamp(each.at)), escape(each.who), escape(each.action), _reason(each.text))
-        for each in entries
-    )
-    columns = [("When", False), ("Name", False), ("Action", False), ("Comment", False)]
-    return markup.table("Triage", columns, cells, folded=True)
+    columns: list[Column[TriageEntry]] = [
+        Column("finding_id", value=lambda each: each.finding_id),
+        Column("at", "When", lambda each: each.at, lambda each: wording.timestamp(each.at)),
+        Column("who", "Name", lambda each: each.who),
+        Column("action", "Action", lambda each: each.action),
+        Column("text", "Comment", lambda each: each.text, html=lambda each: _reason(each.text)),
+    ]
+    return DataTable("Triage", columns, entries)
 
 
 def versions(one: Finding) -> str:

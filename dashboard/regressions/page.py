@@ -10,7 +10,6 @@ from analysis.decision.comparison import compared
 from analysis.kernel_difference import kernel_changes
 from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.components.query_params import ALL, Query, meant, offered
-from dashboard.components.sparkline import sparkline
 from dashboard.header import page_context
 from dashboard.regressions import cause_cards, causes, findings, triage
 from dashboard.regressions.causes import FindingCause
@@ -108,7 +107,7 @@ def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
     for cause in items[:_PICTURES]:
         one = cause.largest
         values = cause_cards.course(url, one)[-findings.NIGHTS :]
-        made[one.id] = sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
+        made[one.id] = markup.sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
     return made
 
 
@@ -139,10 +138,10 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     for part in (findings.cards(one, now), findings.ways(one)):
         parts.html(part)
     _evidence(url, one)
-    log_of_finding = partial(findings.log_frame, log) if log else None
-    parts.heading("Triage", log_of_finding, f"finding-{one.id}-triage.csv")
+    listed = findings.log(log)
+    parts.heading("Triage", listed if log else None, f"finding-{one.id}-triage.csv")
     if log:
-        parts.html(findings.log(log))
+        parts.table(listed)
     else:
         parts.caption("Not triaged yet.")
 
@@ -180,8 +179,11 @@ def _evidence(url: str, one: Finding) -> None:
         frame = partial(findings.evidence_frame, rows["verdict"])
         parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
         parts.html(verdict_html)
+    changes = findings.changes(evidence.changes)
+    if changes.rows:
+        parts.heading("What changed between the nights", changes, f"finding-{one.id}-changes.csv")
+        parts.table(changes)
     for title, name, table in (
-        ("What changed between the nights", "changes", findings.changes(evidence.changes)),
         ("Related cases in that session", "related", findings.related_cases(session.related)),
         ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
         ("Where time went", "operators", session.operators and findings.operators(session.operators)),

@@ -10,7 +10,7 @@ from dashboard.components import load, parts
 from dashboard.server.errors import NotAllowed
 from dashboard.today import load as today
 from records.findings import Finding, FindingTriage
-from reports.text import triage_text
+from reports.text import finding_text
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {
@@ -81,9 +81,9 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
     # A text that was saved is in the log; the field begins anew.
     saved = st.session_state.get(f"{key}-{_SAVED}", 0)
     with st.form(key, clear_on_submit=False):
-        called = triage_text.TEXTS.get(action, "Comment")
+        called = finding_text.TEXTS.get(action, "Comment")
         own = f"{key}-text-{saved}" if saved else f"{key}-text"
-        text = st.text_input(called, key=own, max_chars=triage_text.MOST_TEXT)
+        text = st.text_input(called, key=own, max_chars=finding_text.MOST_TEXT)
         muted = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
@@ -99,7 +99,7 @@ def _noted(
     url: str, items: Sequence[Finding], action: str, text: str, who: str, muted: datetime | None = None
 ) -> bool:
     """Note an action on each finding; answers whether that was possible, and shows why it was not."""
-    if problem := triage_text.triage_complaint(action, text, who):
+    if problem := finding_text.triage_complaint(action, text, who):
         st.warning(problem)
         return False
     try:
@@ -118,7 +118,7 @@ def _noted(
 def _typed_name(key: str) -> str:
     """The name of a reader without a login; once typed it stands in every form of the session."""
     known: str = st.session_state.get(_NAME, "")
-    return st.text_input("Name", known, key=f"{key}-who", max_chars=triage_text.MOST_NAME)
+    return st.text_input("Name", known, key=f"{key}-who", max_chars=finding_text.MOST_NAME)
 
 
 def _until(key: str) -> datetime:

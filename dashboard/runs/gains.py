@@ -12,7 +12,7 @@ from dashboard.components import frames, markup, parts, tables, wording
 from records.outcomes import Measurement, Outcome
 from records.references import Claim
 from records.runs import Run
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from runner.suites.references import baselines, claims_for
 
 #: The gains of a run by case and environment.

@@ -1,7 +1,6 @@
 """Metrics for Prometheus: successes, tasks, failures, schedulers, findings, and the cases of last nights."""
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib.metadata import version
@@ -89,9 +88,7 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     """The cases of the last night of each part that was done; `runs`: its run by schedule and part."""
     first = dict(sorted(runs.items())[:_PARTS])
     summaries = run_summaries(database, first.values())
-    statuses: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for one in endings(database, list(first.values())):
-        statuses[one.run][one.case, one.status] += one.count
+    ended = endings(database, list(first.values()))
     # Of a run with several environments the one given last is used: it is the candidate. A case that breaks
     # in it has no latency, whatever the other one says.
     candidates = {each.run: each.environment for each in measured_for(database, first.values()) if each.last}
@@ -101,7 +98,7 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     exported, parts = 0, 0
     for (schedule, part), run in first.items():
         # A run can be stored or forgotten between two queries.
-        cases = dict.fromkeys(case for case, _ in statuses[run] if run in summaries)
+        cases = dict.fromkeys(one.case for one in ended[run] if run in summaries)
         if exported + len(cases) > _CASES:
             continue
         exported, parts = exported + len(cases), parts + 1
@@ -113,9 +110,7 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
         }
         latency += [(labels, points[case] / 1e3) for case, labels in of.items() if case in points]
         replicates += [
-            ({**of[case], "status": status}, count)
-            for (case, status), count in statuses[run].items()
-            if case in of
+            ({**of[one.case], "status": one.status}, one.count) for one in ended[run] if one.case in of
         ]
         began += [(labels, summaries[run].started_at.timestamp()) for labels in of.values()]
     return [

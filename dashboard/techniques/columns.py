@@ -12,7 +12,7 @@ from dashboard.techniques import break_even, categories
 from dashboard.techniques.results import TechniqueResult
 from reports.table import Column, DataTable
 from reports.tables import reason_text
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"

@@ -7,11 +7,11 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as pages
 from dashboard.components.query_params import Query, sharing_label
 from dashboard.header import page_context
+from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, ranking, sections, view
 from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of
@@ -78,7 +78,7 @@ def show() -> None:
     parts.pinned(chosen.pinned([reading.run for reading in readings]))
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
-        panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
+        case_panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
 
 
 def _which_hardware(url: str, places: Sequence[MeasurementConditions]) -> None:
@@ -103,7 +103,7 @@ def _workload(
         # A remembered one that these runs did not measure.
         chosen = chosen.after("workload", "")
     chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
-    detail = panel.wanted(parts.query(), [case.case for case in cases], complaints)
+    detail = case_panel.wanted(parts.query(), [case.case for case in cases], complaints)
     parts.complain(complaints)
     with bar:
         titles = {each: ranking.workload_title(each) for each in workloads}

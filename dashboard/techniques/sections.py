@@ -21,8 +21,8 @@ from dashboard.techniques.view import Techniques
 from records.findings import Finding
 from records.kinds import RunState
 from reports.table import DataTable
-from reports.text.gain_text import refusal
 from reports.text.numbers import percent
+from reports.text.verdict_text import refusal
 
 #: The speed-up at which the shade of a cell is full.
 _FULL_SHADE = math.log(4)

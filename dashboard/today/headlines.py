@@ -13,7 +13,6 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
 from dashboard.components import links, markup, wording
-from dashboard.components.sparkline import sparkline
 from dashboard.today.track_status import TrackStatus
 from db.runs.series_queries import Lines, identity
 from records.findings import Finding, FindingState, FindingTriage
@@ -263,7 +262,9 @@ def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]
     made: dict[SeriesKey, str] = {}
     for one in shown:
         values = [point.point for point in found.get(one.key, ())]
-        made[one.key] = sparkline(values[-COURSE:], wording.metric(one.key.metric).unit, "nights", one.tone)
+        made[one.key] = markup.sparkline(
+            values[-COURSE:], wording.metric(one.key.metric).unit, "nights", one.tone
+        )
     return made
 
 

@@ -1,4 +1,7 @@
-"""The queries of the Today page, cached for a few seconds; they raise `db.errors.DatabaseError`."""
+"""The view of the Today page and its queries, cached for a few seconds.
+
+All functions that ask raise `db.errors.DatabaseError`.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,6 +12,7 @@ import streamlit as st
 
 from analysis.staleness import Outage
 from dashboard.components.load import FRESH_SECONDS
+from dashboard.components.query_params import Query, View, pick
 from dashboard.server.database import by_url, opened, present_time
 from dashboard.today.headlines import METRICS
 from dashboard.today.schedule_heartbeat import Served, served
@@ -22,6 +26,27 @@ from records.outcomes import OutcomeCount
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
 from workflows.fleet_status import Patience, announced_patience, outages, recent_nights
+
+#: Days on offer and what they are called; the first is what the page opens with.
+DAYS = {"1": "a day", "3": "3 days", "7": "a week"}
+
+
+@dataclass(frozen=True, slots=True)
+class TodayView(View):
+    """The Today page. `days`: what was found or decided within so many is new."""
+
+    days: str
+
+    def since(self, now: datetime) -> datetime:
+        """From when on something is new."""
+        return now - timedelta(days=int(self.days))
+
+
+def chosen(query: Query) -> tuple[TodayView, list[str]]:
+    """The selection in `query`, and complaints."""
+    complaints: list[str] = []
+    return TodayView(pick(query, "days", tuple(DAYS), next(iter(DAYS)), complaints)), complaints
+
 
 #: How far back missed nights are looked at.
 _BACK = timedelta(days=35)
@@ -89,12 +114,7 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
 
 def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
-    if one.night is None:
-        return {}
-    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in _endings(url, one.night.runs):
-        by_run[ending.run].append(ending)
-    return dict(by_run)
+    return _endings(url, one.night.runs) if one.night else {}
 
 
 @_kept

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.components import frames, links, load, markup, parts, tables, wording
-from dashboard.components.sparkline import sparkline
 from dashboard.today import first_run, headlines, problems
 from dashboard.today import load as today_load
 from records.kinds import EnvironmentKind, RunSource
@@ -67,7 +66,7 @@ def _headlines(url: str, now: datetime) -> None:
     )
     course = today_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
-        key: sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
+        key: markup.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()
     }
     parts.html(tables.headlines(shown, now, pictures))

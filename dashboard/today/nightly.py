@@ -12,9 +12,8 @@ from dashboard.components import links, markup, parts, wording
 from dashboard.regressions import cause_cards, causes, findings
 from dashboard.today import cards, headlines, load, matrix, problems, trust, verdict
 from dashboard.today.headlines import TrackHeadlines
-from dashboard.today.load import TodayData
+from dashboard.today.load import DAYS, TodayData, TodayView
 from dashboard.today.track_status import TrackStatus
-from dashboard.today.view import DAYS, TodayView
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
 LOOKED, CARDS, FINDINGS = 24, 12, 40

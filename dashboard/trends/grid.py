@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from analysis.metrics import Metric
 from dashboard.components import markup, wording
-from dashboard.components.sparkline import sparkline
 from dashboard.trends.lines import PlaceTracks, place_of
 from dashboard.trends.view import Trends
 from records.series import SeriesKey, SeriesPoint
@@ -65,7 +64,7 @@ def table(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTa
     """A row for each case; nothing is coloured, for a change of one night is no finding."""
 
     def picture(one: CaseHistory) -> Markup:
-        return Markup(sparkline([point.point for point in one.points], metric.unit, "nights"))
+        return Markup(markup.sparkline([point.point for point in one.points], metric.unit, "nights"))
 
     def address(one: CaseHistory) -> str:
         return chosen.of_case(one.key.case, one.key.hardware)

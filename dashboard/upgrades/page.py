@@ -10,11 +10,11 @@ from itertools import groupby
 import streamlit as st
 
 from analysis.decision.comparison import COMPARED
-from dashboard.case_detail import panel
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query, distinct, pick, public
 from dashboard.header import page_context
+from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, heat, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
@@ -111,7 +111,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         return run.id
     metrics = heat.metrics(report.judged)
     shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
-    detail = panel.wanted(query, [row.case for row in report.rows], complaints)
+    detail = case_panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     _remember(query, run, detail)
     parts.tab_title(_tab_title(report.judged))
@@ -132,7 +132,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     _sections(report)
     parts.pinned(chosen.address)
     if detail is not None:
-        panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
+        case_panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
 
 

@@ -13,7 +13,6 @@ from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..errors import DatabaseError, StillReferred
 from ..schema import core_tables as tables
-from ..schema.dispatch_tables import CaseFingerprintRow
 from ..schema.finding_tables import FindingRow, TriageRow
 from ..schema.queue_tables import AttemptRow, TaskRow
 
@@ -170,7 +169,7 @@ def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> 
 
     Each in a transaction of its own: one that is used again by now stays.
     """
-    taken = tables.Base.metadata.tables[CaseFingerprintRow.__tablename__]
+    taken = tables.Base.metadata.tables[tables.CaseFingerprintRow.__tablename__]
     for table, id in ((table, id) for table, ids in owners.items() for id in sorted(ids)):
         with suppress(DatabaseError), database.writing() as connection:
             naming = {other: _naming(other, table) for other in tables.Base.metadata.tables.values()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from common.text import utc
 from records.evidence import ComparedRuns, Confirmation, Evidence, evidence_body, evidence_of
 from records.findings import (
     Finding,
@@ -339,7 +340,7 @@ def _where(values: Values) -> tuple[Any, ...]:
 
 
 def _until(until: datetime | None) -> str:
-    return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else "no longer"
+    return f"until {utc(until)}" if until else "no longer"
 
 
 def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> list[Values]:

@@ -10,7 +10,6 @@ from records.dispatch import CaseFingerprint, DispatchFingerprint, FingerprintCo
 from ..connection.engine import Database
 from ..connection.statements import insert_missing, insert_or_replace, rows_among
 from ..schema import core_tables as tables
-from ..schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
 from .upserts import case_ids, environment_ids, hardware_id, machine_id, preset_id
 
 _KEY = ("case_id", "environment_id", "machine_id", "hardware_id", "preset_id", "harness", "device")
@@ -50,7 +49,7 @@ def save_fingerprints(
             }
             for result in results
         ]
-        insert_or_replace(connection, CaseFingerprintRow, rows, _KEY)
+        insert_or_replace(connection, tables.CaseFingerprintRow, rows, _KEY)
     return new
 
 
@@ -58,7 +57,7 @@ def fingerprints_under(
     database: Database, conditions: FingerprintConditions, cases: Collection[str]
 ) -> dict[str, CaseFingerprint]:
     """How taking the fingerprint of each of these cases ended; those never taken are missing."""
-    row = CaseFingerprintRow
+    row = tables.CaseFingerprintRow
     query = _query().where(
         tables.EnvironmentRow.fingerprint == conditions.environment.fingerprint,
         tables.MachineRow.fingerprint == conditions.machine.fingerprint,
@@ -80,7 +79,7 @@ def fingerprints_by_environment(
     All but the cases are fingerprints of their own. Each content is read once, however many have it. A
     machine has other hardware without its GPUs, and with others.
     """
-    row = CaseFingerprintRow
+    row = tables.CaseFingerprintRow
     query = (
         select(tables.EnvironmentRow.fingerprint, tables.BenchmarkCaseRow.key, row.fingerprint_id)
         .select_from(row)
@@ -96,13 +95,13 @@ def fingerprints_by_environment(
         )
         .order_by(row.taken_at)
     )
-    content = select(FingerprintRow.id, FingerprintRow.content)
+    content = select(tables.FingerprintRow.id, tables.FingerprintRow.content)
     with database.reading() as connection:
         found = rows_among(connection, query, tables.EnvironmentRow.fingerprint, environments)
         ids = {each.fingerprint_id for each in found}
         bodies = {
             each.id: DispatchFingerprint.from_body(each.content)
-            for each in rows_among(connection, content, FingerprintRow.id, ids)
+            for each in rows_among(connection, content, tables.FingerprintRow.id, ids)
         }
     return {(each.fingerprint, each.key): bodies[each.fingerprint_id] for each in found}
 
@@ -111,7 +110,7 @@ def _content_ids(
     connection: Connection, contents: Sequence[DispatchFingerprint]
 ) -> tuple[dict[str, int], int]:
     """The ids of contents by hash, stored if need be, and how many were new."""
-    table = FingerprintRow
+    table = tables.FingerprintRow
     bodies = {each.content_hash: each.to_body() for each in contents}
 
     def stored() -> dict[str, int]:
@@ -126,16 +125,18 @@ def _content_ids(
 
 
 def _query() -> Select[*tuple[Any, ...]]:
-    row = CaseFingerprintRow
+    row = tables.CaseFingerprintRow
     return (
-        select(tables.BenchmarkCaseRow.key, row.status, row.reason, row.taken_at, FingerprintRow.content)
+        select(
+            tables.BenchmarkCaseRow.key, row.status, row.reason, row.taken_at, tables.FingerprintRow.content
+        )
         .select_from(row)
         .join(tables.BenchmarkCaseRow, tables.BenchmarkCaseRow.id == row.case_id)
         .join(tables.EnvironmentRow, tables.EnvironmentRow.id == row.environment_id)
         .join(tables.MachineRow, tables.MachineRow.id == row.machine_id)
         .join(tables.HardwareRow, tables.HardwareRow.id == row.hardware_id)
         .join(tables.PresetRow, tables.PresetRow.id == row.preset_id)
-        .outerjoin(FingerprintRow, FingerprintRow.id == row.fingerprint_id)
+        .outerjoin(tables.FingerprintRow, tables.FingerprintRow.id == row.fingerprint_id)
     )
 
 

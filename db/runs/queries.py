@@ -347,8 +347,8 @@ def stored_outcomes(database: Database) -> dict[str, int]:
         }
 
 
-def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
-    """The endings of these runs by run, case and status, without those of the canary."""
+def endings(database: Database, run_ids: Sequence[str]) -> dict[str, list[OutcomeCount]]:
+    """The endings of each of these runs by case and status, without those of the canary."""
     outcome, run, case = tables.OutcomeRow, tables.RunRow, tables.BenchmarkCaseRow
     environment = tables.EnvironmentRow
     found: list[OutcomeCount] = []
@@ -363,8 +363,11 @@ def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
                 .group_by(run.id, case.key, outcome.status)
             )
             found += [OutcomeCount(*row) for row in connection.execute(query)]
+    by_run: dict[str, list[OutcomeCount]] = {run_id: [] for run_id in run_ids}
     # Not sorted by the database: each has its own order of texts.
-    return sorted(found, key=lambda ending: (ending.run, ending.case, ending.status))
+    for ending in sorted(found, key=lambda ending: (ending.case, ending.status)):
+        by_run[ending.run].append(ending)
+    return by_run
 
 
 def of_outcome(

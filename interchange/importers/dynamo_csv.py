@@ -25,6 +25,7 @@ from .dynamo_table import (
     DynamoRow,
     DynamoTable,
     TableFileName,
+    column_of,
     is_target,
     kind_of,
     status_of,
@@ -146,7 +147,7 @@ def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
     def take(row: DynamoRow, case: str) -> None:
         headline = [row.cells[column] for column in ("speedup", "abs_latency") if column in row.cells]
         if any(_is_positive(cell) for cell in headline):
-            _numbers(row, case, prefix, found)
+            _numbers(row, case, prefix, found, name.device_of(row))
             return
         said = next((cell.text() for cell in headline if status_of(cell.text())), "")
         reason = said or "its row has neither a speed-up nor a latency"
@@ -308,12 +309,14 @@ def _is_nought(cell: Value) -> bool:
         return False
 
 
-def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found) -> None:
+def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found, device: str | None = None) -> None:
     """The measurements of a row: every column that does not say which case it is."""
     for column, cell in row.cells.items():
         if column not in _NO_NUMBERS:
             unknown = DynamoColumn(AS_GIVEN, "neither", f"{column}, in the table's unit")
-            _number(cell, case, prefix + (slug(column) or "value"), COLUMNS.get(column, unknown), found)
+            about = column_of(column, device) or unknown
+            metric = prefix + (about.name or slug(column) or "value")
+            _number(cell, case, metric, about, found)
 
 
 def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _Found) -> None:
@@ -325,7 +328,7 @@ def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _F
     if column.positive and value <= 0:
         found.aside(cell.place, f"{cell.text()} is no measurement")
         return
-    _point(value, cell.place, case, metric, column, found)
+    _point(value / column.divisor, cell.place, case, metric, column, found)
 
 
 def _point(

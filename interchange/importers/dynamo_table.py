@@ -17,12 +17,17 @@ from ..source_file import MOST_CELLS, Value, number_in, refuse_twice, text_lines
 
 @dataclass(frozen=True, slots=True)
 class DynamoColumn:
-    """One column. Where it is `positive`, nought is what a model that failed leaves, and no measurement."""
+    """One column. Where it is `positive`, nought is what a model that failed leaves, and no measurement.
+
+    A metric is called as its column is, or by `name`; its values are those of the table over `divisor`.
+    """
 
     unit: str
     better: Better
     title: str
     positive: bool = False
+    name: str = ""
+    divisor: int = 1
 
 
 #: The unit of a column whose unit no source states.
@@ -54,6 +59,22 @@ COLUMNS: dict[str, DynamoColumn] = {
     "autograd_compiles": DynamoColumn("count", "neither", "Autograd compiles"),
     "cudagraph_skips": DynamoColumn("count", "lower", "CUDA graphs skipped over the whole benchmark"),
 }
+
+#: On a CPU the same columns hold the percentage of memory that the process resides in, times all bytes.
+_CPU_COLUMNS: dict[str, DynamoColumn] = {
+    "eager_peak_mem": DynamoColumn(
+        "GB", "lower", "Resident memory after eager calls (1 GB = 1e9 bytes)", True, "eager_rss", 100
+    ),
+    "dynamo_peak_mem": DynamoColumn(
+        "GB", "lower", "Resident memory after compiled calls (1 GB = 1e9 bytes)", True, "dynamo_rss", 100
+    ),
+}
+
+
+def column_of(name: str, device: str | None) -> DynamoColumn | None:
+    """What a column of a table measured on a device means; None for an unknown one."""
+    return (_CPU_COLUMNS.get(name) if device == "cpu" else None) or COLUMNS.get(name)
+
 
 #: Words for how the check of the answers ended.
 _STATUSES = {
@@ -173,13 +194,17 @@ class TableFileName:
         """The key of the case that a row is about; raises BadFile for a row without a name."""
         return self.key(row, row.need("name"))
 
+    def device_of(self, row: "DynamoRow") -> str | None:
+        """The device that a row is about."""
+        return row.text("dev") or self.device
+
     def key(self, row: "DynamoRow", model: str, more: Mapping[str, str | None] | None = None) -> str:
         """The key of a compiled model's case."""
         batch = row.text("batch_size")
         own = {
             "suite": self.suite,
             "precision": self.precision,
-            "device": row.text("dev") or self.device,
+            "device": self.device_of(row),
             # Rows of models that failed to load have the batch size 0.
             "batch": None if batch == "0" else batch,
             "tag": row.text("tag"),

@@ -213,7 +213,8 @@ def _take_values(record: OssRecord, case: str, group: _Group) -> None:
         raise BadFile(record.place.at("metric"), "holds both numbers and texts")
     if meaning.positive and median(values) <= 0:
         raise BadFile(place, f"{median(values):g} is no measurement")
-    group.points += _points(record, case, meaning, values, group.ours)
+    own = [value / meaning.divisor for value in values]
+    group.points += _points(record, case, meaning, own, group.ours)
     group.values += values
 
 
@@ -225,7 +226,7 @@ def _points(
     Only our own exporter says whether a value is that of a fresh process; of others the median is one.
     """
     target = record.metric.get("target_value")
-    aim = target.number() if target is not None else 0.0
+    aim = target.number() / meaning.divisor if target is not None else 0.0
     processes = ours.stated(record, case, meaning.metric, values)
     several = "" if processes or len(values) == 1 else ", median of the record's values"
     place = record.place.at("metric").at("benchmark_values")

@@ -14,7 +14,7 @@ from ..errors import BadFile, SourcePlace
 from ..foreign_runs import ForeignOrigin, case_key, plain
 from ..source_file import Value, moment, moment_in
 from ..units import slug, slug_apart
-from .dynamo_table import AS_GIVEN, COLUMNS
+from .dynamo_table import AS_GIVEN, column_of
 
 NAME = "oss-v3"
 
@@ -54,13 +54,14 @@ class FileTime:
 
 @dataclass(frozen=True, slots=True)
 class MetricMeaning:
-    """What a metric is called here, and what its numbers mean."""
+    """What a metric is called here, and what its numbers mean: over `divisor` they are in its unit."""
 
     metric: str
     unit: str
     better: Better
     title: str
     positive: bool = False
+    divisor: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,13 @@ class OssRecord:
         if unit:
             # Others may give the same name to the same metric in another unit.
             return MetricMeaning(f"{own}.{slug_apart(unit, 'unit')}", unit, better or "neither", title)
-        column = COLUMNS.get(name) if text(self.benchmark, "name") == _DYNAMO else None
+        device = extra_text(self.benchmark, "device")
+        column = column_of(name, device) if text(self.benchmark, "name") == _DYNAMO else None
         if column:
-            return MetricMeaning(own, column.unit, column.better, column.title, column.positive)
+            own = f"oss.{column.name}" if column.name else own
+            return MetricMeaning(
+                own, column.unit, column.better, column.title, column.positive, column.divisor
+            )
         if name.endswith("instruction_count"):
             return MetricMeaning(own, "instructions", "lower", title, True)
         if match := re.fullmatch(r".*\(([^()]+)\)\s*", name):

@@ -34,6 +34,13 @@ def converted(body: str, home: str = "") -> str:
     return joined(blocks)
 
 
+def converted_cell(body: str, home: str = "") -> str:
+    """The HTML of a table's cell as Markdown, on one line."""
+    if "<" not in body and "&" not in body:
+        return text_of(body)
+    return clean_line(_Converter(home).convert(f"<td>{body}</td>").replace("\x1f", ""))
+
+
 class _Converter(MarkdownConverter):
     """markdownify with our escapes and separators; cells, items and cards stay on one line."""
 

@@ -1,9 +1,10 @@
 """Sentences about silent machines, late nights and waiting tasks."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from analysis.staleness import Disturbed, Outage, WaitReason
+from common.text import utc
 from records.tasks import Task
 
 #: Machines are named one by one up to so many.
@@ -43,7 +44,7 @@ def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None)
     one = len(because.machines) == 1
     if because.why == "not yet":
         tried = f"was lost {attempts} times and " if attempts else ""
-        when = f"{not_before.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if not_before else "–"
+        when = utc(not_before) if not_before else "–"
         return f"{tried}is not to begin before {when}"
     if because.why == "busy":
         return f"{some(because.machines)} {'does' if one else 'do'} something else first"

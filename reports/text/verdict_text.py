@@ -1,9 +1,13 @@
-"""Why a verdict is open, and why a case gets more pairs or no more, in words."""
+"""Why a verdict is open, why a ratio or a number is missing, and why a case gets more pairs, in words."""
 
-from analysis.comparison.disturbance import OWN_CORE
+from collections.abc import Mapping
+
 from analysis.comparison.pairs import LeftOut, PairFlaw, SideFlaw
+from analysis.comparison.rounds import OWN_CORE
 from analysis.comparison.sequential_test import Advice
 from analysis.comparison.verdict import ChanceInSuite, Doubt, OneSideFirst, TooFewPairs, Verdict
+from analysis.metrics import METRICS
+from analysis.speedups import GainRefusal, NoGain
 
 from .numbers import share_near
 
@@ -71,3 +75,26 @@ def advised(advice: Advice) -> str:
             return open_because(advice.verdict)
         case "look ahead":
             return f"{word} so far: {advice.more} more pairs to the look at {pairs}"
+
+
+_CAUSES: Mapping[NoGain, str] = {
+    NoGain.NO_BASELINE: "the baseline was not measured",
+    NoGain.NOT_ONE_SESSION: "not comparable: the two were not measured in one session",
+    NoGain.NO_PAIR: "no replicate of both ended well",
+}
+
+
+def refusal(found: GainRefusal | None) -> str:
+    """Why there is no ratio; empty for None."""
+    if found is None:
+        return ""
+    if found.cause == NoGain.METRIC_UNKNOWN:
+        return f"not comparable: {METRICS[found.metric].title} is not known on both sides"
+    if found.cause == NoGain.NOT_MEASURED:
+        title = METRICS[found.metric].title if found.metric in METRICS else "it"
+        return f"{title} is not measured here"
+    if found.cause in (NoGain.ENDED, NoGain.LEFT_CPUS):
+        whose = " of the baseline" if found.of_baseline else ""
+        what = "left the CPUs they were given" if found.status is None else f"ended {found.status}"
+        return f"{found.count} of {found.replicates} replicates{whose} {what}"
+    return _CAUSES[found.cause]

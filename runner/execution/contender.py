@@ -39,9 +39,8 @@ from ..worker.messages import (
 from .blocks import Blocks
 from .compile_cache import mark_filled, prepare_cache
 from .launch import affinity_held
-from .metrics import disturbance, replicate_metrics, sustained_throughput
+from .metrics import disturbance, replicate_metrics, roofline, sustained_throughput
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
-from .roofline import roofline
 from .tracing import Tracing
 
 #: Seconds from a closed pipe to the end of the worker and its descendants.

@@ -5,7 +5,6 @@ from statistics import fmean, median
 from typing import Any
 
 from ..worker.messages import Block, Finished, Ready, Window
-from .roofline import mfu
 
 #: What includes compiling: of a compiled case it is measured with a cold cache.
 _COMPILING = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile", "new_shape")
@@ -66,11 +65,11 @@ def replicate_metrics(
     metrics |= _reported(ready, blocks, finished, cache)
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
+    # Of instances the throughput is the sum of what each does in its own time, and so are these.
     if (flops := ready.facts.get("flops")) and "throughput" in metrics:
-        # Of instances the throughput is the sum of what each does in its own time, and so is this.
         metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
-    if (moved := ready.facts.get("bytes_moved")) and metrics.get("latency"):
-        metrics["bandwidth"] = moved / metrics["latency"] / 1e6
+    if (moved := ready.facts.get("bytes_moved")) and "throughput" in metrics:
+        metrics["bandwidth"] = moved / ready.facts["items"] * metrics["throughput"] / 1e9
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
 
 
@@ -182,3 +181,27 @@ def disturbance(blocks: Sequence[Block]) -> dict[str, float]:
         "iterations": float(iterations),
         "blocks": float(len(blocks)),
     }
+
+
+def mfu(metrics: Mapping[str, float], facts: Mapping[str, Any]) -> dict[str, float]:
+    """Metric `mfu`: the case's TFLOP/s by the card's published peak; empty where either is not known."""
+    peak, tflops = facts.get("card_peak_tflops"), metrics.get("model_tflops")
+    return {"mfu": tflops / peak} if peak and tflops is not None else {}
+
+
+def roofline(metrics: Mapping[str, float], facts: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics `intensity_by_ridge` and `roofline_share` of a telemetry window; empty where something lacks.
+
+    The arithmetic intensity is FLOP a byte of device memory, by `sustained_throughput` and `dram_active`
+    (percent of the card's bandwidth). At the ridge point the bandwidth feeds the peak: below it a case is
+    bound by its memory traffic, above it by its arithmetic. `roofline_share` is its TFLOP/s by what the
+    roofline allows. After Williams, Waterman and Patterson (2009), Roofline: an insightful visual performance
+    model for multicore architectures.
+    """
+    peak, flops = facts.get("card_peak_tflops"), facts.get("flops")
+    items, active = metrics.get("sustained_throughput"), metrics.get("dram_active")
+    if not (peak and flops and items and active):
+        return {}
+    tflops = flops / facts["items"] * items / 1e12
+    by_ridge = tflops / (active / 100) / peak
+    return {"intensity_by_ridge": by_ridge, "roofline_share": tflops / (peak * min(1.0, by_ridge))}

@@ -17,7 +17,7 @@ from records.evidence import Confirmation, Evidence, RelatedVerdict, SessionEnvi
 from records.findings import Finding, FindingState
 from records.tasks import Task, TaskState
 from reports.text.finding_text import confirmation_reason
-from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobContext, JobResult
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, FollowUp, JobContext, JobResult
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement, store_runs
 from workflows.load_run import load_run
 from workflows.measure import RunResult, new_run_id
@@ -58,8 +58,12 @@ def confirm(task: Task, context: JobContext) -> JobResult:
         return _measure_related(task, context)
     with context.open_database() as database:
         found = _in_states(database, task.spec, OPEN)
+        # An earlier attempt that ended between its decisions and its follow-ups had its run decide these.
+        decided = _in_states(database, task.spec, (FindingState.CONFIRMED,))
+        decided = [one for one in decided if task.run_id and one.evidence.confirmation.run == task.run_id]
         if not found:
-            return JobResult(result={"summary": "nothing was left to confirm"})
+            after = _follow_ups(task, decided, left=bool(task.spec.get("left")))
+            return JobResult(result={"summary": "nothing was left to confirm"}, follow_ups=after)
         found, others = _of_one_pair(found)
         away = {one.key.case for one in others} - {one.key.case for one in found}
         cases = [str(case) for case in task.spec["cases"] if case not in away]
@@ -87,7 +91,9 @@ def confirm(task: Task, context: JobContext) -> JobResult:
             about = _evidence(database, session, each, results, recent)
             about = _with_origin(about, header, comparison, each.finding.key.case)
             _decide(database, context, each, replace(about, rebuilt=rebuilt))
-    return _done(task, done.run, rulings, left=bool(task.spec.get("left") or others))
+    confirmed = [*decided, *(one.finding for one in rulings if one.state == FindingState.CONFIRMED)]
+    after = _follow_ups(task, confirmed, left=bool(task.spec.get("left") or others))
+    return _done(done.run, rulings, after)
 
 
 def _measure_related(task: Task, context: JobContext) -> JobResult:
@@ -265,11 +271,13 @@ def _of_one_pair(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]
     return own, [one for one, pair in zip(found, pairs, strict=True) if pair != pairs[0]]
 
 
-def _done(task: Task, run: str, rulings: Sequence[FindingVerdict], *, left: bool) -> JobResult:
+def _follow_ups(task: Task, confirmed: Sequence[Finding], *, left: bool) -> tuple[FollowUp, ...]:
+    """What a task leads to: a session of related cases, and room for those that had to wait for its end."""
+    return (*((detect_again(task.spec),) if left else ()), *related_after(task, confirmed))
+
+
+def _done(run: str, rulings: Sequence[FindingVerdict], after: tuple[FollowUp, ...]) -> JobResult:
     counts = Counter(one.state for one in rulings)
     summary = ", ".join(f"{many} {state}" for state, many in counts.most_common())
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
-    # Room for those that had to wait for this session to end.
-    more = (detect_again(task.spec),) if left else ()
-    near = related_after(task, [one.finding for one in rulings if one.state == FindingState.CONFIRMED])
-    return JobResult(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))
+    return JobResult(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=after)

@@ -24,7 +24,7 @@ from db.findings.store import findings, open_regressions
 from db.queue.queries import scheduled_runs, schedulers, tasks
 from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
-from records.findings import DeliveryState, Finding, FindingState, FindingTriage, Notice
+from records.findings import Finding, FindingState, FindingTriage, Notice
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import ScheduledRun, Task, TaskState
 from workflows import fleet_status
@@ -32,7 +32,7 @@ from workflows.fleet_status import Patience
 
 from ..detection.border_levels import BORDER_CHANGES, BorderChange, border_change_of
 from ..detection.series_history import border
-from .delivery import MOST_TRIES
+from .delivery import given_up_at
 from .digest import (
     COUNTED,
     REPORTED,
@@ -131,10 +131,7 @@ def collect_digest_data(
         database, states=(FindingState.CONFIRMED,), triage=(FindingTriage.OPEN,), newest=_FINDINGS
     )
     tonight = [task.run_id for _, task in own if task.run_id]
-    ended = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
-    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
-    for ending in ended:
-        by_run[ending.run].append(ending)
+    by_run = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
     own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
     over = [task for task in _others(database) if _within(task.ended_at, since, until)]
     return DigestData(
@@ -391,11 +388,11 @@ def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> 
         DigestProblem(
             "undelivered",
             f"{one.kind} {one.key} {target}",
-            f"{one.title!r} did not reach {target}: {was.why}",
+            f"{one.title!r} did not reach {target}: {was.why or 'its sender ended before it was delivered'}",
         )
         for one in newest
         for target, was in sorted(one.deliveries.items())
-        if was.state == DeliveryState.FAILED and was.tries >= MOST_TRIES and _within(was.at, since, until)
+        if _within(given_up_at(was), since, until)
     ]
 
 

@@ -153,6 +153,13 @@ def due(was: Delivery | None, now: datetime) -> bool:
     )
 
 
+def given_up_at(was: Delivery) -> datetime | None:
+    """When a delivery was given up for good; None for one that is done, or is still tried."""
+    if was.tries < MOST_TRIES or was.state == DeliveryState.DELIVERED:
+        return None
+    return was.at + _ABANDONED if was.state == DeliveryState.TRYING else was.at
+
+
 def _service(url: str) -> "NotifyBase | None":
     """The service behind a URL; None for one that Apprise cannot use."""
     from apprise import Apprise

@@ -26,11 +26,10 @@ from db.queue.queries import machines_with_partial_runs, running, waiting_for
 from workflows.fleet_status import MEASURING
 
 from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
-from .advertised_schedules import advertised_facts
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
-from .planner import Planner
+from .planner import Planner, advertised_facts
 from .process_identity import Owner, this_process
 from .reaper import Reaper
 from .task_results import give_up, record_result, run_details, task_details

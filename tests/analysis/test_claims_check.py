@@ -7,7 +7,7 @@ import pytest
 from analysis.claims_check import ClaimMeasurement, finding
 from analysis.speedups import Gain, GainRefusal, NoGain
 from records.outcomes import Outcome
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from support.builders.run_records import an_outcome
 
 CASE, EAGER = "resnet50/infer/batch=8/precision=int8-static", "resnet50/infer/batch=8/eager"

@@ -14,7 +14,7 @@ from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.speedups import Gain, compare, gains
 from records.outcomes import Outcome
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from support.builders.run_records import FIRST_NIGHT, an_environment, an_outcome
 
 EAGER = "mlp/infer/batch=8/eager"

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -205,6 +206,26 @@ def test_the_quartiles_are_those_of_pytest_benchmark(
 
     times = Times(seconds, 1, len(seconds))
     assert (times.q1, times.q3, times.iqr) == (first, third, third - first)
+
+
+SLOWER_AND_SLOWER = """
+import time
+
+
+def test_rounds(benchmark):
+    milliseconds = iter(range(1, 11))
+    benchmark.pedantic(lambda: time.sleep(next(milliseconds) / 1e3), rounds=10)
+    benchmark.extra_info["seconds"] = benchmark.stats.data
+"""
+
+
+def test_the_floor_is_the_median_over_blocks_and_not_the_fastest_call(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(SLOWER_AND_SLOWER)
+    run(project, "--pyrometer-json=times.json")
+    (result,) = json.loads((project / "times.json").read_text())
+    seconds = result["facts"]["extra_info"]["seconds"]
+    fastest = [min(seconds[start : start + 2]) for start in range(0, 10, 2)]
+    assert result["metrics"]["latency_floor"]["value"] == pytest.approx(1e3 * median(fastest))
 
 
 def test_plain_pytest_times_and_stores_nothing(project: Path) -> None:

@@ -1,6 +1,8 @@
 """Small files are written whole or not at all, and say where they could not be."""
 
+import os
 import resource
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,12 +22,17 @@ TABLE = b'[environments.old]\ntorch = "2.9.1"\n'
 
 @contextmanager
 def no_room(kept: int) -> Generator[None]:
-    """No file of this process becomes larger than so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """No file of this process becomes larger than so many bytes.
+
+    The bytecode of what is imported meanwhile is not written: Python would keep a part of it for good.
+    """
+    before, silent = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     resource.setrlimit(resource.RLIMIT_FSIZE, (kept, before[1]))
+    sys.dont_write_bytecode = True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = silent
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
@@ -82,6 +89,19 @@ def test_a_link_stays_one_and_a_mode_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     assert (tmp_path / "new").read_text(encoding="utf-8") == "\u00b5s\n"
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    """As root, a report to /dev/null would otherwise put a file in its place, for every program."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "all")
+        assert pipe.is_fifo() and os.read(reader, 9) == b"all"
+    finally:
+        os.close(reader)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_block_that_raises_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:

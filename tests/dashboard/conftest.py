@@ -48,6 +48,7 @@ from support.builders.run_records import (
 from support.builders.schedule_nights import Mornings
 from support.builders.stored_run import store_run
 from support.builders.telemetry import a_host, an_h200, with_telemetry
+from support.made_once import made_once
 from support.pages import Open, opener
 from support.servers.browser import KnownBrowser, Visitor
 from support.sqlite_files import open_with_tables, sqlite_with_tables
@@ -151,32 +152,37 @@ def installed_components() -> Iterator[None]:
         yield
 
 
+def url_in(folder: Path) -> str:
+    """The URL of the database in a folder."""
+    return f"sqlite:///{folder}/pyrometer.db"
+
+
 @pytest.fixture(scope="session")
 def filled_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a filled database that tests only read."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('filled')}/pyrometer.db"
-    fill(url)
-    return url
+    return url_in(made_once(tmp_path_factory, "filled", lambda folder: fill(url_in(folder))))
 
 
 @pytest.fixture(scope="session")
 def past_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a database with something for every page, all of it of fixed days; tests only read it."""
-    folder = tmp_path_factory.mktemp("past")
-    shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
-    url = f"sqlite:///{folder}/pyrometer.db"
-    full_database.add_past(url, folder)
-    return url
+
+    def make(folder: Path) -> None:
+        shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
+        full_database.add_past(url_in(folder), folder)
+
+    return url_in(made_once(tmp_path_factory, "past", make))
 
 
 @pytest.fixture(scope="session")
 def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a database with something for every page, that tests only read."""
-    folder = tmp_path_factory.mktemp("full")
-    shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
-    url = f"sqlite:///{folder}/pyrometer.db"
-    full_database.add(url, folder)
-    return url
+
+    def make(folder: Path) -> None:
+        shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
+        full_database.add(url_in(folder), folder)
+
+    return url_in(made_once(tmp_path_factory, "full", make))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from dashboard.components import links
 from support.builders import upgrade_journals
 from support.builders.run_records import RESNET
-from support.servers.browser import Visitor, settle
+from support.servers.browser import LOOKS, Visitor, fits, settle
 
 pytestmark = pytest.mark.browser
 
@@ -55,15 +55,24 @@ def pages(page: Page) -> list[str]:
     return found
 
 
-def test_no_page_of_the_navigation_breaks_a_rule(visitor: Visitor) -> None:
+def fits_a_phone(page: Page) -> bool:
+    """Whether the page is no wider than a phone that it is turned to."""
+    _, width, height = LOOKS["phone"]
+    page.set_viewport_size({"width": width, "height": height})
+    settle(page)
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth") and fits(page)
+
+
+def test_no_page_of_the_navigation_breaks_a_rule_or_is_wider_than_a_phone(visitor: Visitor) -> None:
     page = visitor.open("/")
     others = pages(page)[1:]
-    broken = {"/": in_both_colours(page)}
+    broken, wide = {"/": in_both_colours(page)}, {"/": not fits_a_phone(page)}
     for address in others:
         visitor.close(page)
         page = visitor.open(address)
-        broken[address] = in_both_colours(page)
+        broken[address], wide[address] = in_both_colours(page), not fits_a_phone(page)
     assert {address: found for address, found in broken.items() if found} == {}
+    assert [address for address, found in wide.items() if found] == []
 
 
 @pytest.mark.parametrize("address", OPENED)

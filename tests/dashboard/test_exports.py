@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.components import frames, links, markup, parts
-from dashboard.exports import chart_download, page
+from dashboard.exports import page
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from dashboard.regressions import findings as findings_page
@@ -26,7 +26,7 @@ from reports.table import Column, DataTable
 from reports.text.html_markdown import converted
 from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
-from support.builders.run_records import BERT, RESNET, a_run
+from support.builders.run_records import BERT, MLP, RESNET, a_run
 from support.golden import Golden
 from support.pages import (
     HARDWARE,
@@ -171,14 +171,14 @@ def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
 
 
 def test_buttons_say_what_they_save_and_escape_it() -> None:
-    made = chart_download.buttons('Latency of "<b>"', "trend")
+    made = markup.chart_buttons('Latency of "<b>"', "trend")
     assert made.count("<button") == 2 and "<b>" not in made
     assert 'aria-label="SVG file of the chart: Latency of &quot;&lt;b&gt;&quot;"' in made
     assert ">PNG</button>" in made and 'data-name="trend"' in made
 
 
 def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
-    inside = chart_download.script().removeprefix("<script>").removesuffix("</script>")
+    inside = page.browser_script().removeprefix("<script>").removesuffix("</script>")
     assert not re.search(r"<[/\w!]", inside)
     assert "http" not in inside.replace("http://www.w3.org/", "")
 
@@ -334,10 +334,11 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         findings.triage(database, one.id, "note", "=ann", "=1+1", None, NOON)
         log = findings.triage_log(database, one.id)
     body = evidence_body(one.evidence)
-    for name in ("changes", "related", "moved_with", "operators", "verdict"):
+    for name in ("related", "moved_with", "operators", "verdict"):
         assert len(findings_page.evidence_frame(body[name])) == 1
-    assert parts.csv(findings_page.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
-    assert HOSTILE in findings_page.evidence_frame(body["changes"])["after"].tolist()
+    assert parts.csv(frame_of(findings_page.log(log))).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
+    (change,) = findings_page.changes(one.evidence.changes).records()
+    assert change["after"] == HOSTILE
     for name in ("related", "moved_with", "verdict"):
         assert "ratio" in (shown := findings_page.evidence_frame(body[name])) and "change" not in shown
 
@@ -359,3 +360,10 @@ def test_every_line_end_in_a_text_comes_back() -> None:
     # One begins as what a spreadsheet may take for a formula does.
     assert header == ["reason", "n"] and [row[0].removeprefix("'") for row in rows] == texts
     assert pd.read_csv(io.BytesIO(body))["n"].tolist() == [*range(len(texts))]
+
+
+def test_a_letter_and_its_case_are_two_words() -> None:
+    assert converted(markup.legend([MLP, RESNET])).splitlines() == [
+        "- A mlp_overhead · infer `eager` · batch=8",
+        "- B resnet50 · infer `eager` · batch=8 image=224",
+    ]

@@ -10,7 +10,7 @@ import pytest
 from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
-from dashboard.hardware import charts, frames, load, normalised, tables, view
+from dashboard.hardware import charts, load, normalised, tables, view
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
 from records.runs import RunPreset
 from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
@@ -110,7 +110,7 @@ def test_a_case_is_charged_for_the_gpus_that_it_uses(
     gpus: int, machines: int, case: str, charged: float
 ) -> None:
     where = HardwareColumn("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
-    (row,) = frames.costs([where], {"f": 24.0}, "USD").to_dict("records")
+    (row,) = charts.costs([where], {"f": 24.0}, "USD").to_dict("records")
     assert row["cost_per_million_items"] == pytest.approx(charged / 3600 / 129_000 * 1e6)
     both = normalised.cheapest(
         [where, HardwareColumn("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)],
@@ -157,7 +157,7 @@ def test_runs_apart_are_compared_by_their_median() -> None:
     ],
 )
 def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, text: str) -> None:
-    assert frames.times(ratio, 0.0374) == text
+    assert charts.times(ratio, 0.0374) == text
 
 
 def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
@@ -369,10 +369,10 @@ def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
     both = [HardwareColumn("x", "x", "p", 1, cases), HardwareColumn("y", "y", "p", 1, cases)]
     latency = METRICS["latency"]
-    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
+    drawn = charts.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
     assert len(drawn) == 2
-    assert frames.dots(both, drawn, latency).empty
-    assert len(frames.cells(both, latency)) == 2000
+    assert charts.dots(both, drawn, latency).empty
+    assert len(charts.cells(both, latency)) == 2000
     table, more = tables.cases(both, latency, 0.05)
     assert (table.count("<tr>"), more) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
 

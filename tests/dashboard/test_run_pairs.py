@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
-from dashboard.run_pairs.view import RunPairView, run_pair
+from dashboard.run_pairs.page import RunPairView, run_pair
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import RunSummary
 from support.builders.run_records import (

@@ -14,7 +14,7 @@ from dashboard.exports.page_recorder import frame_of
 from dashboard.techniques import break_even, categories, charts, columns, frames, ranking, sections
 from dashboard.techniques.ranking import WorkloadRanking
 from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, read
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from runner.worker.case_key import CaseKey
 from support.builders.run_records import measurements_for
 from support.builders.technique_runs import (

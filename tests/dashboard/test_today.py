@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.components.sparkline import sparkline
+from dashboard.components.markup import sparkline
 from dashboard.today import problems, verdict
 from dashboard.today import schedule_heartbeat as serving
 from db.connection.engine import Database

@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser
 from sqlalchemy import update
 
-from dashboard.navigation import PAGES
 from dashboard.upgrades import load
 from dashboard.upgrades.hardware import on_all_hardware, worst_first
 from dashboard.upgrades.view import LATEST, wanted
@@ -206,11 +205,3 @@ def test_a_phone_shows_the_hardware_and_a_wide_heat_map_without_scrolling_sidewa
     assert heat.evaluate("e => e.getBoundingClientRect().right > innerWidth")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and fits(page)
     assert visitor.leave() == []
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("path", [page.path for page in PAGES])
-def test_no_page_is_wider_than_a_phone(visitor: Visitor, path: str) -> None:
-    page = visitor.open(f"/{path}", "phone")
-    settle(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and fits(page)

@@ -15,7 +15,7 @@ from db.connection.engine import open_database
 from db.runs import queries
 from runner import journal
 from support.command_line import typed
-from support.site import ADD, COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
+from support.site import ADD, COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, wait_until_gone
 
 pytestmark = pytest.mark.torch
 
@@ -179,6 +179,7 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
     site: Site, small_disk: Path
 ) -> None:
     running = site.start_suite("quick", PYROMETER_DATA_DIR=str(small_disk / "data"))
+    run = str(running.until("began")["run"])
     running.until("outcome")
     with filled(small_disk):
         running.until("note", text=WAITS)
@@ -188,6 +189,8 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
         running.process.stdout.close()
         code = running.process.wait(PATIENCE_SECONDS)
     assert code == 130 and "the output is closed: stopped" in running.said()
+    assert f"--resume {run}" in running.said() and "Traceback" not in running.said()
+    wait_until_gone(run)
     note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
     assert note, running.said()
     rescued, target = Path(note[1]), Path(note[2])

@@ -19,9 +19,9 @@ from support.site import Site, carriers, of_the_plan, wait_until_gone
 from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
-FROM_THE_START, UNDER_WAY = 1, 4
+FROM_THE_START, UNDER_WAY = 1, 3
 #: Replicates of both cases of suite `long`, and of the run.
-REPLICATES, PLANNED = 3, 6
+REPLICATES, PLANNED = 2, 4
 
 
 def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
@@ -69,7 +69,7 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> int
         assert controllers.stdin is not None and controllers.stdout is not None
         for _ in range(UNDER_WAY):
             # One life in four or five is long enough for an outcome; a run that is over cannot be killed.
-            if len(known) > PLANNED - 3:
+            if len(known) > PLANNED - 2:
                 break
             controllers.stdin.write(f"{rng.uniform(0.0, 1.2 * pace)}\n")
             controllers.stdin.flush()

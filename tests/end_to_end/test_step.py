@@ -114,7 +114,8 @@ def test_a_screened_script_is_kept_and_a_killed_upgrade_goes_on_without_it(place
 
 @pytest.mark.torch
 def test_a_step_that_raises_ends_with_a_sentence(place: Site) -> None:
-    code, body, issue = reports(place, *SIDES, "--step", "repro.py:repaired", *PAIRS)
+    # The budget has room for the first pair.
+    code, body, issue = reports(place, *SIDES, "--step", "repro.py:repaired", *PAIRS, "--budget", "1")
     (case,) = body["cases"]
     assert (case["old"]["status"], case["new"]["status"]) == ("crashed", "ok")
     assert code == 3, issue

@@ -50,18 +50,18 @@ def place(site: Site) -> Site:
 
 @pytest.mark.torch
 def test_a_machine_measures_and_its_verdict_is_printed_written_and_the_exit_code(place: Site) -> None:
-    how = ("--suite", "tiny", "--pairs", "4", "--report", "verdict.json")
+    # The budget has room for the first pair; `tests/cli/commands/test_upgrade_on.py` has other verdicts.
+    how = ("--suite", "tiny", "--pairs", "4", "--budget", "1", "--report", "verdict.json")
     with a_scheduler(place):
         done = place.call("upgrade", "default", "default", "--on", "lab", *how, "--json")
     verdict = done.events[-1]
     assert verdict["event"] == "verdict", done
-    assert done.code == {"go": 0, "no-go": 1, "unclear": 3}[verdict["decision"]]
+    assert (done.code, verdict["decision"]) == (3, "unclear")
     (hardware,) = verdict["hardware"]
     (machine,) = hardware["machines"]
-    assert (machine["machine"], machine["decision"]) == (machine_name(), verdict["decision"])
+    assert (machine["machine"], machine["decision"]) == (machine_name(), "unclear")
     (case,) = machine["report"]["cases"]
-    assert (case["case"], machine["report"]["plan"]["largest"]) == (MLP, 4)
-    assert case["verdict"]["metric"] == "latency_floor"
+    assert (case["case"], case["old"]["status"], case["new"]["status"]) == (MLP, "ok", "ok")
     (dispatch,) = machine["report"]["dispatch"]
     assert (dispatch["case"], dispatch["old_failure"], dispatch["changes"]) == (MLP, "", [])
     written = json.loads((place.folder / "verdict.json").read_text())

@@ -22,6 +22,11 @@ UV = Path(sys.executable).with_name("uv")
 CASE = "mlp_overhead/infer/batch=64/eager"
 #: A release whose CPU wheel is small; the program builds it as its environment `default`.
 TORCH = "2.13.0"
+#: The numbers are none of these tests' concern.
+SHORT = {
+    f"PYROMETER_SUITES__SMOKE__{name}": text
+    for name, text in (("MEASURE_SECONDS", "0.1"), ("WARM_UP_MAX_SECONDS", "0.3"), ("OBSERVE_SECONDS", "0"))
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Installed:
         quiet = {"PYROMETER_CONTENTION_LIMIT": "1", LOCK_FOLDER: str(self.home)}
         # Byte code of all of PyTorch would be a third of the time of a build.
         places = {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "PIP_NO_COMPILE": "1"}
-        return {**kept, **quiet, **places}
+        return {**kept, **quiet, **places, **SHORT}
 
     def call(self, *arguments: str, folder: Path | None = None) -> Done:
         """Run `pyrometer` to its end."""
@@ -86,8 +91,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 def test_an_upgrade_builds_measures_and_leaves_its_report_alone(installed: Installed) -> None:
     # The budget has room for the first pair.
-    arguments = ("upgrade", TORCH, TORCH, "--case", CASE, "--budget", "1", "--no-fingerprint")
-    done = installed.call(*arguments, "--report", "v.html")
+    arguments = ("upgrade", TORCH, TORCH, "--suite", "smoke", "--case", CASE)
+    done = installed.call(*arguments, "--budget", "1", "--no-fingerprint", "--report", "v.html")
     if "cannot be built" in done.err:
         unavailable(done.err.strip()[-500:])
     assert done.code == 3, done
@@ -131,9 +136,9 @@ def test_what_a_wheel_carries(installed: Installed) -> None:
     assert all(Path(each).is_relative_to(installed.command.parents[1]) for each in where)
 
 
-@pytest.mark.parametrize("command", [("dashboard",), ("serve", "--no-measuring")])
-def test_the_dashboard_is_served_from_an_empty_folder(installed: Installed, command: tuple[str, ...]) -> None:
-    process, url = installed.serve(*command)
+def test_the_dashboard_is_served_from_an_empty_folder(installed: Installed) -> None:
+    # Which starts `pyrometer dashboard`, as a process of its own.
+    process, url = installed.serve("serve", "--no-measuring")
     try:
         for path, inside in (("/readyz", b"ready"), ("/", b"<title>"), ("/app/static/icon.png", b"PNG")):
             with urllib.request.urlopen(url + path, timeout=PATIENCE_SECONDS) as answer:

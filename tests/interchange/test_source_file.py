@@ -101,18 +101,18 @@ def test_elements_are_made_when_they_are_read() -> None:
 import tracemalloc
 from interchange.errors import SourcePlace
 from interchange.source_file import json_of
-at = json_of("[" + "0," * 200_000 + "0]", SourcePlace("here"))
+at = json_of("[" + "0," * 50_000 + "0]", SourcePlace("here"))
 tracemalloc.start()
 assert sum(each.value for each in at.list()) == 0
 print(tracemalloc.get_traced_memory()[1])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert int(done.stdout) < 100_000
-    elements = json_of("[" + "0," * 200_000 + "0]", SOURCE).list()
-    assert str(elements[-1].place) == "here, [200000]"
+    elements = json_of("[" + "0," * 50_000 + "0]", SOURCE).list()
+    assert str(elements[-1].place) == "here, [50000]"
     assert [each.place.field for each in elements[1:3]] == ["[1]", "[2]"]
     with pytest.raises(IndexError):
-        elements[200_001]
+        elements[50_001]
 
 
 def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_problems_that_were_there_at_first_count_too() -> None:
 
 def test_a_list_of_nothing_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
-    path.write_text('{"machine_info": {}, "benchmarks": [' + "{}," * 90_000 + "{}]}")
+    path.write_text('{"machine_info": {}, "benchmarks": [' + "{}," * 30_000 + "{}]}")
     content = path.stat().st_size
     tracemalloc.start()
     try:

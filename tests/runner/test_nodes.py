@@ -23,6 +23,8 @@ DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
 #: Collectives, and messages from one rank to the next; the other ways to divide a model have no third.
 OVER_TWO = [DDP, PIPELINE]
+#: Weights and biases of the small transformer: two linear layers around three blocks of three each.
+PARAMETERS = 16 * 16 + 16 + 16 * 8 + 8 + 3 * (16 * 16 + 16 + 16 * 32 + 32 + 32 * 16 + 16)
 DIES, TWICE, STOPS = (
     f"ends/train/how={how}/nodes=2,parallel=ddp,ranks=2" for how in ("dies", "twice", "stops")
 )
@@ -55,6 +57,15 @@ def test_ranks_on_two_nodes_compute_what_one_process_computes(measured: Done, ca
     assert outcome["facts"]["check"]["error"] <= outcome["facts"]["check"]["tolerance"]
     assert outcome["facts"]["exit"]["strays"] == []
     assert carriers(measured.run) == []
+
+
+@pytest.mark.torch
+def test_a_pipeline_divides_three_blocks_in_two_and_is_counted_whole(measured: Done) -> None:
+    outcome = outcome_of(measured, PIPELINE)
+    facts = outcome["facts"]
+    assert (facts["micro_batches"], facts["items"], facts["parameters"]) == (2, 8, PARAMETERS)
+    assert [member["threads"] for member in facts["members"]] == [1, 1]
+    assert outcome["metrics"]["throughput"] == pytest.approx(8e3 / outcome["metrics"]["latency"])
 
 
 @pytest.mark.torch

@@ -15,16 +15,19 @@ pytestmark = pytest.mark.torch
 DDP = "mlp_overhead/train/batch=64/parallel=ddp,ranks=2"
 ALONE = "mlp_overhead/train/batch=64/parallel=ddp"
 INSTANCES = "blocks/infer/batch=4/instances=2"
-TORCHRUN = "blocks/train/batch=4/hook=fp16,launcher=torchrun,parallel=ddp,ranks=2,scaling=strong"
 FSDP2 = "blocks/train/batch=4/parallel=fsdp2,ranks=2"
-ZERO1 = "blocks/train/batch=4/bucket=1,ddp=bucket-view,parallel=zero1,ranks=2"
+#: All that is an option of DDP, and started by torchrun. `test_nodes` has a pipeline.
+ZERO1 = (
+    "blocks/train/batch=4/"
+    "bucket=1,ddp=bucket-view,hook=fp16,launcher=torchrun,parallel=zero1,ranks=2,scaling=strong"
+)
 TENSOR = "blocks/infer/batch=4/parallel=tp,ranks=2"
-PIPELINE = "blocks/train/batch=4/parallel=pp,ranks=2"
-OF_TWO = [DDP, INSTANCES, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
+OF_TWO = [DDP, INSTANCES, FSDP2, ZERO1, TENSOR]
 OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
 FORKS = "ends/train/-/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 GREEDY = "greedy_at_its_end/infer/-/instances=2"
+COPIES = "host_copy/infer/direction=to_device,mebibytes=2,pinned=False/instances=2"
 IN_TURN = "in_turn/train/-/parallel=ddp,ranks=2"
 CLOSURE = "closure/infer/-/parallel=fsdp2"
 
@@ -38,7 +41,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, GREEDY, FORKS, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, COPIES, GREEDY, FORKS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -87,9 +90,7 @@ def test_one_rank_is_like_two_but_for_the_number(happened: Happened) -> None:
     assert (member["threads"], alone.facts["cpus_in_use"], alone.facts["backend"]) == (1, 1, "gloo")
 
 
-@pytest.mark.parametrize(
-    ("case", "items"), [(DDP, 128), (ALONE, 64), (TORCHRUN, 4), (FSDP2, 8), (TENSOR, 8), (PIPELINE, 8)]
-)
+@pytest.mark.parametrize(("case", "items"), [(DDP, 128), (ALONE, 64), (ZERO1, 4), (FSDP2, 8), (TENSOR, 8)])
 def test_a_step_of_ranks_has_the_items_of_all(happened: Happened, case: str, items: int) -> None:
     outcome = outcome_of(happened, case)
     assert outcome.facts["items"] == items
@@ -112,6 +113,13 @@ def test_throughput_of_instances_is_their_sum_and_latency_the_slowest(happened: 
     assert outcome.metrics["latency"] / 1e3 >= min(latencies)
 
 
+def test_bandwidth_of_instances_is_their_sum(happened: Happened) -> None:
+    outcome = outcome_of(happened, COPIES)
+    latencies = [member["latency_ms"] / 1e3 for member in members_of(outcome)]
+    gigabytes = 2 * 2**20 / 1e9
+    assert outcome.metrics["bandwidth"] == pytest.approx(sum(gigabytes / seconds for seconds in latencies))
+
+
 def test_communication_is_measured_where_gradients_are_averaged(happened: Happened) -> None:
     two, alone = outcome_of(happened, DDP), outcome_of(happened, ALONE)
     share = two.metrics["exposed_share"]
@@ -132,7 +140,7 @@ def test_communication_is_measured_where_gradients_are_averaged(happened: Happen
     assert not {"exposed_communication", "bus_bandwidth"} & sharded
 
 
-@pytest.mark.parametrize("case", [FSDP2, ZERO1, TENSOR, PIPELINE])
+@pytest.mark.parametrize("case", [FSDP2, ZERO1, TENSOR])
 def test_a_divided_model_is_counted_whole(happened: Happened, case: str) -> None:
     assert outcome_of(happened, case).facts["parameters"] == PARAMETERS
 
@@ -140,11 +148,10 @@ def test_a_divided_model_is_counted_whole(happened: Happened, case: str) -> None
 def test_the_division_of_work_is_reported(happened: Happened) -> None:
     assert outcome_of(happened, FSDP2).facts["sharded_blocks"] == 3
     assert outcome_of(happened, TENSOR).facts["tensor_parallel"].startswith("feed-forward of 3 blocks")
-    assert outcome_of(happened, PIPELINE).facts["micro_batches"] == 2
 
 
 def test_the_pinning_tool_is_reported(happened: Happened) -> None:
-    assert outcome_of(happened, TORCHRUN).facts["members_pinned_by"] == "affinity"
+    assert outcome_of(happened, ZERO1).facts["members_pinned_by"] == "affinity"
     assert outcome_of(happened, DDP).facts["members_pinned_by"] in ("affinity", "numactl")
 
 

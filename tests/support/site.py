@@ -114,7 +114,7 @@ def measured_python() -> Path:
 def run_snippet(snippet: Path) -> Any:
     """Run a file under the measured interpreter, our root on its `sys.path`; returns the JSON it prints."""
     # One thread: the machine may be busy with other tests, and sums then have one order.
-    settings = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    settings = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command, environ = [str(measured_python()), str(snippet)], {**os.environ, **INDUCTOR, **settings}
     done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:

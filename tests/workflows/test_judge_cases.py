@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from analysis.decision.run_cases import RunCase
+from analysis.detection.default_watched_metrics import WATCHED
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.queue import commands as queue
@@ -36,10 +37,11 @@ def stored(
     """A run of one case, stored."""
     named = {name: changes.pop(name) for name in ("machine", "preset", "environments") if name in changes}
     environments = named.pop("environments", [environment])
+    metrics = changes.pop("metrics", None)
     run = a_run(f"night-{night}", environments=environments, started_at=a_night(night), **named)
     run = replace(run, **changes)
     outcomes = [
-        an_outcome(environment=each, replicate=number, latency=latency)
+        an_outcome(environment=each, replicate=number, latency=latency, metrics=metrics)
         for each in environments
         for number in (0, 1)
     ]
@@ -109,7 +111,7 @@ def a_confirmed_regression(database: Database, **changes: Any) -> None:
     """One in `DEFAULT`, found by a schedule on night 2."""
     preset, hardware = a_preset(), a_machine().hardware
     where = (hardware.fingerprint, hardware.label, preset.fingerprint, preset.name)
-    key = SeriesKey(MLP, "latency", *where)
+    key = SeriesKey(MLP, changes.pop("metric", "latency"), *where)
     new = NewFinding(
         *(key, "nightly", "nightly", "", "worse", "step", "night-2", "night-1"),
         *(DEFAULT.fingerprint, DEFAULT.fingerprint, 0.1),
@@ -126,6 +128,17 @@ def test_an_open_regression_that_was_confirmed_in_its_environment_fails_a_case(d
     assert judged(database, run, outcomes).failed
     findings.triage(database, judged_id(database), "expected", "ada", "known", None, a_night(5))
     assert not judged(database, run, outcomes).failed
+
+
+@pytest.mark.parametrize("metric", WATCHED)
+def test_a_confirmed_regression_of_every_watched_metric_fails_its_case(
+    database: Database, metric: str
+) -> None:
+    measured: dict[str, Any] = {"metrics": {"latency": 2.0, metric: 1.0}}
+    for night in (1, 2):
+        stored(database, night, 2.0, **measured)
+    a_confirmed_regression(database, metric=metric)
+    assert judged(database, *stored(database, NOW, 2.0, **measured)).failed
 
 
 def judged_id(database: Database) -> int:

@@ -16,6 +16,8 @@ import pytest
 #: A batch of calls that takes shorter does not count: the clock's own time would be part of it.
 _BATCH_SECONDS = 1e-3
 _LEAST_BATCHES = 3
+#: Times are divided into so many blocks for the metric that is made of the fastest of each.
+_BLOCKS = 5
 _HAS_PYTEST_BENCHMARK = find_spec("pytest_benchmark") is not None
 
 
@@ -99,7 +101,7 @@ class _Session:
                 "case": case_key(test),
                 "metrics": {
                     "latency": {"value": 1e3 * measured.stats.median},
-                    "latency_floor": {"value": 1e3 * measured.stats.min},
+                    "latency_floor": {"value": 1e3 * measured.stats.floor},
                 },
                 "facts": {**measured.facts(), "calls": measured.stats.calls},
             }
@@ -130,7 +132,8 @@ def _refusal(done):
 class Times:
     """What the rounds of one function took, in seconds by call; `calls` is how many there were.
 
-    The attributes, which are keys as well, are those that pytest-benchmark has in `benchmark.stats`.
+    The attributes, which are keys as well, are those that pytest-benchmark has in `benchmark.stats`, and
+    `floor`: the fastest call of all would be less the longer a function is called.
     """
 
     def __init__(self, data, iterations, calls):
@@ -138,6 +141,7 @@ class Times:
         self.iterations, self.rounds, self.calls = iterations, len(data), calls
         self.min, self.max, self.total = min(data), max(data), sum(data)
         self.mean, self.median = statistics.fmean(data), statistics.median(data)
+        self.floor = _floor(data)
         self.stddev = statistics.stdev(data) if len(data) > 1 else 0.0
         self.ops = 1 / self.mean if self.mean else 0.0
         self.q1, self.q3 = _quartile(self.sorted_data), _quartile(self.sorted_data[::-1])
@@ -150,6 +154,13 @@ class Times:
 
     def __getitem__(self, name):
         return getattr(self, name)
+
+
+def _floor(data):
+    """The median over consecutive blocks of the fastest of each, as `latency_floor` is."""
+    blocks, n = min(_BLOCKS, len(data)), len(data)
+    ends = [n * number // blocks for number in range(blocks + 1)]
+    return statistics.median(min(data[ends[number] : ends[number + 1]]) for number in range(blocks))
 
 
 def _quartile(ordered):

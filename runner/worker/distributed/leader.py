@@ -158,7 +158,8 @@ class RankGroup:
         known = {**reports[0], **self._facts}
         if not self._parallel:
             known["items"] = sum(one["items"] for one in reports)
-            known["flops"] = sum(one["flops"] for one in reports) if reports[0]["flops"] else None
+            counted = [name for name in ("flops", "bytes_moved") if reports[0].get(name)]
+            known |= {name: sum(one[name] for one in reports) for name in counted}
         else:
             known |= add_peaks(reports)
         # CPU 3 of another machine is not ours.

@@ -80,7 +80,7 @@ class Rank(SingleProcess):
             return self.prepared.step()
 
     def facts(self) -> dict[str, Any]:
-        """What describes the case as a whole: items and flops of all ranks."""
+        """What describes the case as a whole: items, flops and bytes of all ranks."""
         known = super().facts()
         known["backend"] = dist.get_backend()
         if self.prepared.model is not None:
@@ -88,8 +88,8 @@ class Rank(SingleProcess):
                 p.numel() * p.element_size() for p in self.prepared.model.parameters()
             )
         if self._key.axis("parallel") in DATA_PARALLEL:
-            known["items"] *= self._world
-            known["flops"] = None if known["flops"] is None else known["flops"] * self._world
+            counted = [name for name in ("items", "flops", "bytes_moved") if known.get(name)]
+            known |= {name: known[name] * self._world for name in counted}
         return known
 
     def metrics(self) -> Mapping[str, float]:

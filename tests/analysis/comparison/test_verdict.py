@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from analysis.comparison.pairs import BEYOND, UNLIKE, WAITS, Pair, SideFlaw
+from analysis.comparison.pairs import BEYOND, WAITS, Pair, PairFlaw, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.sequential_test import advise
 from analysis.comparison.thresholds import Threshold, threshold_of
@@ -194,7 +194,7 @@ def test_who_always_starts_first_is_not_judged(
 
 
 def test_unlike_things_are_not_compared() -> None:
-    verdict = judge(FLOOR, [*shifted(0.0), Pair(1.0, 1.0, UNLIKE)], PERCENT)
+    verdict = judge(FLOOR, [*shifted(0.0), Pair(1.0, 1.0, (PairFlaw.OTHER_ITEMS,))], PERCENT)
     assert (verdict.word, verdict.reason) == ("not comparable", Doubt.OTHER_WORK)
     assert not_comparable(FLOOR).word == "not comparable"
 

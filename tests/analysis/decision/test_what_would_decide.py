@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.comparison.pairs import UNLIKE, Pair
+from analysis.comparison.pairs import Pair, PairFlaw
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import judge
@@ -31,7 +31,7 @@ def test_what_only_an_empty_cache_tells_is_decided_by_pairs_that_find_one(
 
 
 def test_what_cannot_be_compared_is_decided_by_no_number_of_pairs() -> None:
-    unlike = judge(FLOOR, [Pair(1.0, 1.0, UNLIKE)] * 6, threshold_of(FLOOR))
+    unlike = judge(FLOOR, [Pair(1.0, 1.0, (PairFlaw.OTHER_ITEMS,))] * 6, threshold_of(FLOOR))
     upgrade = decide([*alike(), result("mlp", verdicts={FLOOR: unlike})], Policy(unmeasured_share=0.0))
     assert [(one.case, one.pairs, one.minutes) for one in upgrade.to_decide] == [("mlp", None, None)]
 

@@ -1,13 +1,17 @@
 """`pyrometer record`, and `--census` of run and upgrade: from a real program to a weighted verdict."""
 
 import json
+import resource
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.commands import profile
 from runner.census.census import Census, read_census
+from runner.census.recording import Recorded
 from support.command_line import typed
 from support.site import Done, Site, measured_python, one_site
 
@@ -46,25 +50,43 @@ def test_a_program_is_recorded_and_the_next_command_named(site: Site, recorded: 
     assert census.operators[0].name in recorded.out
 
 
+def test_a_census_for_which_there_is_no_room_leaves_the_former_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.folder / "kept.toml").write_text("kept\n")
+    census = Census("2.9.1", 1, 1.0, (), 0)
+    monkeypatch.setattr(profile, "record_program", lambda *_: Recorded(census, 0, ()))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Of bytecode written meanwhile, Python would keep a part for good.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        done = typed(site, "record", "--output", "kept.toml", "--", "python", "train.py")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 2 and "kept.toml: File too large" in done.err, done
+    assert (site.folder / "kept.toml").read_text() == "kept\n"
+
+
 @pytest.mark.slow
-def test_a_run_measures_an_operator_and_a_recorded_region_compiled(site: Site) -> None:
+def test_a_run_measures_a_recorded_region_compiled(site: Site) -> None:
     program = PROGRAM.with_name("compiled.py")
-    how = ("--steps", "1", "--output", "compiled.toml", "--json", "--", str(measured_python()), str(program))
-    done = site.call("record", *how)
+    how = ("--steps", "1", "--output", "compiled.toml", "--json")
+    done = site.call("record", *how, "--", str(measured_python()), str(program), "product")
     assert done.code == 0, done.err
     body: dict[str, Any] = json.loads(done.out[done.out.index("{") :])
     (region,) = body["regions"]
     assert region["case"].endswith("/train/-/compile=default") and 0 < region["share"] < 1
     census = read_census(site.folder / "compiled.toml")
-    one, regions = census.operators[:1], census.regions
-    few = Census(census.torch, census.steps, census.seconds, one, census.seen, True, regions)
-    (site.folder / "few.toml").write_text(few.to_toml())
-    done = site.call("run", "--census", "few.toml", "--replicates", "1", "--yes", "--json")
+    alone = Census(census.torch, census.steps, census.seconds, (), census.seen, True, census.regions)
+    (site.folder / "region.toml").write_text(alone.to_toml())
+    done = site.call("run", "--census", "region.toml", "--replicates", "1", "--yes", "--json")
     assert done.code == 0, done.err
-    assert "1 operator call of" in done.err
+    assert "in 1 compiled region, all measured compiled" in done.err
     outcomes = {(each["case"], each["status"]) for each in done.events if each["event"] == "outcome"}
     # A compiled case is measured beside its eager one.
-    assert outcomes >= {(region["case"], "ok"), (one[0].case, "ok")}
+    eager = region["case"].replace("/compile=default", "/eager")
+    assert outcomes == {(region["case"], "ok"), (eager, "ok")}
 
 
 @pytest.mark.slow
@@ -76,6 +98,8 @@ def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census)
     body: dict[str, Any] = json.loads((site.folder / "verdict.json").read_text())
     weights = {one["case"]: one["weight"] for one in body["cases"]}
     assert weights == pytest.approx(small.weights)
+    assert "2 operator calls of" in done.err
+    assert ("ok", "ok") in {(one["old"]["status"], one["new"]["status"]) for one in body["cases"]}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """What stands in the pages' tables, and that nothing from the database becomes markup."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dashboard.components import frames, markup, tables
+from dashboard.components import frames, load, markup, tables
 from dashboard.runs import run_facts
+from db.connection.engine import Database
+from db.runs.store import save_outcomes, save_run
 from records.outcomes import Outcome
 from records.runs import RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
@@ -12,6 +15,7 @@ from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
+    a_night,
     a_run,
     an_environment,
     an_outcome,
@@ -239,3 +243,18 @@ def test_integers_keep_every_digit_and_none_is_too_long_for_the_page() -> None:
 def test_a_long_text_that_begins_with_blanks_is_folded_below_its_first_words() -> None:
     html = markup.facts("Facts", "mine", {"table": " " * 70 + "a " * 40, "nothing": "\n" * 200})
     assert html.count("<details>") == 2 and "<summary>a a " in html and "<summary> …</summary>" in html
+
+
+def test_replicates_that_took_turns_share_a_row(database: Database, url: str) -> None:
+    environment = an_environment()
+    save_run(database, a_run("turns", environments=[environment], planned=6))
+    outcomes = [
+        an_outcome(case, environment=environment, replicate=replicate, status=status, reason="as before")
+        for replicate in range(3)
+        for case, status in ((MLP, "crashed"), (BERT, "wrong"))
+    ]
+    save_outcomes(database, "turns", outcomes)
+    table = tables.failures(load.failures(url, load.recent_runs(url, limit=5)), a_night(1))
+    body = table.partition("<tbody>")[2]
+    assert body.count("<tr>") == 2
+    assert re.findall(r'data-title="Replicates">(\d)<', body) == ["3", "3"]

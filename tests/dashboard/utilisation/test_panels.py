@@ -10,7 +10,7 @@ from jsonschema import ValidationError
 
 from analysis.metrics import METRICS
 from dashboard.components import charts, wording
-from dashboard.utilisation import by_case, panels, window_charts
+from dashboard.utilisation import page, panels, window_charts
 from db.telemetry.queries import stored_values
 from records.outcomes import Measurement
 from records.telemetry import Recording
@@ -256,12 +256,12 @@ def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> N
         *measured("c/infer/-/eager", gpu_busy=99.0, power=120.0),
         *measured("d/infer/-/eager", latency=5.0),
     ]
-    found = by_case.by_source("run", rows)
+    found = page.by_source("run", rows)
     assert {source: [one.case[0] for one in cases] for source, cases in found.items()} == {
         "GPM, hardware counters": ["b", "a"],
         "the driver's samples": ["c"],
     }
-    table = by_case.table("GPM, hardware counters", found["GPM, hardware counters"])
+    table = page.limits_table("GPM, hardware counters", found["GPM, hardware counters"])
     assert [column.label for column in table.shown] == [
         "Case",
         "SM utilisation (%)",
@@ -269,8 +269,8 @@ def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> N
         "Power (W)",
         "Energy per item (J)",
     ]
-    both = by_case.by_source("run", [*rows, *(replace(one, environment="other") for one in rows)])
-    two = by_case.table("the driver's samples", both["the driver's samples"], {"other": "my nightly"})
+    both = page.by_source("run", [*rows, *(replace(one, environment="other") for one in rows)])
+    two = page.limits_table("the driver's samples", both["the driver's samples"], {"other": "my nightly"})
     assert two.shown[1].label == "Environment"
     assert sorted(two.shown[1].cell(one) for one in two.rows) == ["e", "my nightly"]
     assert table.records()[0]["energy_per_item"] == 0.25 and table.records()[0]["power"] is None

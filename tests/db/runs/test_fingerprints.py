@@ -12,7 +12,7 @@ from db.runs.fingerprints import (
     save_fingerprints,
 )
 from db.runs.store import save_run
-from db.schema.dispatch_tables import CaseFingerprintRow, FingerprintRow
+from db.schema.core_tables import CaseFingerprintRow, FingerprintRow
 from records.dispatch import CaseFingerprint, DispatchFingerprint
 from records.machines import Hardware
 from records.outcomes import OutcomeStatus

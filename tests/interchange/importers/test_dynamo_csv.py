@@ -62,6 +62,31 @@ def test_performance_has_a_metric_for_each_column(tmp_path: Path) -> None:
     assert one.run.preset.name == one.run.harness == dynamo_csv.NAME
 
 
+def test_resident_memory_of_a_cpu_is_no_hundredfold_peak(tmp_path: Path) -> None:
+    """PyTorch multiplies the percentage of memory with all bytes: 200 stands for 2 GB."""
+    imported = read(
+        tmp_path,
+        "dev,name,batch_size,speedup,abs_latency,compression_ratio,eager_peak_mem,dynamo_peak_mem\n"
+        "cpu,net,4,1.5,2.25,0.8,200.0,250.0\n"
+        "cuda,net,4,1.5,2.25,0.8,200.0,250.0\n",
+    )
+
+    memory = {
+        (case.partition("device=")[2].partition(",")[0], metric): value
+        for (case, metric), value in numbers(imported).items()
+        if "speedup" not in metric and "latency" not in metric
+    }
+    assert memory == {
+        ("cpu", "dynamo.compression_ratio"): 0.8,
+        ("cpu", "dynamo.eager_rss"): 2.0,
+        ("cpu", "dynamo.dynamo_rss"): 2.5,
+        ("cuda", "dynamo.compression_ratio"): 0.8,
+        ("cuda", "dynamo.eager_peak_mem"): 200.0,
+        ("cuda", "dynamo.dynamo_peak_mem"): 250.0,
+    }
+    assert {each.unit for each in imported.metrics if "rss" in each.name} == {"GB"}
+
+
 def test_a_failing_model_has_no_measurements(tmp_path: Path) -> None:
     imported = read(
         tmp_path,

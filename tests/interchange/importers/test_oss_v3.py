@@ -253,6 +253,23 @@ def test_dynamo_tables_have_their_units_in_v3_too_and_zeros_are_missing(tmp_path
     assert said(imported) == ["records.json, [1].metric.benchmark_values: 0 is no measurement"]
 
 
+def test_resident_memory_of_a_cpu_is_no_hundredfold_peak(tmp_path: Path) -> None:
+    """PyTorch multiplies the percentage of memory with all bytes: 200 stands for 2 GB."""
+    about = {"name": "TorchInductor", "mode": "training"}
+    cpu, cuda = (about | {"extra_info": {"device": device}} for device in ("cpu", "cuda"))
+    values = {"values": [200.0], "metric": "eager_peak_mem"}
+    records = [a_record(benchmark=cpu, **values), a_record(benchmark=cuda, **values)]
+    records[0]["metric"]["target_value"] = 150.0
+    imported = read(tmp_path, records)
+
+    assert [(metric, value) for _, metric, value in numbers(imported)] == [
+        ("oss.eager_rss", 2.0),
+        ("oss.eager_rss.target", 1.5),
+        ("oss.eager_peak_mem", 200.0),
+    ]
+    assert {each.unit for each in imported.metrics} == {"GB"}
+
+
 def test_values_that_went_through_32_bits_are_noted(tmp_path: Path) -> None:
     through = read(tmp_path, [a_record(values=[0.1 + 1.4901161138336505e-09])]).runs[0].run
     whole = read(tmp_path, [a_record(values=[3086359081])]).runs[0].run

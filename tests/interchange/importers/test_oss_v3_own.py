@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,11 @@ json_values = st.recursive(
 )
 
 
+@cache
+def _ours() -> str:
+    return exported(run_records.a_run(), OUTCOMES, MEASUREMENTS)
+
+
 @pytest.mark.slow
 @given(
     st.lists(
@@ -256,7 +262,7 @@ json_values = st.recursive(
 def test_nothing_that_ours_may_say_does_anything_but_be_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]
 ) -> None:
-    records = json.loads(exported(run_records.a_run(), OUTCOMES, MEASUREMENTS))
+    records = json.loads(_ours())
     for record, change in zip(records, changes, strict=False):
         record["metric"]["extra_info"] |= {name: json.dumps(value) for name, value in change.items()}
 

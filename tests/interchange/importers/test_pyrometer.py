@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +236,16 @@ anything = st.recursive(
 )
 
 
+@cache
+def _lines() -> tuple[bytes, ...]:
+    return tuple(file_of(a_whole_run()).splitlines())
+
+
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data())
 def test_whatever_a_line_holds_it_is_read_or_refused(data: st.DataObject) -> None:
-    lines = file_of(a_whole_run()).splitlines()
+    lines = list(_lines())
     number = data.draw(st.integers(0, len(lines) - 1))
     line = json.loads(lines[number])
     # One value, as deep as one likes, becomes another.

@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -38,8 +39,22 @@ def little_memory():
 
 
 def protocol_pipe():
-    """The descriptor on which the worker speaks to the controller."""
-    return int(sys.argv[sys.argv.index("--out") + 1])
+    """The descriptor on which the worker speaks to the controller: of its own pipes the one it writes to."""
+    (found,) = [
+        descriptor
+        for descriptor in map(int, os.listdir("/proc/self/fd"))
+        if descriptor > 2 and is_written_pipe(descriptor)
+    ]
+    return found
+
+
+def is_written_pipe(descriptor):
+    try:
+        way = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        return way == os.O_WRONLY and stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    except OSError:
+        # That of the listing itself.
+        return False
 
 
 @case()

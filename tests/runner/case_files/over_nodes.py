@@ -34,9 +34,10 @@ def loss_for(batch: int) -> Callable[[Tensor], Tensor]:
 
 @case(phases=("train",), batch=[4])
 def blocks(batch: int) -> Workload:
-    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Block(), Block(), nn.Linear(WIDTH, CLASSES))
+    between = [Block() for _ in range(3)]
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *between, nn.Linear(WIDTH, CLASSES))
     inputs = (torch.randn(batch, WIDTH),)
-    return Workload(model, inputs, items=batch, loss=loss_for(batch), checkpointed=("1", "2"))
+    return Workload(model, inputs, items=batch, loss=loss_for(batch), checkpointed=("1", "2", "3"))
 
 
 class EndsOnRankOne(nn.Sequential):

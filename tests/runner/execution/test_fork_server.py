@@ -20,7 +20,7 @@ from runner.worker.case_key import CaseKey
 from support.measuring import CASE_FILES, alive, below, conditions, measure
 from support.site import PATIENCE_SECONDS, measured_python
 
-AFFINE, CNN = "affine/infer/width=32/eager", "custom_cnn/train/batch=4/eager"
+AFFINE, MLP = "affine/infer/width=32/eager", "mlp_overhead/train/batch=1/eager"
 TOKEN = "fork-test"
 
 
@@ -86,13 +86,13 @@ def test_a_session_of_forked_workers_is_measured(tmp_path: Path) -> None:
     forks = ForkServers(tmp_path / "logs", token)
     shared = replace(shared, forks=forks)
     try:
-        found = measure(shared, [["segfaults", CNN], [CNN]])
+        found = measure(shared, [["segfaults", MLP], [MLP]])
         (server,) = [one for one in servers() if one not in before]
         assert alive(server.pid) and not server.children()
     finally:
         forks.close()
     assert found.of("segfaults").status == "crashed"
-    assert [one.status for one in found.outcomes if one.case == CNN] == ["ok", "ok"]
+    assert [one.status for one in found.outcomes if one.case == MLP] == ["ok", "ok"]
     assert all(one.facts["exit"]["exit_code"] == 0 for one in found.outcomes if one.status == "ok")
     assert sweep(token) == []
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from runner.execution.metrics import replicate_metrics
-from runner.execution.roofline import roofline
+from runner.execution.metrics import replicate_metrics, roofline
 from runner.worker.messages import Block, Finished, Ready
 
 #: A step of 8 items does 1e12 operations.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from analysis.speedups import gains
 from records.references import Baseline
-from reports.text.gain_text import refusal
+from reports.text.verdict_text import refusal
 from runner.suites.references import baselines
 from runner.worker.case_key import AXES, CaseKey
 from support.measuring import CASE_FILES, Scratch, conditions, forked, measure

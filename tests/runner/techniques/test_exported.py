@@ -138,9 +138,9 @@ def test_another_runtime_refuses_what_it_would_not_do(results: Any) -> None:
 
 
 def test_onnx_runtime_says_what_it_is(results: Any) -> None:
-    if "onnxruntime" not in results["pair"]:
+    if "onnxruntime" not in results["named"]:
         pytest.skip("the measured environment has no onnx, onnxscript and onnxruntime")
-    facts = results["pair"]["onnxruntime"]["facts"]["onnxruntime"]
+    facts = results["named"]["onnxruntime"]["facts"]["onnxruntime"]
     assert (facts["providers"], facts["threads"]) == (["CPUExecutionProvider"], 1)
 
 

@@ -82,6 +82,14 @@ class Watched:
         (task,) = waiting(self.database, "confirm")
         return confirm(task, job_context(self.folder, MORNING, child))
 
+    def session(self, child: Child) -> JobResult:
+        """Carry out the session that waits, until its task has ended."""
+        (task,) = waiting(self.database, "confirm")
+        running = claimed_again(self.database, task)
+        done = confirm(running, job_context(self.folder, MORNING, child))
+        finish(self.database, running, done, MORNING)
+        return done
+
     @property
     def finding(self) -> Finding:
         found = findings.finding(self.database, self.id)
@@ -190,11 +198,7 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
 def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     watched: Watched, sqlite: Database
 ) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    finish(
-        sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child(1.0))), MORNING
-    )
+    watched.session(watched.child(1.0))
     nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
     nights.add(range(LAST + 1, SLOWER + 10), slower)
     assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
@@ -207,10 +211,8 @@ def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
     assert found.state == "candidate" and found.change == pytest.approx(0.0953, abs=0.01)
     assert "stay off the old level by +1" in because(found.state, found.evidence)
     # From the first night of the level that was left to the newest.
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
     child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
+    watched.session(child)
     assert child.commands[0][1].endswith(f"{first.name}-00000007")
     assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
         "refuted",
@@ -236,10 +238,8 @@ def test_what_stayed_unclear_and_stays_off_its_old_level_is_measured_once_more(
 
 
 def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
     child = watched.child()
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, child)), MORNING)
+    watched.session(child)
     (after,) = waiting(sqlite, "confirm")
     done = confirm(after, job_context(watched.folder, MORNING, child))
     command = child.commands[-1]
@@ -255,14 +255,25 @@ def test_related_cases_are_measured_once_a_candidate_is_confirmed(watched: Watch
     assert [one.case for one in watched.finding.evidence.confirmation.related] == [RESNET]
 
 
+def test_an_attempt_that_ended_after_its_decisions_leads_to_what_it_would_have(
+    watched: Watched, sqlite: Database
+) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    task = replace(task, spec={**task.spec, "left": 1})
+    child = watched.child()
+    done = confirm(task, job_context(watched.folder, MORNING, child))
+    repeated = replace(task, run_id=str(done.result["run"]))
+    again = confirm(repeated, job_context(watched.folder, MORNING, child))
+    assert again.follow_ups == done.follow_ups and len(done.follow_ups) == 2
+    assert "nothing" in again.result["summary"]
+
+
 def test_what_is_refuted_has_no_related_cases_measured(watched: Watched) -> None:
     assert watched.confirm(watched.child(1.0)).follow_ups == ()
 
 
 def test_related_cases_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    finish(sqlite, running, confirm(running, job_context(watched.folder, MORNING, watched.child())), MORNING)
+    watched.session(watched.child())
     before = watched.finding
     (after,) = waiting(sqlite, "confirm")
     done = confirm(after, job_context(watched.folder, MORNING, watched.child(refuses="the disk is full")))
@@ -318,10 +329,7 @@ def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
 ) -> None:
     child = watched.child(refuses="environment nightly 2026-09-10 cannot be built: no such wheel")
     for number in range(MOST_TRIES):
-        (task,) = waiting(sqlite, "confirm")
-        running = claimed_again(sqlite, task)
-        done = confirm(running, job_context(watched.folder, MORNING, child))
-        finish(sqlite, running, done, MORNING)
+        done = watched.session(child)
         found = watched.finding
         assert (done.state, found.state, found.evidence.tries) == ("failed", "candidate", number + 1)
         assert found.evidence.waits == done.error == child.refuses
@@ -350,11 +358,7 @@ def test_other_hardware_judges_nothing(watched: Watched) -> None:
 
 
 def test_a_session_on_other_hardware_is_not_measured_again(watched: Watched, sqlite: Database) -> None:
-    (task,) = waiting(sqlite, "confirm")
-    running = claimed_again(sqlite, task)
-    child = watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores"))
-    done = confirm(running, job_context(watched.folder, MORNING, child))
-    finish(sqlite, running, done, MORNING)
+    done = watched.session(watched.child(machine=a_machine(hardware="Xeon 6430, 4 cores")))
     watched.look()
     assert waiting(sqlite, "confirm") == []
     assert watched.finding.evidence.waits == done.error

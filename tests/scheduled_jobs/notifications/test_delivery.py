@@ -4,6 +4,7 @@ import io
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from scheduled_jobs.notifications.delivery import (
     Target,
     deliver,
     due,
+    given_up_at,
     post,
     targets,
 )
@@ -185,6 +187,14 @@ def test_a_delivery_that_was_claimed_and_dropped_is_tried_again() -> None:
     taken = Delivery(DeliveryState.TRYING, MORNING, 1)
     assert not due(taken, MORNING + 9 * MINUTE) and due(taken, MORNING + 10 * MINUTE)
     assert not due(Delivery(DeliveryState.TRYING, MORNING, MOST_TRIES), MORNING + timedelta(days=1))
+
+
+def test_a_delivery_whose_sender_ended_in_the_last_try_is_given_up() -> None:
+    last = Delivery(DeliveryState.TRYING, MORNING, MOST_TRIES)
+    assert given_up_at(last) == MORNING + 10 * MINUTE
+    assert given_up_at(replace(last, state=DeliveryState.FAILED)) == MORNING
+    assert given_up_at(replace(last, tries=1)) is None
+    assert given_up_at(Delivery(DeliveryState.DELIVERED, MORNING)) is None
 
 
 @on_both

@@ -10,14 +10,16 @@ import pytest
 from db.connection.engine import Database
 from db.findings import notices
 from db.findings import store as findings
+from db.findings.notices import replace_delivery
 from db.queue import commands as queue
 from db.queue.queries import shared_time, tasks
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import BORDER_CHANGES, BorderChange
 from scheduled_jobs.jobs.context import JobResult, Stopped
 from scheduled_jobs.jobs.digest import health_check, send_digest
 from scheduled_jobs.notifications.collect import before, stored_digest
+from scheduled_jobs.notifications.delivery import MOST_TRIES
 from support.builders.notifications import DUE, MORNING, a_scheduler
 from support.builders.run_records import MLP, RESNET
 from support.servers.databases import on_both
@@ -378,6 +380,21 @@ def test_a_target_that_fails_is_tried_by_later_checks_and_reported_in_the_next_d
     site.run_digest(MORNING + DAY)
     assert site.subjects() == ["Pyrometer 2026-11-23: 1 message was not delivered"]
     assert f"did not reach {name.replace('://', ':' + chr(0x200B) + '//')}" in site.web.posts[0]["message"]
+
+
+def test_a_target_whose_sender_ended_in_its_last_try_is_reported_too(site: NotifiedSite) -> None:
+    site.measured()
+    site.web.status = 500
+    site.run_digest()
+    made = site.digest()
+    ((name, was),) = made.deliveries.items()
+    last = Delivery(DeliveryState.TRYING, MORNING + 200 * MINUTE, MOST_TRIES)
+    assert replace_delivery(site.database, made.kind, made.key, name, was, last)
+    site.web.status = 200
+    site.measured(DUE + DAY, "run-3")
+    site.run_digest(MORNING + DAY)
+    assert site.subjects() == ["Pyrometer 2026-11-23: 1 message was not delivered"]
+    assert "its sender ended before it was delivered" in site.web.posts[0]["message"]
 
 
 def test_a_stopped_job_sends_nothing_more(site: NotifiedSite) -> None:

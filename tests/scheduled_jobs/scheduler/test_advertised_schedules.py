@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from configuration.settings import Settings
-from scheduled_jobs.scheduler.advertised_schedules import advertised_facts
+from scheduled_jobs.scheduler.planner import advertised_facts
 from support.servers.schedulers import settings_of
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

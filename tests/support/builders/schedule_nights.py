@@ -14,7 +14,7 @@ from db.runs import series_queries
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
-from scheduled_jobs.scheduler.advertised_schedules import advertised_facts
+from scheduled_jobs.scheduler.planner import advertised_facts
 from support.builders.run_records import (
     BERT,
     MLP,

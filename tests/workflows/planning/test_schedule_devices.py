@@ -11,7 +11,7 @@ import pytest
 from configuration.settings import load_settings
 from support.fakes.nvml import Shim
 from support.sqlite_files import sqlite_with_tables
-from workflows.planning.schedule_devices import schedule_devices, unmeasured_gpus
+from workflows.planning.select_cases import schedule_devices, unmeasured_gpus
 
 TOML = """
 [schedules.nightly]

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import runner.cases
 from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
 from runner.cases.operators import attention, elementwise, operator, products
-from runner.cases.programs import extensions, requests, shapes, transforms
+from runner.cases.programs import extensions, requests, shapes, start, transforms
 from runner.worker.case import REGISTER, Workload
 
 #: Small enough to be quick, while copies are still taken.
@@ -34,6 +34,8 @@ SMALLER = {
     "decoding": {"past": 8},
     "t5": {"tokens": 8, "layers": 1, "batch": 2},
     "convolution": {"batch": 1},
+    "densenet_block": {"batch": 1},
+    "padded_lengths": {"batch": 2, "layers": 1},
     "linear_layer": {"m": 3, "n": 40, "k": 56},
     "unique": {"numbers": 1000},
     "loss": {"rows": 64},
@@ -42,6 +44,8 @@ SMALLER = {
     "small_records": {"batch": 2},
     "save_and_load": {"mebibytes": 8},
 }
+#: A rank that is killed is started again, and then does what this one does at once.
+PART_OF_ANOTHER = {"elastic_restart failure=none"}
 #: PyTorch's counter of operations cannot run around the first and does not see the second's products.
 UNCOUNTABLE = {"flex_attention", "recurrent_layer"}
 
@@ -69,7 +73,11 @@ def error(ours, theirs):
 def check(name, parameters):
     workload = build(name, parameters)
     if not isinstance(workload, Workload):
-        workload()
+        if name == "start" and parameters["program"] != "spawned_worker":
+            # Its text, here: one fresh process, and that with a worker, shows how all are started.
+            exec(start._PROGRAMS[parameters["program"]], {})
+        else:
+            workload()
         return {"closure": True}
     model = workload.model.eval()
     answer = model(*workload.inputs)
@@ -107,7 +115,7 @@ def every():
             first = {key: values[0] for key, values in case.grid.items()}
             parameters = first | SMALLER.get(name, {}) | dict(zip(texts, chosen, strict=True))
             label = name + "".join(f" {key}={value}" for key, value in zip(texts, chosen, strict=True))
-            if "cuda" in label and not torch.cuda.is_available():
+            if label in PART_OF_ANOTHER or ("cuda" in label and not torch.cuda.is_available()):
                 continue
             found[label] = check(name, parameters)
     return found

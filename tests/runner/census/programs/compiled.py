@@ -1,4 +1,8 @@
-"""A training whose middle is compiled. Arguments: checkpoint recomputes it, crash K ends it at step K."""
+"""A training whose middle is compiled.
+
+Arguments: product makes it one matrix product, of which Inductor makes no C++; checkpoint also recomputes it;
+crash K ends it at step K.
+"""
 
 import sys
 
@@ -8,17 +12,21 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 RECOMPUTES = "checkpoint" in sys.argv
+ONE_PRODUCT = RECOMPUTES or "product" in sys.argv
 
 
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.norm = nn.LayerNorm(32)
-        self.secret_name = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+        layers = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))
+        self.secret_name = nn.Linear(32, 32, bias=False) if ONE_PRODUCT else layers
 
     def forward(self, hidden):
         if RECOMPUTES:
             return checkpoint(self.secret_name, hidden, use_reentrant=False)
+        if ONE_PRODUCT:
+            return self.secret_name(hidden)
         return hidden + self.secret_name(self.norm(hidden))[..., :32]
 
 

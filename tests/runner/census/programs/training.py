@@ -1,6 +1,4 @@
-"""A small model trained with a DataLoader, as a user writes it. Arguments: crash K ends it at step K."""
-
-import sys
+"""A small model trained with a DataLoader, as a user writes it."""
 
 import torch
 from torch import nn
@@ -23,11 +21,8 @@ def main():
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters())
     data = TensorDataset(torch.randint(50, (256, 8)), torch.randint(50, (256, 8)))
-    crash_at = int(sys.argv[2]) if sys.argv[1:2] == ["crash"] else None
     for step, (tokens, targets) in enumerate(DataLoader(data, 16, num_workers=1), 1):
         loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
-        if step == crash_at:
-            raise RuntimeError("the program itself is broken")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

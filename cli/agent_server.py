@@ -6,7 +6,8 @@ the same again. Nothing is deleted; findings are triaged only by a server that w
 
 import json
 import shlex
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from analysis.metrics import METRICS
-from common.text import key_matches
+from common.text import has_credentials, key_matches, printable
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
@@ -26,13 +27,12 @@ from records.evidence import evidence_of
 from records.kinds import RunSource
 from records.runs import RunsOnly, RunSummary
 from runner.errors import JournalError
+from scheduled_jobs.scheduler.child_process import OURSELVES
 from workflows.app_context import AppContext
 from workflows.errors import JobError
 from workflows.load_run import judge_loaded, load_run
 from workflows.measure import new_run_id
 from workflows.planning.resolve_environment import parse_environment
-
-from . import program
 
 _INSTRUCTIONS = (
     "Pyrometer measures PyTorch on this team's machines. A ratio is new / old; an interval that contains 1 "
@@ -56,12 +56,12 @@ class Tools:
 
     def doctor(self) -> dict[str, Any]:
         """What this machine can measure, what it cannot, and why."""
-        found: dict[str, Any] = program.answer("doctor")
+        found: dict[str, Any] = answer("doctor")
         return {name: value for name, value in found.items() if name != "telemetry"}
 
     def cases(self, matching: str = "") -> dict[str, Any]:
         """The workloads that can be measured; `matching` is a name or a glob such as `conv*`."""
-        every: list[dict[str, Any]] = program.answer("cases", "list")
+        every: list[dict[str, Any]] = answer("cases", "list")
         found = [one for one in every if fnmatchcase(one["name"], matching or "*")]
         kept = ("name", "family", "summary", "phases", "grid")
         return _listed("cases", [{name: one[name] for name in kept} for one in found])
@@ -111,7 +111,7 @@ class Tools:
 
     def compare(self, run: str = "latest") -> dict[str, Any]:
         """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
-        *_, verdict = map(json.loads, program.say("report", "--json", given=[run]).splitlines())
+        *_, verdict = map(json.loads, say("report", "--json", given=[run]).splitlines())
         if verdict.get("event") != "verdict":
             raise ToolError(f"run {run} is not an upgrade")
         moved = [_case(one) for one in verdict["cases"] if one["status"] in _MOVED]
@@ -128,17 +128,17 @@ class Tools:
 
     def findings(self, every: bool = False) -> dict[str, Any]:
         """The open regressions that nights found; `every` has all findings, such as improvements."""
-        found = program.answer("regressions", "list", *(["--all"] if every else []))
+        found = answer("regressions", "list", *(["--all"] if every else []))
         return _listed("findings", [_finding(one) for one in found])
 
     def finding(self, number: int) -> dict[str, Any]:
         """All evidence of one finding."""
-        found: dict[str, Any] = program.answer("regressions", "show", given=[str(number)])
+        found: dict[str, Any] = answer("regressions", "show", given=[str(number)])
         return found
 
     def fingerprint_difference(self, old: str, new: str, case: str) -> dict[str, Any]:
         """Which operators and kernels a case runs differently in `new`; untimed, may take a minute."""
-        return {"difference": program.answer("fingerprint", "diff", given=[old, new, case])}
+        return {"difference": answer("fingerprint", "diff", given=[old, new, case])}
 
     def start_upgrade(
         self, old: str, new: str, suite: str = "smoke", cases: list[str] | None = None, pairs: int = 32
@@ -150,7 +150,7 @@ class Tools:
         log = self._log(run)
         chosen = [f"--case={case}" for case in cases or ()]
         options = [f"--suite={suite}", f"--pairs={pairs}", *chosen, f"--run-id={run}"]
-        program.begin(["upgrade", *options, "--", old, new], log)
+        begin(["upgrade", *options, "--", old, new], log)
         return {"run": run, "log": str(log), "follow": f"progress(run={run!r})"}
 
     def progress(self, run: str) -> dict[str, Any]:
@@ -178,12 +178,12 @@ class Tools:
 
     def reproduce(self, run: str, case: str = "") -> dict[str, Any]:
         """What made the numbers of a run or a case: environment, preset, and the command that repeats it."""
-        found: dict[str, Any] = program.answer("reproduce", given=[f"{run}:{case}" if case else run])
+        found: dict[str, Any] = answer("reproduce", given=[f"{run}:{case}" if case else run])
         return found
 
     def triage(self, number: int, action: TriageAction, text: str) -> dict[str, Any]:
         """Acknowledge a finding, expect it, call it fixed, or note something; signed as an agent's."""
-        return {"said": program.say("regressions", action, "--by", "agent", given=[str(number), text])}
+        return {"said": say("regressions", action, "--by", "agent", given=[str(number), text])}
 
 
 def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer:
@@ -256,3 +256,50 @@ def _case(one: dict[str, Any]) -> dict[str, Any]:
         **{name: verdict.get(name) for name in ("metric", "unit", "ratio", "ratio_low", "ratio_high", "n")},
         "reproduce": one["reproduce"],
     }
+
+
+#: Exit codes that come with an answer: go, no-go, unclear.
+_ANSWERED = (0, 1, 3)
+
+
+def answer(*words: str, given: Sequence[str] = ()) -> Any:
+    """The value that a command prints with `--json`; raises ToolError with its sentence.
+
+    `given` are arguments of the agent's, none of which is read as an option.
+    """
+    return json.loads(say(*words, "--json", given=given))
+
+
+def say(*words: str, given: Sequence[str] = ()) -> str:
+    """What a command prints; raises ToolError with its sentence. `given`: see `answer`."""
+    command = [*words, *(["--", *given] if given else [])]
+    _refuse_credentials(command)
+    done = subprocess.run([*OURSELVES, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode not in _ANSWERED or (done.returncode and not done.stdout.strip()):
+        said = done.stderr.strip().splitlines()
+        sentence = printable(said[-1]) if said else f"exit code {done.returncode}"
+        raise ToolError(sentence)
+    return done.stdout.strip()
+
+
+def begin(words: Sequence[str], log: Path) -> None:
+    """Begin a command that goes on when this program ends; what it says goes to the file `log`.
+
+    Raises ToolError before anything is begun or written.
+    """
+    _refuse_credentials(words)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        subprocess.Popen(
+            [*OURSELVES, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+
+
+def _refuse_credentials(words: Sequence[str]) -> None:
+    """Raise ToolError for an address with a password: every user of a machine sees its command lines."""
+    if any(map(has_credentials, words)):
+        raise ToolError("an address is given without user and password: keep them in ~/.netrc")

@@ -6,12 +6,15 @@ The address holds which case is opened, as `detail`: the way back closes the pan
 from collections.abc import Callable, Sequence
 
 import streamlit as st
+from markupsafe import Markup
 
 from analysis.comparison import rounds
-from dashboard.case_detail import tables
+from analysis.comparison.verdict import Verdict
+from analysis.metrics import METRICS
+from analysis.ratios import ratio
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, last, sentence
-from dashboard.trends import sections as history
+from dashboard.trends import page as history
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
@@ -19,7 +22,8 @@ from reports import sentences
 from reports import tables as report_tables
 from reports import wording as report_wording
 from reports.report_context import Subject
-from reports.rows import Row
+from reports.rows import Row, sign, tone
+from reports.table import Column, DataTable
 from reports.text.dispatch_text import case_words
 from reports.upgrade_report import JudgedUpgrade
 
@@ -43,7 +47,7 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
 
     def body() -> None:
         parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), *_change(row)))
-        table = tables.metrics(judged, row.case)
+        table = metrics_table(judged, row.case)
         if table.rows:
             parts.heading("Every metric", table, f"case-{run.id}.csv")
             parts.table(table)
@@ -117,7 +121,7 @@ def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         parts.caption("No process of it is stored.")
         return
-    table = tables.processes(run, outcomes)
+    table = processes_table(run, outcomes)
     parts.heading("Processes", table, f"processes-{run.id}.csv")
     parts.table(table)
     failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
@@ -135,3 +139,62 @@ def _history(url: str, run: Run, case: str, metric: str) -> None:
         history.chart(found.chosen, found.metric, found.drawn, [])
     address = links.trends(metric, *place, case)
     parts.html(f"<p>{markup.link(address, 'History →')}</p>")
+
+
+#: Processes in a table at most.
+_MOST_PROCESSES = 30
+
+
+def metrics_table(judged: JudgedUpgrade, case: str) -> DataTable[Verdict]:
+    """The verdict on every metric of a case that was judged, the one that decides first."""
+    upgrade = judged.upgrade
+    every = [upgrade.verdicts, *(table.verdicts for table in upgrade.tables)]
+    found = {each[case].metric: each[case] for each in every if case in each}
+    columns: list[Column[Verdict]] = [
+        Column("metric", "Metric", lambda one: one.metric, lambda one: METRICS[one.metric].title),
+        Column(
+            "old", "Old", lambda one: one.old, lambda one: report_wording.quantity(one.metric, one.old), True
+        ),
+        Column(
+            "new", "New", lambda one: one.new, lambda one: report_wording.quantity(one.metric, one.new), True
+        ),
+        Column("ratio", "Change", lambda one: ratio(one.change), report_wording.change, True),
+        Column("ratio_low", value=lambda one: ratio(one.low)),
+        Column("ratio_high", value=lambda one: ratio(one.high)),
+        Column("", "Interval", format=lambda one: report_wording.interval(one.low, one.high), number=True),
+        Column("pairs", "Pairs", lambda one: one.n, number=True),
+        Column("verdict", "Verdict", lambda one: one.word, _verdict_cell),
+    ]
+    return DataTable("Every metric", columns, list(found.values()))
+
+
+def _verdict_cell(one: Verdict) -> Markup:
+    return Markup('<span class="py-{}">{} {}</span>').format(
+        tone(one.word), sign(one.word), report_wording.verdict(one)
+    )
+
+
+def processes_table(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
+    """The processes that measured a case; each leads to its samples.
+
+    Those that did not end well come first. Those that were not needed are counted and not listed.
+    """
+    names = {each.fingerprint: each.name for each in run.environments}
+    columns: list[Column[Outcome]] = [
+        Column(
+            "environment",
+            "Environment",
+            lambda one: names.get(one.environment, one.environment),
+            link=lambda one: links.outcome(run.id, one.case, one.environment, one.replicate),
+        ),
+        Column("replicate", "Process", lambda one: one.replicate + 1, number=True),
+        Column("status", "Outcome", lambda one: one.status, lambda one: Markup(markup.chip(one.status))),
+        Column("reason", "Why", lambda one: one.reason),
+        Column("started_at", "Started", lambda one: one.started_at, lambda one: wording.utc(one.started_at)),
+    ]
+    started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
+    ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)
+    left = len(outcomes) - len(ordered)
+    return DataTable(
+        "Processes", columns, ordered, _MOST_PROCESSES, "more, not needed or not listed.", omitted=left
+    )
