@@ -9,8 +9,8 @@ from math import exp, isfinite
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Baseline
 
-from .comparison.disturbance import disturbed
 from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
+from .comparison.rounds import disturbed
 from .replicates import summarise
 
 

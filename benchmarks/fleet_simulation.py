@@ -34,8 +34,7 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.queue.queries import tasks
 from db.runs.queries import run_ids
-from fleet.engine import Chunk, EngineNode, NodeJournal, Order, OrderPaths
-from fleet.file_chunks import CHUNK_BYTES
+from fleet.engine import CHUNK_BYTES, Chunk, EngineNode, NodeJournal, Order, OrderPaths
 from fleet.hosts import FleetHosts
 from records.outcomes import Outcome, Planned
 from runner.journal import FILE, Journal

@@ -8,7 +8,7 @@ from dashboard.auth import reader
 from dashboard.components import load, page_views, parts
 from dashboard.components.query_params import SharedLabel, unknown_parameters
 from dashboard.exports.page import page_with_footer
-from dashboard.header import clock, search
+from dashboard.header import page_context, search
 from dashboard.navigation import PAGES, page_at
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
@@ -31,7 +31,7 @@ def _admit() -> None:
 
 
 parts.frame_page()
-clock.apply()
+page_context.apply_clock()
 page = st.navigation(
     [
         st.Page(one.script, title=one.title, icon=one.icon, url_path=one.path or None, default=not one.path)

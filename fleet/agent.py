@@ -28,8 +28,7 @@ from scheduled_jobs.scheduler.child_process import (
 )
 from scheduled_jobs.scheduler.process_identity import machine_name
 
-from .engine import Chunk, NodeJournal, NodeLost, NodeRefused, Order, OrderPaths
-from .file_chunks import read_chunk
+from .engine import Chunk, NodeJournal, NodeLost, NodeRefused, Order, OrderPaths, read_chunk
 from .journal_mirror import is_run
 from .node_probe import NodeProbe
 from .node_steps import GroupNode, StepServer

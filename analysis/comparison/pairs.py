@@ -9,7 +9,7 @@ from typing import Any, Literal
 from records.outcomes import Outcome, OutcomeStatus
 
 from . import rounds
-from .disturbance import core_share, disturbed
+from .rounds import core_share, disturbed
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from analysis.comparison.disturbance import core_share
+from analysis.comparison.rounds import core_share
 from analysis.comparison.screening import EVIDENCE
 from analysis.metrics import METRICS
 from analysis.speedups import Gain

@@ -7,8 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from analysis.comparison.disturbance import core_share
-from analysis.comparison.rounds import TAINTED, tainted_blocks
+from analysis.comparison.rounds import TAINTED, core_share, tainted_blocks
 from analysis.comparison.screening import EVIDENCE
 from analysis.kernel_difference import KERNELS
 from dashboard.components import frames, links, markup, run_source, wording

@@ -14,7 +14,7 @@ import streamlit as st
 from dashboard.components import markup, wording
 from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
-from dashboard.header import clock
+from dashboard.header import page_context
 from reports.table import DataTable
 from reports.text import markdown
 from reports.text.html_markdown import converted
@@ -175,7 +175,7 @@ def _foot(record: page_recorder.PageRecord) -> None:
     moment = datetime.now(UTC)
     name = page_recorder.slug(record.page)
     with st.container(horizontal=True, vertical_alignment="center", key="page-foot"):
-        clock.choice()
+        page_context.clock_choice()
         st.download_button(
             "Page as Markdown",
             lambda: of_page(record, where, moment).encode(),

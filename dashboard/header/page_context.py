@@ -1,4 +1,4 @@
-"""The context that readers keep from page to page: metric, hardware, PyTorch, workload and range.
+"""The context that readers keep from page to page: metric, hardware, PyTorch, workload, range and clock.
 
 An address decides. What it leaves open is as the reader chose it last: in this session, else in this browser,
 where `exports/context.js` keeps it in a cookie and writes it into the address. A remembered value that a
@@ -6,14 +6,17 @@ view cannot show is passed over without a complaint.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from html import escape
 from math import inf
 from typing import TypeVar
 from urllib.parse import parse_qs, urlencode
+from zoneinfo import ZoneInfo
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard.components import wording
 from dashboard.components.query_params import Query, SharedLabel, View, bounded, last
 from dashboard.navigation import VIEW
 
@@ -22,7 +25,7 @@ Item = TypeVar("Item")
 #: The parameters that views share, each before those that depend on it.
 NAMES = ("metric", "hardware", "version", "workload", "points")
 #: The cookie of the browser, and what it holds: a PyTorch remembered for months would hide newer ones.
-#: `clock` is no parameter: see `clock`.
+#: `clock` is no parameter: see `clock_choice`.
 COOKIE, IN_COOKIE = "pyrometer_context", ("metric", "hardware", "workload", "points", "clock")
 #: Where the session keeps what was chosen in it.
 _CHOSEN = "page-context"
@@ -81,21 +84,6 @@ def keep(path: str, query: Query, **values: str) -> None:
     _give_browser(path, query, {})
 
 
-def choice(name: str) -> str:
-    """What the reader chose last of something that no address has; empty for nothing."""
-    return next(iter(_chosen().get(name, ())), "")
-
-
-def choose(name: str, value: str) -> None:
-    """Remember such a choice; `hand_over` gives it to the browser."""
-    _keep({name: [value]})
-
-
-def hand_over() -> None:
-    """Give the browser what it is to keep, on a page with or without a context bar."""
-    _give_browser("", {}, {})
-
-
 def preferred(
     items: Sequence[Item],
     workload_of: Callable[[Item], str],
@@ -135,3 +123,53 @@ def _chosen() -> dict[str, list[str]]:
 
 def _keep(values: Mapping[str, Sequence[str]]) -> None:
     st.session_state[_CHOSEN] = _chosen() | {name: list(each) for name, each in values.items()}
+
+
+#: What can be chosen; without a choice it is the first.
+_UTC, _LOCAL = "utc", "local"
+_CLOCK, _CLOCK_KEY = "clock", "choose-clock"
+
+
+def apply_clock() -> None:
+    """Have the moments of this page in the zone that the reader chose."""
+    zone = _own_zone()
+    wording.show_in(zone if zone is not None and _chosen_clock() == _LOCAL else UTC)
+
+
+def clock_choice() -> None:
+    """What moments are in, with the choice of the reader's own zone where the browser states one."""
+    zone = _own_zone()
+    if zone is None:
+        st.caption("All times are UTC.", width="content")
+        return
+    st.caption("Times", width="content", help="Charts, and columns headed UTC, stay in UTC.")
+    st.session_state[_CLOCK_KEY] = _chosen_clock()
+    st.segmented_control(
+        "Times",
+        [_UTC, _LOCAL],
+        format_func={_UTC: "UTC", _LOCAL: zone.key}.__getitem__,
+        key=_CLOCK_KEY,
+        required=True,
+        label_visibility="collapsed",
+        on_change=_keep_clock,
+    )
+    _give_browser("", {}, {})
+
+
+def _chosen_clock() -> str:
+    return _LOCAL if _chosen().get(_CLOCK) == [_LOCAL] else _UTC
+
+
+def _keep_clock() -> None:
+    _keep({_CLOCK: [st.session_state[_CLOCK_KEY]]})
+
+
+def _own_zone() -> ZoneInfo | None:
+    """The zone of the reader's browser; None where that is UTC, unknown, or states none."""
+    name = st.context.timezone
+    try:
+        zone = ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):
+        # A browser may state anything, such as a folder of the zone files.
+        return None
+    return None if zone is None or zone.key in ("UTC", "Etc/UTC") else zone

@@ -14,7 +14,7 @@ from analysis.metrics import METRICS
 from analysis.ratios import ratio
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, last, sentence
-from dashboard.trends import sections as history
+from dashboard.trends import page as history
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run

@@ -1,14 +1,29 @@
 """Series over dates or PyTorch versions: how they moved, and what else changed meanwhile."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import streamlit as st
 
-from dashboard.components import load, parts, wording
+from analysis.metrics import Metric
+from dashboard.components import links, load, markup, parts, run_source, wording
+from dashboard.components.frames import version_order
+from dashboard.components.query_params import public
 from dashboard.header import page_context
+from dashboard.regressions import findings
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques.ranking import workload_title
-from dashboard.trends import sections
-from dashboard.trends.load import complaints, load_trends
-from dashboard.trends.view import Trends
+from dashboard.trends import charts, frames, grid, lines, marks, tables, words
+from dashboard.trends import load as trends_load
+from dashboard.trends.lines import TrendLine, place_of
+from dashboard.trends.load import ChartData, History, complaints, load_trends
+from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary, labelled
+from records.kinds import RunSource
+from records.runs import RunChange
+from records.series import SeriesPoint
+
+#: Versions that a baseline is chosen from, the newest; an address may name any.
+_OFFERED_VERSIONS = 60
 
 
 def show() -> None:
@@ -27,23 +42,294 @@ def show() -> None:
     about = f", {workload_title(chosen.workload)}" if chosen.workload else ""
     parts.tab_title(f"History: {metric.title}{about}")
     with page_context.bar("/explore", address, query):
-        sections.context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
-    sections.choices(chosen, found.offer, known, drawn)
+        _context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
+    _choices(chosen, found.offer, known, drawn)
 
     if chosen.shown == "grid":
-        sections.every_case(url, chosen, metric)
+        _every_case(url, chosen, metric)
         parts.pinned(chosen.address)
         return
-    opened = sections.at(known, chosen.at)
-    sections.chart(
-        chosen, metric, drawn, [(line, point) for point, line, track in opened if track in drawn.drawn]
-    )
-    sections.captions(chosen, metric, known, drawn)
-    sections.cut(chosen, known, found.lines)
-    sections.canary(chosen, found.offer)
+    opened = _at(known, chosen.at)
+    chart(chosen, metric, drawn, [(line, point) for point, line, track in opened if track in drawn.drawn])
+    _captions(chosen, metric, known, drawn)
+    _cut(chosen, known, found.lines)
+    _canary(chosen, found.offer)
     if opened:
-        sections.point(url, chosen, metric, known, drawn, opened)
-    sections.moved(chosen, drawn)
-    sections.stepped(chosen, drawn)
-    sections.every_point(chosen, metric, drawn)
+        _point(url, chosen, metric, known, drawn, opened)
+    _moved(chosen, drawn)
+    _stepped(chosen, drawn)
+    _every_point(chosen, metric, drawn)
     parts.pinned(chosen.address)
+
+
+def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
+    """What other views share with this one."""
+    parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
+    titles = {workload: workload_title(workload) for workload in offer.workloads}
+    parts.select("Workload", "workload", {"": "All workloads", **titles}, chosen)
+    parts.select("Metric", "metric", metrics, chosen)
+    if chosen.axis == "date":
+        ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
+        parts.segments("Range", "points", ranges, chosen)
+
+
+def _choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartData) -> None:
+    """What can be chosen of these lines, all of it in the address."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
+        parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
+        parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
+        if chosen.scale == "relative":
+            parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
+        parts.select("Preset", "preset", offer.presets, chosen)
+        if len(drawn.tracks) > 1:
+            none = "the scheduled ones" if lines.scheduled(known.lines, known.tracks_of_place) else "all"
+            parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+    named = {case: wording.case(case).text for case in offer.cases}
+    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
+
+
+def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
+    """The versions that lines may be set against, newest first, and what is chosen."""
+    versions = sorted(set(lines.baselines(drawn).values()), key=version_order, reverse=True)
+    known = {version: version for version in versions[:_OFFERED_VERSIONS]}
+    return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
+
+
+def chart(
+    chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
+) -> None:
+    """The lines with all marks on them, and how to read them."""
+    baseline = chosen.baseline if chosen.scale == "relative" else ""
+    title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
+    parts.heading(
+        parts.plain(title),
+        lambda: drawn.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
+        f"trend-{chosen.metric}.csv",
+    )
+    parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
+    if drawn.points.empty:
+        parts.caption("None of these lines can be set against that baseline.")
+        return
+    ring = marks.opened(opened, chosen.axis, drawn.points, drawn.levels)
+    look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
+    parts.chart(
+        charts.trend(known.unit, len(drawn.lines), chosen.axis, look),
+        alt=words.in_words(known, drawn.lines, len(drawn.drawn), baseline),
+        sets=drawn.sets,
+        versions=drawn.versions,
+        moves=drawn.marks,
+        ticks=drawn.ticks,
+        opened=ring,
+    )
+
+
+def _captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -> None:
+    """How the chart is to be read, what it is set against, and which tracks it leaves out."""
+    spelled = replace(metric, title=parts.plain(metric.title))
+    teller = run_source.teller(_newest(drawn))
+    parts.caption(
+        words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
+        + " A point leads to its samples."
+    )
+    if drawn.levels is not None:
+        run = chosen.baseline in lines.runs(known.lines)
+        sentences = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
+        parts.caption(parts.plain(sentences))
+        if not run:
+            _measured_in_turns(chosen, known, drawn)
+    if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
+        parts.caption(
+            "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
+        )
+    if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
+        parts.caption(_left_out(known, drawn))
+
+
+def _left_out(known: History, drawn: ChartData) -> str:
+    """Which tracks are not drawn unless they are chosen."""
+    scheduled = lines.scheduled(known.lines, known.tracks_of_place)
+    sentences: list[str] = []
+    if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
+        tracks = wording.plural(single, "track")
+        sentences.append(
+            f"Not drawn: {tracks} of sessions that confirm findings, upgrades and single runs; any can be "
+            "chosen above."
+        )
+    if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
+        sentences.append(
+            f"Of {many} tracks those {MAX_TRACKS} are drawn that were measured last; any can be chosen above."
+        )
+    return " ".join(sentences)
+
+
+def _cut(chosen: Trends, known: History, many: int) -> None:
+    """Which points of so many lines are left out, and where they are."""
+    shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
+    if max(len(line.points) for line in known.lines) >= shown:
+        alone = load.newest_points(1, recent=chosen.recent)
+        fewer = "; fewer lines show more of each" if shown < alone else ""
+        parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
+        if shown < most:
+            _other_points(chosen.after("points", "all"), f"Up to {most:,} points of each line →")
+    if chosen.points == "all" and replace(chosen, points="recent").recent and not chosen.at:
+        _other_points(chosen.after("points", "recent"), "Only the newest points →")
+
+
+def _other_points(other: Trends, text: str) -> None:
+    parts.html(f"<p>{markup.link(other.address, text)}</p>")
+
+
+def _newest(drawn: ChartData) -> SeriesPoint:
+    return max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
+
+
+def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None:
+    """Where, or by which command, the baseline is set against the newest version without the drift."""
+    old = public(chosen.baseline)
+    others = [
+        (point, line)
+        for line in drawn.lines
+        for point in line.points
+        if point.torch_version and public(point.torch_version) != old
+    ]
+    if not others:
+        return
+    newest, line = max(others, key=lambda own: own[0].started_at)
+    named = lines.baselines(known.lines)
+    own = {each.letter: lines.build(each, chosen.baseline) for each in known.lines}[line.letter]
+    ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
+    filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
+    parts.html(
+        f"<p>{markup.link(links.upgrade(filters), 'Measured in turns: the upgrade between the two →')}</p>"
+    )
+
+
+def _at(known: History, run: str) -> list[tables.Own]:
+    """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
+    return [
+        (point, line, track)
+        for line in known.lines
+        for point, track in zip(line.points, line.tracks, strict=True)
+        if point.run == run
+    ]
+
+
+def _point(
+    url: str, chosen: Trends, metric: Metric, known: History, drawn: ChartData, own: Sequence[tables.Own]
+) -> None:
+    """One run's points: their numbers, what they can be compared with, and what else had changed."""
+    run = chosen.at
+    shown = tuple(replace(line, points=(each,), tracks=(track,)) for each, line, track in own)
+    parts.heading(
+        parts.plain(f"Point of run {run}"),
+        lambda: frames.table(shown, metric.unit, drawn.tracks, drawn.levels),
+        f"point-{chosen.metric}-{run}.csv",
+    )
+    observed = {(window.case, window.environment) for window in load.windows(url, run)}
+    changes: set[RunChange] | None = None
+    for each, line, track in own:
+        before = _before(line, track, each)
+        label = drawn.tracks[track] if len(drawn.tracks) > 1 else ""
+        facts = tables.point_facts(line, each, metric, label, (drawn.levels or {}).get(line.letter))
+        change_html = tables.change(each, before, metric) if before is not None else ""
+        parts.html(markup.panels(facts, change_html, kind="py-point"))
+        parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
+        if before is not None:
+            _against(known, before, each)
+            changes = (changes or set()) | set(known.of_line.get((line.letter, place_of(each)), ()))
+    if changes is not None:
+        _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
+
+
+def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | None:
+    """The point before one in its track on its machine; None for the first that is shown."""
+    earlier = [
+        each
+        for each in line.of_track(track)
+        if each.machine == point.machine and each.started_at < point.started_at
+    ]
+    return earlier[-1] if earlier else None
+
+
+def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
+    old, new = known.tracks_of_place.get(place_of(before)), known.tracks_of_place.get(place_of(point))
+    command = words.comparison(old, new, before, point)
+    # What a tool or a script measured no command of ours measures again.
+    if command and {point.source, before.source} == {RunSource.MEASURED}:
+        parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
+        parts.code(command)
+
+
+def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
+    if not changes:
+        parts.caption("Nothing else that is stored of it differs from the run before in its track.")
+        return
+    table = findings.changes(changes)
+    name = f"changes-{chosen.metric}-{chosen.at}.csv"
+    parts.heading("What differs from the run before in its track", table, name)
+    parts.table(table)
+
+
+def _moved(chosen: Trends, drawn: ChartData) -> None:
+    """Where lines moved; nothing where none did."""
+    if not drawn.moves:
+        return
+    items = drawn.moves
+    parts.heading(
+        "Where lines moved", lambda: marks.move_table(items, drawn.tracks), f"moves-{chosen.metric}.csv"
+    )
+    parts.caption(words.about_moves(chosen.metric))
+    parts.html(tables.moves(items, drawn.drawn))
+
+
+def _stepped(chosen: Trends, drawn: ChartData) -> None:
+    """What else changed along the lines; nothing where nothing did."""
+    if not drawn.steps:
+        return
+    parts.heading(
+        "What changed along the way",
+        lambda: marks.step_table(drawn.steps, drawn.tracks),
+        f"changes-{chosen.metric}.csv",
+    )
+    parts.caption(words.ABOUT_STEPS)
+    parts.html(tables.steps(drawn.steps, drawn.drawn))
+
+
+def _every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
+    """The newest points with their links; all of them as CSV."""
+    parts.heading(
+        "Every point",
+        lambda: frames.table(drawn.lines, metric.unit, drawn.tracks, drawn.levels),
+        f"points-{chosen.metric}.csv",
+    )
+    items = tables.newest_first(drawn.lines)
+    parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
+
+
+def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
+    """All cases of the metric and the workload as small pictures: more than one chart has room for."""
+    keys = [
+        key
+        for key in load.series_keys(url)
+        if (key.metric, key.preset) == (chosen.metric, chosen.preset)
+        and key.hardware in chosen.hardware
+        and chosen.has(key.case)
+    ]
+    rows = trends_load.every_case(url, labelled(keys))
+    table = grid.table(rows, chosen, metric)
+    parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
+    parts.caption("Not coloured: a change of one night is no finding.")
+    if common := markup.all_cases(wording.common_parameters(one.key.case for one in rows)):
+        parts.html(common)
+    parts.table(table)
+
+
+def _canary(chosen: Trends, offer: TrendChoices) -> None:
+    """A link that adds the machine's own series to the lines, where there is one and room for it."""
+    own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
+    room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
+    if not own or room < 1 or any(map(is_canary, chosen.cases)):
+        return
+    with_canary = chosen.after("cases", (*chosen.cases, *own[:room]))
+    parts.html(f"<p>{markup.link(with_canary.address, 'Add the canary of the machine →')}</p>")

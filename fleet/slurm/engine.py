@@ -31,8 +31,8 @@ from ..engine import (
     NodeSilent,
     Order,
     OrderPaths,
+    read_chunk,
 )
-from ..file_chunks import read_chunk
 from .commands import Slurm, SlurmAway, SlurmRefused
 from .job import Job, JobFolder, data_folder, host_of
 from .queue import SlurmQueue

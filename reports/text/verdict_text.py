@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from analysis.comparison.disturbance import OWN_CORE
 from analysis.comparison.pairs import LeftOut, PairFlaw, SideFlaw
+from analysis.comparison.rounds import OWN_CORE
 from analysis.comparison.sequential_test import Advice
 from analysis.comparison.verdict import ChanceInSuite, Doubt, OneSideFirst, TooFewPairs, Verdict
 from analysis.metrics import METRICS

@@ -65,7 +65,7 @@ def packed_line(path: Path, lines: int = 1) -> None:
 
 
 def packed_lines(path: Path) -> None:
-    packed_line(path, 12)
+    packed_line(path, 5)
 
 
 def packed_problems(path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet import file_chunks, node_probe
+from fleet import engine as fleet_engine
+from fleet import node_probe
 from fleet.agent import Agent
 from fleet.engine import NodeRefused
 from runner.execution.machine_lock import exclusive
@@ -141,7 +142,7 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
     path = f"runs/{RUN}/journal.jsonl"
     assert agent.runs() == {"runs": [{"run": RUN, "path": path, "size": size, "in_use": False}]}
     whole = node.journal(RUN).read_bytes()
-    monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(fleet_engine, "CHUNK_BYTES", 100)
     chunk = engine.read("one", {path: 7}, final=True)[path]
     assert (chunk.data, chunk.more) == (whole[7:107], True)
     monkeypatch.undo()

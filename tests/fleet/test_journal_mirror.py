@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.connection.engine import open_database
-from fleet import file_chunks
+from fleet import engine as fleet_engine
 from fleet import journal_mirror as mirrors
-from fleet.engine import Chunk, NodeJournal
-from fleet.file_chunks import CHUNK_BYTES, read_chunk
+from fleet.engine import CHUNK_BYTES, Chunk, NodeJournal, read_chunk
 from fleet.journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append, is_run
 from runner import journal
 from support.sqlite_files import sqlite_with_tables
@@ -217,7 +216,7 @@ def test_a_chunk_of_a_journal_that_grows_ends_with_a_line(
     path.write_bytes(WHOLE + b"half")
     for at in range(len(WHOLE) + 6):
         for most in (1, 7, CHUNK_BYTES):
-            monkeypatch.setattr(file_chunks, "CHUNK_BYTES", most)
+            monkeypatch.setattr(fleet_engine, "CHUNK_BYTES", most)
             now, then = read_chunk(path, at, final=False), read_chunk(path, at, final=True)
             assert now.data == WHOLE[at : at + most]
             assert now.more == (at + most < len(WHOLE))

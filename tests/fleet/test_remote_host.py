@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import file_chunks
+from fleet import engine as fleet_engine
 from fleet.agent import Agent
 from fleet.engine import NodeRefused
 from runner import journal
@@ -102,7 +102,7 @@ def test_lost_repeated_and_late_calls_change_nothing(head: Head, engine: Loopbac
 def test_half_lines_and_half_signs_at_the_border_of_pieces(
     head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_chunks, "CHUNK_BYTES", 13)
+    monkeypatch.setattr(fleet_engine, "CHUNK_BYTES", 13)
     engine.own_nodes["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
     logs = head.logs()
     ended = head.run("run", RUN, logs=logs)

@@ -1,13 +1,269 @@
-"""The GPUs as the sampler reads them, found by UUID."""
+"""The GPUs as the sampler reads them, found by UUID: counters at a moment, and rows from the best source."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..capability import UtilisationSource
 from ..sample_log import SampleLog, bare
 from ..telemetry_interface import GpuCounters
-from .device import GpuDevice
-from .nvml import Absent, N, ask, gpus, mig_devices, text
+from .nvml import (
+    GPM_METRICS,
+    SHORTEST_WINDOW_SECONDS,
+    Absent,
+    Gpm,
+    N,
+    ask,
+    busy_source,
+    computing,
+    gpm_of,
+    gpus,
+    memory,
+    mig_devices,
+    processes,
+    text,
+    throttled_ns,
+)
+from .nvml_sample_buffer import DriverBuffer
 from .processes import Pids
+
+#: With these it makes no sense to ask the same thing again.
+_FOR_GOOD = (N.NVML_ERROR_NOT_SUPPORTED, N.NVML_ERROR_FUNCTION_NOT_FOUND, N.NVML_ERROR_NO_PERMISSION)
+#: The driver's buffer holds many seconds; asking it is the dearest of all calls.
+_FETCH_SECONDS = 1.0
+#: A row this many times as long as the buffer's samples lie apart holds at least one of them whole.
+_ROW_SPACINGS = 2.1
+#: If sampling the hardware counters takes a larger share of a row, the start of its mean is unknown.
+_SLOWEST_SHARE = 0.2
+#: The driver samples what processes use once a second or more often: what is as old belongs to a reading.
+_PROCESS_SAMPLE_US = 1_000_000
+#: The reasons that make a column (`nvml.THROTTLE_FIELDS`).
+_CAUSES: Mapping[str, tuple[str, ...]] = {
+    "throttled_power": ("power",),
+    "throttled_heat": ("thermal", "sw_thermal", "hw_thermal"),
+    "throttled_hardware": ("board", "reliability", "hw_power_brake"),
+}
+_MIB = 2**20
+_SM = "SM utilisation"
+
+
+class GpuDevice:
+    """One GPU, or one MIG device: what instances share is then asked of `parent`.
+
+    Every answer is a value or None with a note; a device that is lost is not asked again.
+    """
+
+    def __init__(self, handle: Any, parent: Any, pids: Pids) -> None:
+        self._handle = handle
+        self._whole = handle if parent is None else parent
+        self._pids = pids
+        self.uuid = text(ask(N.nvmlDeviceGetUUID, handle))
+        self.name = text(ask(N.nvmlDeviceGetName, handle))
+        self.board = text(ask(N.nvmlDeviceGetUUID, self._whole))
+        #: No MIG device.
+        self.whole = parent is None
+        self.xids: list[int] = []
+        self.lost = ""
+        #: Whether the driver has seen a kernel run since the first row began.
+        self._absent: set[str] = set()
+        self._notes: dict[str, str] = {}
+        gpm = gpm_of(handle, parent)
+        self._gpm: Gpm | None = None
+        self._chained = False
+        if isinstance(gpm, Absent):
+            self._refused(_SM, gpm)
+        else:
+            self._gpm = gpm
+        self.utilisation_source: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
+        buffer = DriverBuffer(handle, N.NVML_GPU_UTILIZATION_SAMPLES)
+        self._buffer = None if isinstance(buffer.start(), Absent) else buffer
+        self._started_ns = 0
+        self._energy_mj: int | None = None
+        self._throttled: Mapping[str, int] = {}
+        self._next_fetch = 0.0
+        self._read_us = time.time_ns() // 1000
+
+    def counters(self) -> GpuCounters:
+        """All counters now; hands over the Xids that came in since the last time."""
+        running = self._ask("processes", processes, self._handle)
+        busy = self._ask("processes at work", computing, self._whole, self._read_us - _PROCESS_SAMPLE_US)
+        self._read_us = time.time_ns() // 1000
+        room = self._ask("memory", memory, self._handle) or {}
+        xids, self.xids = tuple(self.xids), []
+        return GpuCounters(
+            self.uuid,
+            self._ask("throttle time", throttled_ns, self._whole) or {},
+            self._ask("ECC errors", N.nvmlDeviceGetTotalEccErrors, self._whole, 1, N.NVML_VOLATILE_ECC),
+            self._ask("PCIe replays", N.nvmlDeviceGetPcieReplayCounter, self._whole),
+            xids,
+            None if running is None else self._pids.visible(running),
+            None if busy is None else tuple(sorted(busy)),
+            1 - room["used"] / room["total"] if room.get("total") else None,
+        )
+
+    def begin(self, hz: float, log: SampleLog) -> float:
+        """Start the first row; return the seconds from row to row that this device allows."""
+        log.device(self.uuid, self.name, self.utilisation_source)
+        seconds = 1 / hz
+        if self._gpm:
+            # A tenth more than the limit: a row that begins late must not end too early.
+            seconds = max(seconds, 1.1 * SHORTEST_WINDOW_SECONDS)
+        if self._buffer and not self.lost:
+            self._buffer.start()
+            if self.utilisation_source == "samples":
+                seconds = max(seconds, _ROW_SPACINGS * self._buffer.spacing_ns / 1e9)
+        self._next_fetch = time.monotonic() + _FETCH_SECONDS
+        self._started_ns = self._start_gpm() or time.monotonic_ns()
+        self._deltas(1.0)
+        return seconds
+
+    def row(self, log: SampleLog) -> None:
+        """End a row and start the next; a row too short for the hardware counters goes on instead."""
+        placed = self._counted()
+        if placed is None:
+            return
+        values, ended = placed
+        ended = ended or time.monotonic_ns()
+        values |= self._deltas((ended - self._started_ns) / 1e9)
+        values |= self._now()
+        log.row(self.uuid, self._started_ns, ended, values)
+        self._started_ns = ended
+        if time.monotonic() >= self._next_fetch:
+            self.fetch(log)
+        self.log_notes(log)
+
+    def fetch(self, log: SampleLog) -> None:
+        """Take over what the driver has buffered since the last time."""
+        self._next_fetch = time.monotonic() + _FETCH_SECONDS
+        if self._buffer is None or self.lost:
+            return
+        spans = self._buffer.next()
+        if isinstance(spans, Absent):
+            self._refused("busy time", spans)
+        elif spans is None:
+            log.note(self.uuid, "the clock was set meanwhile: busy time of that moment cannot be placed")
+        else:
+            for span in spans:
+                log.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
+
+    def log_notes(self, log: SampleLog) -> None:
+        """What is missing and why; the end of a device is all there is to say about it."""
+        for what, reason in self._notes.items():
+            if not self.lost:
+                log.note(self.uuid, f"no {what}: {reason}")
+        if self.lost:
+            log.note(self.uuid, self.lost)
+
+    def _start_gpm(self) -> int:
+        """Begin a window of the hardware counters; answers its moment, 0 if there is none."""
+        self._chained = False
+        if self._gpm is None or self.lost:
+            return 0
+        refused = self._gpm.start()
+        if refused is not None:
+            self._refused(_SM, refused)
+            return 0
+        self._chained = True
+        return sum(self._gpm.taken_ns) // 2
+
+    def _counted(self) -> tuple[dict[str, float | None], int] | None:
+        """Means of the hardware counters and the moment they end at, 0 if any will do; None to go on."""
+        if self._gpm is None or self.lost:
+            return {}, 0
+        if not self._chained:
+            return {}, self._start_gpm()
+        first = self._gpm.taken_ns
+        means = self._gpm.next()
+        last = self._gpm.taken_ns
+        if isinstance(means, Absent):
+            if not means.code:
+                return None
+            self._refused(_SM, means)
+            # The next window must not reach back into this row.
+            return {}, self._start_gpm()
+        if max(first[1] - first[0], last[1] - last[0]) > _SLOWEST_SHARE * (last[0] - first[1]):
+            self._notes[f"{_SM} for some rows"] = "the driver took too long to sample its counters"
+            means = {}
+        return {name: means.get(name) for name in GPM_METRICS}, sum(last) // 2
+
+    def _deltas(self, seconds: float) -> dict[str, float | None]:
+        """What counters say of the row: joules, and percent of the time in which the clock was held down.
+
+        Reasons overlap in time by an unknown amount: only the one that held it longest is certain.
+        """
+        energy = self._ask("energy", N.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        throttled = self._ask("throttle time", throttled_ns, self._whole)
+        values: dict[str, float | None] = {"energy": None, "throttled": None, **dict.fromkeys(_CAUSES)}
+        if energy is not None and self._energy_mj is not None and energy >= self._energy_mj:
+            values["energy"] = (energy - self._energy_mj) / 1e3
+        if throttled is not None and self._throttled:
+            before = self._throttled
+            held = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
+            if held and min(held.values()) >= 0:
+                values["throttled"] = min(100.0, max(held.values()) / seconds / 1e7)
+                for cause, reasons in _CAUSES.items():
+                    own = [held[reason] for reason in reasons if reason in held]
+                    values[cause] = min(100.0, max(own) / seconds / 1e7) if own else None
+        self._energy_mj, self._throttled = energy, throttled or {}
+        return values
+
+    def _now(self) -> dict[str, float | None]:
+        """What holds at the end of a row."""
+        h = self._handle
+        power = self._ask("power", N.nvmlDeviceGetPowerUsage, h)
+        room = self._ask("memory", memory, h) or {}
+        values: dict[str, float | None] = {
+            "power": None if power is None else power / 1e3,
+            "sm_clock": self._ask("SM clock", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_SM),
+            "memory_clock": self._ask(
+                "memory clock", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_MEM
+            ),
+            "temperature": self._ask(
+                "temperature", N.nvmlDeviceGetTemperature, self._whole, N.NVML_TEMPERATURE_GPU
+            ),
+            "memory_temperature": self._ask("memory temperature", memory_temperature, self._whole),
+            "process_memory": self._process_memory(),
+        }
+        values |= {f"memory_{name}": room[name] / _MIB for name in ("used", "reserved") if name in room}
+        if self._buffer is None:
+            rates = self._ask("busy time", N.nvmlDeviceGetUtilizationRates, h)
+            values["gpu_busy_polled"] = None if rates is None else rates.gpu
+        return values
+
+    def _process_memory(self) -> float | None:
+        """MiB of the measured processes; None where none of them is listed."""
+        running: Mapping[int, int | None] = self._ask("processes", processes, self._handle) or {}
+        sizes = [size for pid, size in running.items() if size is not None and self._pids.measured(pid)]
+        return sum(sizes) / _MIB if sizes else None
+
+    def _ask(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """A value, or None and a note."""
+        if self.lost or what in self._absent:
+            return None
+        answer = ask(call, *arguments)
+        if isinstance(answer, Absent):
+            self._refused(what, answer)
+            return None
+        return answer
+
+    def _refused(self, what: str, why: Absent) -> None:
+        if why.code == N.NVML_ERROR_GPU_IS_LOST:
+            self.lost = why.reason
+        self._notes.setdefault(what, why.reason)
+        if why.code in _FOR_GOOD:
+            self._absent.add(what)
+
+
+def memory_temperature(handle: Any) -> int | Absent:
+    """Degrees of the device's memory."""
+    answer = ask(N.nvmlDeviceGetFieldValues, handle, [N.NVML_FI_DEV_MEMORY_TEMP])
+    if isinstance(answer, Absent):
+        return answer
+    (value,) = answer
+    if value.nvmlReturn != N.NVML_SUCCESS:
+        return Absent("this device does not support it", int(value.nvmlReturn))
+    return int(value.value.uiVal)
+
 
 #: More events than this at once are a storm, of which the first are enough.
 _MOST_EVENTS = 64

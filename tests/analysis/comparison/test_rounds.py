@@ -8,6 +8,7 @@ import pytest
 
 from analysis.comparison import rounds
 from analysis.comparison.pairs import pairs_of
+from analysis.comparison.rounds import core_share, disturbed
 from analysis.speedups import compare
 from records.references import Baseline
 from support.builders.run_records import an_outcome
@@ -75,3 +76,19 @@ def test_a_gain_is_made_of_rounds_too() -> None:
     faster = replace(base, case="compiled", metrics={"latency_floor": 1.1}, facts=facts(0.5e6, items=16))
     gain = compare(Baseline("speed-up", ("eager",)), [faster], [base], "eager")
     assert gain.ratio == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"device": "cpu", "cpu_share": 0.35}, 0.35),
+        ({"device": "cpu", "cpu_share": 0.9}, None),
+        ({"device": "cuda:0", "cpu_share": 0.35}, None),
+        ({"device": "cpu"}, None),
+        ({"device": "cpu", "cpu_share": 0.35, "waits_for_data": True}, None),
+        ({}, None),
+    ],
+)
+def test_who_had_less_of_its_core_says_so(facts: dict[str, Any], said: float | None) -> None:
+    assert core_share(facts) == said
+    assert disturbed(facts) == (said is not None)
