@@ -106,6 +106,9 @@ def _address(text: str) -> str:
 
 def _interpreter(text: str) -> Wanted:
     """The interpreter at a path; a folder means the virtual environment in it."""
+    if "://" in text:
+        # Not repeated: it may have a password.
+        raise BadSpec("an interpreter is given by its path; an address names a wheel and ends with .whl")
     # Not resolved: a virtual environment is known by the link, not by what it points to.
     path = Path(os.path.abspath(os.path.expanduser(text)))
     if (path / "bin" / "python").exists():

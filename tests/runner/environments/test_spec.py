@@ -75,6 +75,7 @@ def test_a_wheel_and_an_interpreter_are_paths(tmp_path: Path, monkeypatch: pytes
         ("torch-2.13.0-py3-none-any.whl", "there is no wheel at /"),
         ("/nowhere/bin/python", "there is no interpreter at /nowhere/bin/python"),
         ("/proc/", "/proc is a folder without an interpreter"),
+        ("https://team/bin/python", "an address names a wheel"),
     ],
 )
 def test_what_means_nothing_is_said_in_a_sentence(text: str, sentence: str) -> None:
