@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError, SchemaTooNew
 from db.runs import metric_definitions, queries, series_queries, store
+from db.runs.fingerprints import save_fingerprints
 from db.schema import core_tables as tables
 from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
 from runner.worker.messages import STATUSES
@@ -22,6 +23,7 @@ from support.builders.run_records import (
     BERT,
     MLP,
     RESNET,
+    a_case_fingerprint,
     a_machine,
     a_night,
     a_preset,
@@ -29,6 +31,7 @@ from support.builders.run_records import (
     a_run,
     an_environment,
     an_outcome,
+    fingerprint_conditions,
     measurements_for,
 )
 from support.builders.stored_run import store_run
@@ -72,6 +75,7 @@ def _full_run(database: Database) -> None:
     ]
     store_run(database, a_run(environments=[old, new]), outcomes)
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
+    save_fingerprints(database, fingerprint_conditions(), [a_case_fingerprint(MLP)])
 
 
 def test_storing_everything_twice_changes_nothing(database: Database) -> None:
