@@ -30,11 +30,11 @@ def wait_until_it_waits(running: Running) -> None:
 
 
 def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) -> None:
-    first = site.start(*QUICK, *ONCE)
+    first = site.start_suite("quick", *ONCE)
     first.until("began")
     # At once: between the end of the first and the next look of the second the third would find no run.
-    second = site.start(*QUICK, *ONCE)
-    third = site.start(*QUICK)
+    second = site.start_suite("quick", *ONCE)
+    third = site.start_suite("quick")
     wait_until_it_waits(second)
     wait_until_it_waits(third)
     third.process.terminate()
@@ -47,8 +47,8 @@ def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) ->
     with open_database(site.url, create=False) as database:
         runs = queries.recent_runs(database)
         assert [(run.id, run.state, run.counts) for run in runs] == [
-            (two.run, "complete", {"ok": 1}),
-            (one.run, "complete", {"ok": 1}),
+            (two.run, "complete", {"ok": 2}),
+            (one.run, "complete", {"ok": 2}),
         ]
         later = [outcome.started_at for outcome in queries.outcomes_of_run(database, two.run)]
     ended = journal.read(site.journal(one.run)).ended
