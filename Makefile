@@ -41,7 +41,7 @@ SLOW_PROCESSES ?= 3
 
 PYTEST = $(APP)/python -m pytest --dist loadfile --no-loadscope-reorder
 
-test: setup  ## the fast tests (about seven minutes), naming what was skipped and why
+test: setup  ## the fast tests (about six minutes), naming what was skipped and why
 	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-slow: setup  ## the slow tests: clusters, browsers, real measurements, random kills
