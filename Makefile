@@ -34,10 +34,8 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
 	@$(APP)/pyrometer dashboard
 
-# Fast tests compute: as many processes as a small machine has cores. Slow ones mostly wait, for clusters, browsers and
-# processes that start; what they wait for they give two minutes.
-PROCESSES ?= 2
-SLOW_PROCESSES ?= 3
+# One more than a small machine has cores: tests wait for databases, clusters, browsers and processes that start.
+PROCESSES ?= 3
 
 PYTEST = $(APP)/python -m pytest --dist loadfile --no-loadscope-reorder
 
@@ -45,7 +43,7 @@ test: setup  ## the fast tests (about six minutes), naming what was skipped and 
 	$(PYTEST) --numprocesses $(PROCESSES) -m "not slow"
 
 test-slow: setup  ## the slow tests: clusters, browsers, real measurements, random kills
-	$(PYTEST) --numprocesses $(SLOW_PROCESSES) -m slow
+	$(PYTEST) --numprocesses $(PROCESSES) -m slow
 
 test-all: test test-slow  ## every test this machine can run
 
