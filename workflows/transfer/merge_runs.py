@@ -245,7 +245,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
         store.save_measurements(database, run.id, numbers)
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
-    otherwise = (*([refused] if refused else []), *_numbers_otherwise(one, now, more))
+    otherwise = (*([refused] if refused else []), *_numbers_otherwise(one, now))
     return Added(False, _keys(added), frozenset(changed), otherwise)
 
 
@@ -362,19 +362,10 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
     return all(math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=_SMALLEST) for a, b in pairs)
 
 
-def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement], more: bool = False) -> list[str]:
-    """Sentences about measurements that no outcome gives, or that differ with as many processes.
-
-    Where `more` pieces follow, one of them may have the outcomes.
-    """
-    said: list[str] = []
-    for each in one.measurements:
-        known = stored.get(each.key)
-        if known is None and not more:
-            said.append(f"{each.metric} of {each.case} follows from no outcome and is left out")
-        elif known is not None and known.n == each.n and not _alike(known, each):
-            said.append(_unlike(known, each))
-    return said
+def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
+    """The measurements that differ from the stored ones although they have as many processes."""
+    known = ((stored.get(each.key), each) for each in one.measurements)
+    return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and not _alike(mine, its)]
 
 
 def _alike(one: Measurement, other: Measurement) -> bool:

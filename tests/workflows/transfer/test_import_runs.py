@@ -363,20 +363,6 @@ def test_a_file_changes_no_number_of_a_run_that_was_measured_locally(sqlite: Dat
     assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)] and queries.run_record(sqlite, run.id) == run
 
 
-@pytest.mark.parametrize("stored_before", [False, True])
-def test_a_measurement_without_outcomes_is_set_aside(sqlite: Database, stored_before: bool) -> None:
-    outcomes = [an_outcome(replicate=number, metrics={"latency": 2.0}, blocks=()) for number in range(2)]
-    run = a_run("20260901-020000-1f3a", planned=2)
-    measurements = measurements_for(outcomes)
-    if stored_before:
-        kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements)))
-    of_no_outcome = replace(measurements[0], case=BERT)
-    arrived = kept(sqlite, ImportedRun(run, tuple(outcomes), (*measurements, of_no_outcome)))
-    assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)]
-    (problem,) = arrived.set_aside
-    assert BERT in problem.sentence and "latency" in problem.sentence
-
-
 def test_of_an_interrupted_run_the_planned_processes_count_and_no_more(sqlite: Database) -> None:
     outcomes = [an_outcome(replicate=number, metrics={"latency": 2.0}, blocks=()) for number in range(2)]
     run = a_run("20260901-020000-1f3a", planned=4, state="interrupted", notes=("mine",))
