@@ -17,6 +17,11 @@ class Metric:
     better: Better
     meaning: str
 
+    @property
+    def cost(self) -> int:
+        """+1 where more is worse, -1 where more is better."""
+        return -1 if self.better == "higher" else 1
+
 
 _ALL = (
     Metric("latency", "Latency", "ms", "lower", "median of all timed iterations of one process"),

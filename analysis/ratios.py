@@ -11,6 +11,7 @@ _RATIOS: Mapping[str, str] = {
     "low": "ratio_low",
     "high": "ratio_high",
     "further": "ratio_further",
+    "confirmed_before": "ratio_confirmed_before",
 }
 #: Logarithms that say from what on a change counts: shares in a file, under the same name.
 _SHARES = ("smallest", "threshold")
@@ -30,8 +31,9 @@ def share(size: float | None) -> float | None:
 def as_ratios(evidence: Any) -> Any:
     """The stored form of a finding as a file contains it, down to the last row.
 
-    `change`, `low`, `high` and `further` are `ratio`, `ratio_low`, `ratio_high` and `ratio_further` there,
-    new / old; `smallest` and `threshold` are shares. What is no number stays as it is, under its name.
+    `change` is `ratio` there, new / old, and `low`, `high`, `further` and `confirmed_before` have that word
+    before their names; `smallest` and `threshold` are shares. What is no number stays as it is, under its
+    name.
     """
     if isinstance(evidence, Mapping):
         return dict(_named(str(name), value) for name, value in evidence.items())

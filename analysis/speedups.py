@@ -10,7 +10,7 @@ from records.outcomes import Outcome, OutcomeStatus
 from records.references import Baseline
 
 from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
-from .comparison.rounds import disturbed
+from .comparison.rounds import core_share
 from .replicates import summarise
 
 
@@ -117,7 +117,7 @@ def compare(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome],
     for one, other in pairs:
         if (ratio := _ratio(one, other, metric)) is not None:
             ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
-            spoilt += any(disturbed(each.facts) for each in (one, other))
+            spoilt += any(core_share(each) is not None for each in (one, other))
     reason = refused(case, base) or (None if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:

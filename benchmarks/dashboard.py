@@ -31,7 +31,7 @@ from nights.timetable import keep_watch
 from nights.upgrade import store_upgrade
 from readers import serving
 from readers.addresses import addresses
-from readers.chromium import WARMING, browser, until_marks
+from readers.chromium import WARMING, BrowserVisit, browser, until_marks
 from readers.crowd import Seen, crowd
 from readers.serving import Server
 from readers.tab import Tab, Visit
@@ -40,6 +40,8 @@ from analysis.replicates import summarise
 from db.connection.engine import open_database
 
 GOAL_RATIO, GOAL_CPU_MS, GOAL_POINTS, GOAL_QUESTION_MS, GOAL_ABOVE_MS = 2.0, 80.0, 2000, 50.0, 500.0
+#: Layout shift of a visit at most, as of web pages that are called good.
+GOAL_SHIFT = 0.1
 #: Seconds for which the dashboard shows an answer again without asking, and a little more.
 FRESH_SECONDS = 10.5
 #: What a run of the script still has to do once everything is sent.
@@ -246,25 +248,27 @@ def _print_marks(opened: Mapping[str, str], rounds: int, *, private: bool) -> No
             print("\nno Chromium on PATH: nothing was looked at in a browser")
             return
         context, version = found
-        times: dict[str, list[float | None]] = {name: [] for name in opened}
+        visits: dict[str, list[BrowserVisit | None]] = {name: [] for name in opened}
         for turn in range(WARMING + rounds):
             for name, url in opened.items():
-                milliseconds = until_marks(context, url)
-                times[name] += [milliseconds] if turn >= WARMING else []
-    nothing = times[EMPTY]
+                visit = until_marks(context, url)
+                visits[name] += [visit] if turn >= WARMING else []
+    nothing = visits[EMPTY]
     kept = "files are kept" if private else "files and compiled code are kept"
     print(f"\nfrom navigation to marks, {rounds} times in turns in Chromium {version}, whose {kept}")
-    print(f"{'':28}{'p50 ms':>9}{'p95':>8}   times an empty page")
-    for name, taken in times.items():
+    print(f"{'':28}{'p50 ms':>9}{'p95':>8}{'shift':>8}   times an empty page")
+    for name, taken in visits.items():
         pairs = [(one, none) for one, none in zip(taken, nothing, strict=True) if one and none]
         if len(pairs) < len(taken) or not pairs:
             print(f"{name:28}   {len(taken) - len(pairs)} of {len(taken)} times its marks never stood")
             continue
-        known = [one for one, _ in pairs]
-        ratio = summarise([one / none for one, none in pairs])
+        known, shift = [one.marks_ms for one, _ in pairs], max(one.layout_shift for one, _ in pairs)
+        ratio = summarise([one.marks_ms / none.marks_ms for one, none in pairs])
         interval = f"[{ratio.low or math.nan:.2f}, {ratio.high or math.nan:.2f}]"
         interval += "" if ratio.point <= GOAL_RATIO else f"  above {GOAL_RATIO:g}"
-        print(f"{name:28}{_share(known, 0.5):9.0f}{_share(known, 0.95):8.0f}   {ratio.point:.2f} {interval}")
+        interval += "" if shift <= GOAL_SHIFT else f"  shift above {GOAL_SHIFT:g}"
+        spread = f"{_share(known, 0.5):9.0f}{_share(known, 0.95):8.0f}{shift:8.2f}"
+        print(f"{name:28}{spread}   {ratio.point:.2f} {interval}")
 
 
 def _print_readers(

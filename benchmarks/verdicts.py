@@ -160,7 +160,7 @@ class _Bench:
     def _pair(self, keys: Mapping[str, str], number: int) -> Iterable[Outcome]:
         sides = ("old", "new") if number % 2 == 0 else ("new", "old")
         contenders = tuple(Planned(keys[side], side, number) for side in sides)
-        plan = SessionPlan(f"{keys['new']}#{number}-{uuid.uuid4().hex[:6]}", contenders, 10.0)
+        plan = SessionPlan(f"{keys['new']}#{number}-{uuid.uuid4().hex[:6]}", contenders)
         token = f"{self._conditions.run}:{uuid.uuid4().hex[:8]}"
         with RunningSession(plan, self._conditions, token) as session:
             while True:

@@ -121,7 +121,8 @@ class Tools:
             "headline": verdict["headline"],
             "reasons": [one["text"] for one in verdict["reasons"]][:10],
             "all_cases": {
-                name: verdict["overall"][name] for name in ("ratio", "ratio_low", "ratio_high", "pairs")
+                name: verdict["overall"][name]
+                for name in ("ratio", "ratio_low", "ratio_high", "cases", "pairs")
             },
             **_listed("moved", moved),
         }

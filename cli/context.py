@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from common.text import os_reason
 from configuration.data_dirs import resolve_places
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
@@ -74,8 +75,7 @@ def in_one_sentence() -> Generator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         # A full disk, a folder that may not be read: the machine's trouble, not a bug.
-        where = f": {error.filename}" if error.filename else ""
-        say(f"pyrometer: {error.strerror or error}{where}")
+        say(f"pyrometer: {os_reason(error)}")
         raise typer.Exit(USAGE) from None
 
 

@@ -1,4 +1,4 @@
-"""Files replaced as a whole or not at all: no reader ever sees half of one."""
+"""Files replaced, or appended to, as a whole or not at all: no reader ever keeps half of it."""
 
 import errno
 import os
@@ -62,6 +62,25 @@ def write_whole(path: Path, content: str | bytes) -> None:
             _write(partial, written, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def append_whole(descriptor: int, data: bytes, *, sync: bool = False) -> None:
+    """Append all of `data` to an open file, or raise OSError and leave the file as it was.
+
+    With `sync` it is flushed to the disk.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if sync:
+            os.fsync(descriptor)
+    except BaseException:
+        # Half of it must not stay after any interruption: the next line would be glued to it.
+        with suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from .bounded_lines import MAX_LINE, TOO_LONG
+from .bounded_files import MAX_LINE, TOO_LONG
 
 VERSION = 1
 #: A line has at most so many lists and objects, quotation marks, and values: as Python objects they take many

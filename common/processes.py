@@ -64,7 +64,7 @@ class SupervisedProcess:
             *("--lifeline", str(lifeline), "--report", str(report), "--log", str(log)),
             *("--deadline", str(deadline_seconds), "--patience", str(patience_seconds)),
             *("--linger", str(linger_seconds), *(part for name in own for part in ("--own", name))),
-            *("--cpus", _listed(cpus), "--own-cpus", _listed(own_cpus), "--keep", _listed(keep)),
+            *("--cpus", listed(cpus), "--own-cpus", listed(own_cpus), "--keep", listed(keep)),
             *(("--out", str(out)) if out is not None else ()),
             *(("--sample",) if sample_memory else ()),
         ]
@@ -144,7 +144,8 @@ class SupervisedProcess:
                 os.write(self._lifeline, order)
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers as command lines have them: `0,1,4`."""
     return ",".join(map(str, numbers))
 
 
@@ -205,16 +206,16 @@ def descendants(root: int) -> Iterator[tuple[int, str]]:
 
 def tree_rss_kib() -> int:
     """Resident memory of all descendants together, in KiB; a page that several share counts once."""
-    return sum(_resident_kib(pid) for pid, _ in descendants(os.getpid()))
+    return sum(proportional_kib(pid) or 0 for pid, _ in descendants(os.getpid()))
 
 
-def _resident_kib(pid: int) -> int:
-    # Proportional set size: shared pages are divided among those who share them.
+def proportional_kib(pid: int) -> int | None:
+    """Resident memory in KiB, a page of several processes divided among them; None where not reported."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith("Pss:")), 0)
+            return next((int(line.split()[1]) for line in file if line.startswith("Pss:")), None)
     except (OSError, ValueError):
-        return 0
+        return None
 
 
 def oom_kills() -> int:

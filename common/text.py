@@ -1,6 +1,7 @@
 """Words that several rooms form alike."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
@@ -13,14 +14,32 @@ def plural(count: int, singular: str, several: str = "") -> str:
     return f"{count:,} {singular if count == 1 else several or singular + 's'}"
 
 
+def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
+    """The first of some names, and how many more there are: `a, b, c and 2 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
+
+
 def utc(moment: datetime) -> str:
     """A moment to the minute, in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def os_reason(error: OSError) -> str:
+    """Why the system refused something, as a phrase, with the file where it names one."""
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}"
+
+
 def key_matches(key: str, pattern: str) -> bool:
     """Whether a key, parts between slashes, is meant: by itself, by a glob, or by its first parts."""
     return key == pattern or fnmatchcase(key, pattern) or key.startswith(pattern.rstrip("/") + "/")
+
+
+def named_values(text: str) -> dict[str, str]:
+    """The values by name of `NAME=VALUE,...`, one part of the key of a case; none in `-` and `eager`."""
+    pairs = (pair.partition("=") for pair in text.split(","))
+    return {name: value for name, equals, value in pairs if equals}
 
 
 def printable(text: str) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from .database_url import anchored, sqlite_file
 from .errors import UnwritablePlace
 from .overrides import PREFIX
-from .settings import Settings
-from .user_folders import state_folder
+from .settings import Settings, state_folder
 
 #: A full disk is the right place all the same. To leave it would show people an empty database.
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -12,22 +12,12 @@ from .database_url import absolute, anchored
 from .environments import EnvironmentSettings, resolve_environment
 from .error_messages import complain
 from .errors import Origin, UnknownKey, WrongValue
+from .fields import ConfigTable
 from .overrides import overlaid, overrides
-from .reading import FILE_NAME, find_file, label_of, read_file
+from .reading import FILE_NAME, find_file, label_of, read_file, with_secrets
 from .schedules import resolve_schedules
-from .schema import (
-    BASES,
-    POLICY,
-    AlertSettings,
-    FleetSettings,
-    PolicySettings,
-    PresetSettings,
-    SettingsFile,
-    SlurmSettings,
-)
-from .secret_files import with_secrets
+from .schema import BASES, POLICY, PolicySettings, PresetSettings, SettingsFile
 from .suggestions import unknown
-from .user_folders import cache_folder, state_folder
 
 DEFAULT_ENVIRONMENT = "default"
 #: What `default` is built of outside a project folder: a release of the `worker` extra in pyproject.toml.
@@ -88,6 +78,23 @@ def load_settings(
     return _resolved(wanted, file, cwd, origin, environ)
 
 
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """`$XDG_STATE_HOME/pyrometer`, by default `~/.local/state/pyrometer`: runs and the database."""
+    return _user_folder(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """`$XDG_CACHE_HOME/pyrometer`, by default `~/.cache/pyrometer`: what can be built again."""
+    return _user_folder(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    chosen = Path(environ.get(variable, ""))
+    # The XDG Base Directory Specification has relative paths ignored.
+    base = chosen if chosen.is_absolute() else Path(environ.get("HOME") or Path.home()) / default
+    return base / "pyrometer"
+
+
 @dataclass(frozen=True, slots=True)
 class _Places:
     """Where data lies, and what environment `default` is there."""
@@ -138,6 +145,8 @@ def _resolved(
     if wanted.policy not in policies:
         sentence = unknown("policy", wanted.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
+    if wanted.fleet.engine == "ray" and wanted.fleet.address is None:
+        raise WrongValue(f'{origin.table(("fleet", "address"))}: "address" is missing: engine "ray" needs it')
     schedules, built_in = resolve_schedules(wanted.schedules, policies, origin)
     resolved = {
         "file": file,
@@ -152,34 +161,20 @@ def _resolved(
         "policies": policies,
         "schedules": schedules,
         "built_in_schedules": built_in,
-        "alerts": _alerts(wanted.alerts, base_of),
+        "alerts": _with_path(wanted.alerts, "alerts", "targets_file", base_of),
         "dashboard": resolve_dashboard(wanted.dashboard, base_of, origin),
-        "fleet": _fleet(wanted.fleet, base_of, origin),
-        "slurm": _slurm(wanted.slurm, base_of),
+        "fleet": _with_path(wanted.fleet, "fleet", "token_file", base_of),
+        "slurm": _with_path(wanted.slurm, "slurm", "folder", base_of),
     }
     return Settings.model_validate({**dict(wanted), **resolved})
 
 
-def _alerts(written: AlertSettings, base_of: Callable[..., Path]) -> AlertSettings:
-    if written.targets_file is None:
+def _with_path(written: ConfigTable, section: str, key: str, base_of: Callable[..., Path]) -> ConfigTable:
+    """A section whose path `key` is absolute, where one is given."""
+    path: Path | None = getattr(written, key)
+    if path is None:
         return written
-    file = absolute(written.targets_file, base_of("alerts", "targets_file"))
-    return written.model_copy(update={"targets_file": file})
-
-
-def _fleet(written: FleetSettings, base_of: Callable[..., Path], origin: Origin) -> FleetSettings:
-    if written.engine == "ray" and written.address is None:
-        raise WrongValue(f'{origin.table(("fleet", "address"))}: "address" is missing: engine "ray" needs it')
-    if written.token_file is None:
-        return written
-    file = absolute(written.token_file, base_of("fleet", "token_file"))
-    return written.model_copy(update={"token_file": file})
-
-
-def _slurm(written: SlurmSettings, base_of: Callable[..., Path]) -> SlurmSettings:
-    if written.folder is None:
-        return written
-    return written.model_copy(update={"folder": absolute(written.folder, base_of("slurm", "folder"))})
+    return written.model_copy(update={key: absolute(path, base_of(section, key))})
 
 
 def _presets(written: Mapping[str, PresetSettings], origin: Origin) -> dict[str, PresetSettings]:

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+from common.text import some
+
 #: A sentence with more names than this is no longer read.
 SHOWN = 8
 
@@ -34,5 +36,4 @@ def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
         return f"{sentence}: there is none"
     if near := nearest(name, names):
         sentence += f': did you mean "{near}"?'
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{sentence} (valid: {', '.join(names[:SHOWN])}{more})"
+    return f"{sentence} (valid: {some(names, SHOWN)})"

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.auth import reader
 from dashboard.components import load, page_views, parts
 from dashboard.components.query_params import SharedLabel, unknown_parameters
-from dashboard.exports.page import page_with_footer
+from dashboard.exports.page_recorder import page_with_footer
 from dashboard.header import page_context, search
 from dashboard.navigation import PAGES, page_at
 from dashboard.server.settings import ServerSettings
@@ -50,8 +50,10 @@ with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.qu
         query = parts.query()
         known = page_views.parameters(page_at(page.url_path), query)
         parts.complain(unknown_parameters(query, known))
-        page.run()
-    except SharedLabel as shared:
-        parts.which(shared, f"/{page.url_path}")
+        try:
+            page.run()
+        except SharedLabel as shared:
+            measured = load.last_measured(settings.database_url, shared.fingerprints)
+            parts.which(shared, f"/{page.url_path}", measured)
     except DatabaseError as error:
         parts.database_problem(error)

@@ -78,7 +78,7 @@ PAGES = (
                 "History",
                 (
                     *("metric", "hardware", "preset", "workload", "axis", "scale", "baseline", "case"),
-                    *("track", "at", "points", "shown"),
+                    *("track", "at", "points", "shown", "detail", "environment"),
                 ),
                 "trends",
             ),
@@ -109,7 +109,7 @@ PAGES = (
                 "Runs",
                 (
                     *("run", "case", "environment", "replicate", "outcomes", "against"),
-                    *("kind", "suite", "machine", "state", "page"),
+                    *("kind", "suite", "machine", "state", "text", "page"),
                 ),
                 "run",
             ),

@@ -8,11 +8,13 @@ import time
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from common.bounded_files import read_or_empty
+from common.text import os_reason
 from configuration.data_dirs import resolve_places
 from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
@@ -118,8 +120,7 @@ class Agent:
         except ConfigurationError as error:
             raise NodeRefused(str(error)) from error
         except OSError as error:
-            where = f": {error.filename}" if error.filename else ""
-            raise NodeRefused(f"{error.strerror or error}{where}") from error
+            raise NodeRefused(os_reason(error)) from error
         except (TypeError, ValueError) as error:
             raise NodeRefused(f"{method} does not take these arguments: {error}") from error
 
@@ -171,11 +172,8 @@ class Agent:
         ended = order.ended
         if order.child is not None:
             ended = order.child.ended(max(0.0, give_up - time.monotonic()))
-        return {
-            "unknown": False,
-            "wait_reason": wait_reason,
-            "ended": None if ended is None else _exit_body(ended),
-        }
+        body = None if ended is None else asdict(ended)
+        return {"unknown": False, "wait_reason": wait_reason, "ended": body}
 
     def cancel(self, token: str) -> dict[str, Any]:
         """Have an order store its results and end; one that has not started never does."""
@@ -193,7 +191,8 @@ class Agent:
         """The journals of the runs that orders measured on this node, as far back as logs are kept."""
         _, data_dir = self._configured()
         found: list[dict[str, Any]] = []
-        for run in sorted({_text(each) for each in (data_dir / _CHILDREN).glob(f"*/{_RUN_FILE}")}):
+        files = (data_dir / _CHILDREN).glob(f"*/{_RUN_FILE}")
+        for run in sorted({read_or_empty(each).strip() for each in files}):
             path = data_dir / _journal_path(run)
             if run and path.exists():
                 body = {"run": run, "path": _journal_path(run), "size": path.stat().st_size}
@@ -321,8 +320,7 @@ class Agent:
         except OSError as error:
             if server is not None:
                 server.close()
-            where = f": {error.filename}" if error.filename else ""
-            order.ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
+            order.ended = ChildExit(None, None, f"it cannot be started: {os_reason(error)}")
 
     def _start(
         self,
@@ -361,17 +359,6 @@ def _notes() -> list[str]:
     if niceness <= 0:
         return []
     return [f"measurements on this node would have niceness {niceness}, like its agent: start that with 0"]
-
-
-def _exit_body(ended: ChildExit) -> dict[str, Any]:
-    return {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
 
 
 #: A call may take so long, in addition to what it waits for; `describe` may start the agent of a node.

@@ -3,13 +3,13 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.atomic_file import sync_folder
-from common.bounded_lines import MAX_LINE
+from common.atomic_file import append_whole, sync_folder
+from common.bounded_files import MAX_LINE
 from common.file_lock import lock
+from common.text import os_reason
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue.queries import task_of_run
@@ -20,7 +20,7 @@ from workflows.ingest import FORGOTTEN, ingest
 from .engine import Engine, EngineError, NodeJournal
 
 #: A process that checks whether a journal is in use, or completes its mirror, holds its lock for so long.
-_LOCK_SECONDS = 5.0
+LOCK_SECONDS = 5.0
 #: How many known bytes are read again, to check that it is the same journal.
 _OVERLAP_BYTES = 4096
 
@@ -45,7 +45,7 @@ def append(path: Path, data: bytes) -> None:
     """Append all of `data` to a file, or raise OSError and leave the file unchanged."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        _append(descriptor, data)
+        append_whole(descriptor, data)
     finally:
         os.close(descriptor)
 
@@ -58,7 +58,7 @@ class Mirror:
     """
 
     def __init__(self, data_dir: Path, run: str) -> None:
-        self.path = data_dir / "runs" / run / journal.FILE
+        self.path = journal.path_of(data_dir, run)
         self._run = run
         self._file = -1
         #: The beginning of a line that has no newline yet.
@@ -130,7 +130,7 @@ class Mirror:
         return found + self._torn[max(0, at - self._size) : max(0, at + many - self._size)]
 
     def _write(self, data: bytes) -> None:
-        _append(self._file, data, sync=True)
+        append_whole(self._file, data, sync=True)
         self._size += len(data)
 
     def _open(self) -> None:
@@ -144,7 +144,7 @@ class Mirror:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            if not lock(descriptor, wait_seconds=_LOCK_SECONDS):
+            if not lock(descriptor, wait_seconds=LOCK_SECONDS):
                 raise MirrorBusy(f"another process writes {self.path}")
             size = os.fstat(descriptor).st_size
             written = os.pread(descriptor, min(size, len(self._torn)), 0)
@@ -160,21 +160,6 @@ class Mirror:
 
 def _differs(run: str, path: Path) -> str:
     return f"the journal of run {run} on the node differs from the one in {path}"
-
-
-def _append(descriptor: int, data: bytes, *, sync: bool = False) -> None:
-    size = os.fstat(descriptor).st_size
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        if sync:
-            os.fsync(descriptor)
-    except BaseException:
-        # Half of it must not stay: the same bytes will be appended again.
-        with suppress(OSError):
-            os.ftruncate(descriptor, size)
-        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +196,7 @@ def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[],
     except (EngineError, DatabaseError) as error:
         return Fetched(tuple(grown), True, (*notes, str(error)))
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        return Fetched(tuple(grown), True, (*notes, f"{error.strerror or error}{where}"))
+        return Fetched(tuple(grown), True, (*notes, os_reason(error)))
     return Fetched(tuple(grown), left, tuple(notes))
 
 
@@ -229,7 +213,7 @@ def _behind(
     for each in journals:
         if not is_run(each.run):
             continue
-        path = data_dir / "runs" / each.run / journal.FILE
+        path = journal.path_of(data_dir, each.run)
         local_size = path.stat().st_size if path.exists() else -1
         if path.with_name(FORGOTTEN).exists():
             continue
@@ -265,7 +249,7 @@ def _store(
     with open_database() as database:
         for run in runs:
             try:
-                done = ingest(data_dir / "runs" / run / journal.FILE, database)
+                done = ingest(journal.path_of(data_dir, run), database)
                 notes.append(
                     f"run {run}: fetched, with {done.new_outcomes} outcomes that were not known here"
                 )

@@ -4,18 +4,17 @@ import getpass
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from analysis.staleness import EligibleMachines, WaitReason, eligible_machines, present
 from configuration.settings import Settings
 from db.connection.engine import Database
 from db.errors import DatabaseUnavailable
 from db.queue import queries as queue_queries
-from db.queue.commands import plan_run
 from records.tasks import NewTask, Task, TaskState
 from scheduled_jobs.jobs.measure import LATEST
 from scheduled_jobs.jobs.upgrade import task_spec
-from scheduled_jobs.scheduler.planner import MANUAL
+from scheduled_jobs.scheduler.planner import MANUAL, plan_now
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.fleet_status import fleet_status, measures
@@ -58,10 +57,7 @@ def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str
         now = datetime.now(UTC)
         machines = _matching(_living(database, now), labels)
         new = [NewTask(machine, "upgrade", spec, label=machine) for machine in machines]
-        due_at = now
-        while not plan_run(database, SCHEDULE, due_at, MANUAL, new, now):
-            # Another command had the same microsecond.
-            due_at += timedelta(microseconds=1)
+        due_at = plan_now(database, SCHEDULE, MANUAL, new, now)
         queued = (each for each in queue_queries.scheduled_runs(database, SCHEDULE) if each.due_at == due_at)
         return sorted(next(queued).tasks, key=lambda task: task.part)
 

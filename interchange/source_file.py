@@ -1,6 +1,7 @@
 """Files of other tools: bounded, never executed; an error names file, line and field."""
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -35,7 +36,7 @@ class Value(JsonValue):
     place: SourcePlace
 
 
-def refuse_streams(path: Path) -> None:
+def refuse_streams(path: Path, place: SourcePlace) -> None:
     """Raises BadFile for what is neither a file nor a folder: a pipe hangs, and what it gave is gone."""
     try:
         mode = path.stat().st_mode
@@ -43,13 +44,16 @@ def refuse_streams(path: Path) -> None:
         # The reader that opens it says why.
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise BadFile(SourcePlace(path.name), "is a pipe or a device: write it to a file, and import that")
+        raise BadFile(place, "is a pipe or a device: write it to a file, and import that")
 
 
-def bytes_of(path: Path) -> bytes:
-    """The content of a file of at most `MAX_BYTES`; raises BadFile."""
-    place = SourcePlace(path.name)
-    refuse_streams(path)
+def text_of(path: Path, name: str = "") -> str:
+    """The content of a file of at most `MAX_BYTES` in UTF-8, without a byte order mark; raises BadFile.
+
+    Errors call the file by `name`, by its own where that is empty: many files of a folder share one.
+    """
+    place = SourcePlace(name or path.name)
+    refuse_streams(path, place)
     try:
         with path.open("rb") as file:
             # Only what is there: `read` makes room for all that it is asked for.
@@ -61,21 +65,12 @@ def bytes_of(path: Path) -> bytes:
         raise BadFile(place, f"is larger than {MAX_BYTES >> 20} MiB")
     if len(content) > size:
         raise BadFile(place, "grew while it was read")
-    return content
-
-
-def text_of(path: Path) -> str:
-    """The content of a file in UTF-8, without a byte order mark; raises BadFile."""
-    content = bytes_of(path)
     if len(content) > _MOST_OTHER and not content.isascii():
-        most = f"{_MOST_OTHER >> 20} MiB"
-        raise BadFile(SourcePlace(path.name), f"is larger than {most} and not plain ASCII")
+        raise BadFile(place, f"is larger than {_MOST_OTHER >> 20} MiB and not plain ASCII")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadFile(
-            SourcePlace(path.name), f"is no UTF-8 text: {error.reason} at byte {error.start}"
-        ) from None
+        raise BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
 def text_lines(text: str) -> Iterator[str]:
@@ -126,14 +121,9 @@ def _first_twice(names: Iterable[str]) -> str:
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
-def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
-    """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
-
-    Cells are texts, at the line where their row ends. A cell that is empty is left out, and so is a row that
-    is cut short, which may be so in the midst of a number: `aside` hears of it.
-    """
+def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str]]]:
+    """The cells of each row of a CSV file, at the line where the row ends; raises BadFile."""
     reader = csv.reader(text_lines(text), strict=True)
-    header: list[str] = []
     cells_read = 0
     try:
         for row in reader:
@@ -141,20 +131,31 @@ def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) ->
             cells_read += len(row)
             if cells_read > MOST_CELLS:
                 raise BadFile(place, f"is a table of more than {MOST_CELLS:,} cells")
-            if not header:
-                header = [column.strip() for column in row]
-                refuse_twice(header, place)
-                continue
-            if len(row) > len(header):
-                raise BadFile(place, f"has {len(row)} cells under a header of {len(header)}")
-            if row and len(row) < len(header):
-                aside(place, f"is cut short: {len(row)} cells under a header of {len(header)}")
-                continue
-            cells = zip(header, row, strict=False)
-            if found := {column: Value(cell, place.at(column)) for column, cell in cells if cell.strip()}:
-                yield found
+            yield place, row
     except csv.Error as error:
         raise BadFile(SourcePlace(name, reader.line_num), f"is no CSV: {error}") from None
+
+
+def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
+    """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
+
+    Cells are texts. A cell that is empty is left out, and so is a row that is cut short, which may be so in
+    the midst of a number: `aside` hears of it.
+    """
+    header: list[str] = []
+    for place, row in csv_cells(text, name):
+        if not header:
+            header = [column.strip() for column in row]
+            refuse_twice(header, place)
+            continue
+        if len(row) > len(header):
+            raise BadFile(place, f"has {len(row)} cells under a header of {len(header)}")
+        if row and len(row) < len(header):
+            aside(place, f"is cut short: {len(row)} cells under a header of {len(header)}")
+            continue
+        cells = zip(header, row, strict=False)
+        if found := {column: Value(cell, place.at(column)) for column, cell in cells if cell.strip()}:
+            yield found
 
 
 def refuse_twice(header: Iterable[str], place: SourcePlace) -> None:
@@ -181,6 +182,14 @@ def number_in(cell: Value) -> float:
         return Value(float(cell.value), cell.place).number()
     except ValueError:
         raise cell.wrong("a number") from None
+
+
+def number_or_none(cell: Value) -> float | None:
+    """The number in a cell; None where there is none."""
+    try:
+        return number_in(cell)
+    except BadFile:
+        return None
 
 
 #: The note of a run whose file states no time.
@@ -245,6 +254,14 @@ def made_at(path: Path, now: datetime | None = None) -> tuple[datetime, str, boo
     except (OSError, OverflowError, ValueError) as error:
         raise BadFile(SourcePlace(path.name), f"has no time: {error}") from None
     return modified, NO_TIME, False
+
+
+def identity_of(path: Path, text: str, *, dated: bool) -> str:
+    """What distinguishes a file from others of its format: its content, or its name where that states a time.
+
+    Such a file is the same one when it has grown.
+    """
+    return path.name if dated else hashlib.sha256(text.encode()).hexdigest()
 
 
 def moment(at: Value, seconds: float) -> datetime:

@@ -15,7 +15,7 @@ from .outcomes import OutcomeStatus
 from .runs import Run, RunPreset
 
 #: Raised by one whenever the same step would be described in other words: others cannot be compared then.
-FORMAT = 1
+FORMAT = 2
 
 
 class DispatchPart(StrEnum):

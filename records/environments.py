@@ -1,8 +1,9 @@
 """The interpreters that are measured, each with one build of PyTorch."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from .json_values import Facts
 from .kinds import EnvironmentKind
@@ -18,6 +19,12 @@ class Environment:
     python_version: str
     facts: Facts = field(default_factory=dict[str, Any])
     kind: EnvironmentKind = EnvironmentKind.MEASURED
+
+
+def packages_in(facts: Facts) -> tuple[str, ...]:
+    """The packages among the facts of an environment; none where a file has something else in their place."""
+    found = facts.get("packages")
+    return tuple(map(str, cast("Sequence[object]", found))) if isinstance(found, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """How planned replicates ended, and what they measured."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -226,12 +227,19 @@ class MetricDefinition:
     better: str
 
 
+def rows_left_out(facts: Facts) -> int:
+    """How many rows, of less time than those of its operator table, a traced outcome was kept without."""
+    traced = facts.get("traced")
+    found: Any = traced.get("rows_left_out") if isinstance(traced, Mapping) else None
+    return int(found) if isinstance(found, int | float) and math.isfinite(found) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorTable:
     """What one traced replicate spent its steps on; `rows` are those of `analysis.operators.operators`.
 
     `environment` is a name; `hardware` and `preset` are labels with the beginning of a fingerprint, so that
-    different ones never read alike.
+    different ones never read alike. `left_out` is how many more rows, of less time, were not kept.
     """
 
     run: str
@@ -244,6 +252,7 @@ class OperatorTable:
     device: str
     harness: str
     rows: tuple[Mapping[str, Any], ...]
+    left_out: int = 0
 
     @property
     def workload(self) -> str:

@@ -135,6 +135,7 @@ class ForeignRuns:
 class RunsOnly:
     """Which runs a list holds: of a suite, of machines of a name, in a state, of a `RunCategory`.
 
+    `text`: each of its words stands in the id, suite, machine, hardware or a PyTorch version, in any case.
     Empty leaves nothing out.
     """
 
@@ -142,6 +143,7 @@ class RunsOnly:
     machine: str = ""
     state: str = ""
     category: str = ""
+    text: str = ""
 
 
 #: Kinds of change that are not PyTorch's: before such a night a segment of a series starts.

@@ -116,52 +116,15 @@ class HistoryRun:
     run: str
     started_at: datetime
     environment: str
-    torch_version: str
     machine: str
-    harness: str
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One measurement of a history: its `point`, the `spread` and number `n` of its replicates, as stored.
-
-    All points of one run and environment share one `at`, for there are very many points.
-    """
+    """One measurement of a history; as there are many, those of one run and environment share one `at`."""
 
     at: HistoryRun
     point: float
-    spread: float | None
-    n: int
-
-    @property
-    def run(self) -> str:
-        """The id of the run."""
-        return self.at.run
-
-    @property
-    def started_at(self) -> datetime:
-        """When the run started."""
-        return self.at.started_at
-
-    @property
-    def environment(self) -> str:
-        """The fingerprint of the environment."""
-        return self.at.environment
-
-    @property
-    def torch_version(self) -> str:
-        """The whole version of PyTorch, empty for the canary."""
-        return self.at.torch_version
-
-    @property
-    def machine(self) -> str:
-        """The name of the machine."""
-        return self.at.machine
-
-    @property
-    def harness(self) -> str:
-        """The version of the harness."""
-        return self.at.harness
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,20 @@ class Recording:
             self.notes,
         )
 
+    def spans(self, column: str) -> list[tuple[float, int]]:
+        """The values of a column, each with the nanoseconds that its row is about; without missing ones."""
+        rows = zip(self.values.get(column, ()), self.started_ns, self.ended_ns, strict=False)
+        return [(value, ended - started) for value, started, ended in rows if value is not None]
+
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
         return asdict(self)
+
+
+def mean_over_time(spans: Sequence[tuple[float, int]]) -> float | None:
+    """The mean of values over the nanoseconds that each is about; None where there are none."""
+    whole = sum(ns for _, ns in spans)
+    return sum(value * ns for value, ns in spans) / whole if whole else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ from . import tables, wording
 from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
-from .text.case_text import ran_alone, side_reason
 from .text.reason_text import exclusion, sentence
-from .text.verdict_text import left_out_because, open_because
+from .text.verdict_text import left_out_because, open_because, ran_alone, side_reason
 
 SCHEMA = "pyrometer.upgrade/1"
 

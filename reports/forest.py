@@ -66,22 +66,8 @@ def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> ForestAxis:
     return ForestAxis(max(least, 0.005, 1.08 * mean, 1.08 * min(reaches[-1], _WILD * middle)))
 
 
-@dataclass(frozen=True, slots=True)
-class ForestTick:
-    """A line of the grid: its place in per cent of the width and its label."""
-
-    place: float
-    label: str
-    zero: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IntervalEnd:
-    """The end of an interval; an arrow where it lies beyond the axis."""
-
-    place: float
-    kind: str
-    path: str
+#: The end of an interval: its place, its kind, `beyond` where it lies outside of the axis, and what is drawn.
+IntervalEnd = tuple[float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +92,18 @@ class ForestLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ForestMark:
-    """An entry of the legend."""
-
-    status: str
-    tone: str
-    word: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class ForestPlot:
-    """The plot: a line for each case with its point and interval, and both in words."""
+    """The plot: a line for each case with its point and interval, and both in words.
+
+    `ticks` are lines of the grid: the place in per cent of the width, the label, whether it is 0. Entries of
+    the `legend` have status, tone, word and path.
+    """
 
     left: str
     right: str
-    ticks: tuple[ForestTick, ...]
+    ticks: tuple[tuple[float, str, bool], ...]
     lines: tuple[ForestLine, ...]
-    legend: tuple[ForestMark, ...]
+    legend: tuple[tuple[str, str, str, str], ...]
     threshold: str
     broken: bool
 
@@ -146,10 +126,10 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
     words = {kind: numbers.called(kind, metric) for kind in ("slower", "unclear", "same", "faster")}
     return ForestPlot(
         *directions(metric),
-        tuple(ForestTick(axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),
+        tuple((axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),
         tuple(lines),
         tuple(
-            ForestMark(status, tone(status), word, _MARKS[status])
+            (status, tone(status), word, _MARKS[status])
             for status, word in words.items()
             if status in present
         ),
@@ -216,8 +196,8 @@ def _ends(axis: ForestAxis, low: float | None, high: float | None) -> tuple[Inte
 
 def _end(axis: ForestAxis, end: float) -> IntervalEnd:
     if abs(end) <= axis.limit:
-        return IntervalEnd(axis.place(end), "whisker", "M0 -4V4")
-    return IntervalEnd(axis.place(end), "beyond", "M14 0 7 -4V4Z" if end > 0 else "M-14 0 -7 -4V4Z")
+        return axis.place(end), "whisker", "M0 -4V4"
+    return axis.place(end), "beyond", "M14 0 7 -4V4Z" if end > 0 else "M-14 0 -7 -4V4Z"
 
 
 def _tick(change: float) -> str:

@@ -16,8 +16,8 @@ from records.outcomes import OutcomeStatus
 from . import wording
 from .report_context import Subject
 from .text import numbers
-from .text.case_text import in_cycles, ran_alone
 from .text.reason_text import exclusion
+from .text.verdict_text import in_cycles, ran_alone
 
 Tone = Literal["bad", "odd", "quiet", "good"]
 
@@ -212,7 +212,7 @@ def without_ratio(table: Table) -> list[str]:
     """The cases of a table that are not in its geomean."""
     if len(table.verdicts) == table.geomean.cases:
         return []
-    return [case for case, verdict in table.verdicts.items() if not verdict.has_ratio]
+    return [case for case, one in table.verdicts.items() if one.too_few or not one.has_ratio]
 
 
 def table_rows(table: Table) -> list[tuple[str, Verdict]]:

@@ -80,7 +80,7 @@ def _bounds(metric: str, policy: Policy, limits: Limits | None) -> _Bounds:
     """The bounds of a metric: those of its kind of metric, or the policy's own."""
     mean = limits.mean if limits else policy.overall if metric == policy.metric else None
     worst = policy.worst.get(metric, limits.worst if limits else None)
-    cost = -1 if METRICS[metric].better == "higher" else 1
+    cost = METRICS[metric].cost
     return _Bounds(*(None if each is None else cost * math.log1p(each) for each in (mean, worst)))
 
 

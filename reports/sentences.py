@@ -321,4 +321,4 @@ def rules(subject: Subject) -> list[str]:
 
 def _limit(metric: str, share: float) -> str:
     """A limit in the direction that is worse."""
-    return numbers.allowed(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))
+    return numbers.allowed(math.log1p(share) * METRICS[metric].cost)

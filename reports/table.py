@@ -62,7 +62,8 @@ class DataTable(Generic[Row]):
     """Rows with the columns that show them; `label` names the table for screen readers.
 
     Pages show `most` rows at most and then the number of those left out with `rest`; CSV files hold all.
-    `tall` lets the table scroll, `folded` turns it into a list on narrow screens, `dense` sets it tighter.
+    `about` stands above. `tall` lets the table scroll, `folded` turns it into a list on narrow screens,
+    `dense` sets it tighter.
     """
 
     label: str
@@ -73,6 +74,7 @@ class DataTable(Generic[Row]):
     tall: bool = False
     folded: bool = True
     dense: bool = False
+    about: str = ""
     #: Rows of which the caller knows without passing them.
     omitted: int = 0
 
@@ -88,7 +90,7 @@ class DataTable(Generic[Row]):
 
     def html(self, *, row_headers: bool = False, sortable: bool = False) -> Markup:
         """The table as HTML; with `row_headers` the first cell of a row heads it."""
-        return render("table.html", table=self, row_headers=row_headers, sortable=sortable)
+        return render("table.html", table=self, row_headers=row_headers, sortable=sortable, nothing=NONE)
 
     def markdown(self, most: int | None = None, home: str = "") -> str:
         """The table in GitHub's Markdown, of `most` rows at most; links are resolved against `home`."""
@@ -102,6 +104,8 @@ class DataTable(Generic[Row]):
             [[converted_cell(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
             [column.number for column in self.shown],
         )
+        if self.about:
+            text = f"{markdown.text(self.about)}\n\n{text}"
         left = self.omitted + len(self.rows) - min(limit, len(self.rows))
         if not left:
             return text

@@ -27,12 +27,12 @@ from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
 from .table import Column, DataTable
 from .text import numbers
-from .text.case_text import ran_alone, side_reason
 from .text.dispatch_text import case_words, warning_words
 from .text.numbers import NONE
 from .text.reason_text import exclusion, sentence
 from .text.templates import case as whole_case
 from .text.templates import chip, code, escaped
+from .text.verdict_text import ran_alone, side_reason
 
 AnyRow = TypeVar("AnyRow")
 

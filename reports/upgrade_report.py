@@ -3,23 +3,21 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from analysis.comparison.case_results import CaseResult
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
 from analysis.kernel_difference import kernel_changes
-from records.environments import Environment
+from records.environments import Environment, packages_in
 from records.outcomes import Outcome
 from records.runs import Run, step_in
 
 from . import junit, wording
 from .body import upgrade_json
-from .markdown import upgrade_markdown
+from .markdown import step_markdown, upgrade_markdown
 from .page import upgrade_html
 from .report_context import ComparedEnvironment, Subject, build_of
-from .step_markdown import step_markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +91,13 @@ def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str)
 
 def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:
     """An environment as a report describes it; `asked` is how it was asked for."""
-    packages: Sequence[Any] = one.facts.get("packages") or ()
     return ComparedEnvironment(
         name=one.name,
         torch=one.torch_version,
         python=one.python_version,
         fingerprint=one.fingerprint,
         cuda=str(one.facts.get("cuda") or ""),
-        packages=tuple(map(str, packages)),
+        packages=packages_in(one.facts),
         asked=asked,
         build=build_of(one.facts),
     )

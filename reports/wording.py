@@ -16,10 +16,9 @@ from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from common.text import plural, printable, utc
 
-from .text.case_text import ending
 from .text.numbers import NONE, ends, figure, percent, share, word
 from .text.reason_text import sentence
-from .text.verdict_text import left_out_because, open_because
+from .text.verdict_text import ending, left_out_because, open_because
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from common.atomic_file import sync_folder
-from common.bounded_lines import MAX_LINE, Piece, bounded_lines, pieces
+from common.atomic_file import append_whole, sync_folder
+from common.bounded_files import MAX_LINE, Piece, bounded_lines, pieces
 from common.file_lock import lock
 from common.journal_lines import JournalLine, decode_line, encode_line, holds_too_much
 from records.outcomes import Outcome, Planned
@@ -95,7 +95,7 @@ class Journal:
 
     def header(self, body: Mapping[str, Any]) -> None:
         """The run's description and plan, the first line, or what a resume adds to it; raises OSError."""
-        self._write(_encoded("header", body))
+        append_whole(self._file, _encoded("header", body), sync=True)
 
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
@@ -137,7 +137,7 @@ class Journal:
             self._unwritten.append(line)
         while self._unwritten:
             try:
-                self._write(self._unwritten[0])
+                append_whole(self._file, self._unwritten[0], sync=True)
             except OSError:
                 if not self._reserve.exists():
                     return False
@@ -145,18 +145,6 @@ class Journal:
                 continue
             self._unwritten.pop(0)
         return True
-
-    def _write(self, line: bytes) -> None:
-        size = os.fstat(self._file).st_size
-        try:
-            view = memoryview(line)
-            while view:
-                view = view[os.write(self._file, view) :]
-            os.fsync(self._file)
-        except BaseException:
-            # Half a line must not stay after any interruption: the next one would be glued to it.
-            os.ftruncate(self._file, size)
-            raise
 
     def _seal(self) -> None:
         """End a torn last line, so that the next line begins on its own."""
@@ -293,12 +281,14 @@ def locked_against_writers(path: Path) -> Generator[bool]:
         yield lock(file.fileno())
 
 
-def size_of(path: Path) -> int:
-    """How many bytes a journal has; 0 also where a link leads nowhere, or the file has just gone."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def path_of(data_dir: Path, run: str) -> Path:
+    """Where the journal of a run lies in a data folder."""
+    return data_dir / "runs" / run / FILE
+
+
+def paths_in(data_dir: Path) -> list[Path]:
+    """The journals in a data folder, oldest run first."""
+    return sorted((data_dir / "runs").glob(f"*/{FILE}"))
 
 
 def beginning(path: Path, most: int) -> bytes:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from common.bounded_lines import bounded_bytes
+from common.bounded_files import bounded_bytes
 
 from .errors import NodeFailed
 from .execution.harness import Harness

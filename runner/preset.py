@@ -15,6 +15,8 @@ from records.fingerprints import compared_settings, fingerprint_of
 
 from .worker.variables import relevant_variables
 
+#: What the kernel says of CPUs and memory.
+SYSTEM = Path("/sys/devices/system")
 #: What the built-in preset `quiet` sets for the worker's malloc.
 QUIET_MALLOC = {
     # glibc: keep freed memory instead of unmapping it; bytes.
@@ -101,7 +103,7 @@ def make(
     kept = with_huge_pages({**shell, **_QUIET_VARIABLES, **own})
     if cpus:
         return MachinePreset(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
-    spare = _siblings(allowed[0]) & set(allowed)
+    spare = siblings(allowed[0]) & set(allowed)
     rest = tuple(cpu for cpu in allowed if cpu not in spare)
     if not rest:
         note = "only one core is available: none can be left free for housekeeping, expect more noise"
@@ -134,10 +136,14 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def _siblings(cpu: int) -> set[int]:
-    """The hardware threads that share a core with `cpu`, itself included."""
-    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+def listed_cpus(file: Path) -> tuple[int, ...]:
+    """The CPU numbers in a file of the kernel; none where it has none, or cannot be read."""
     try:
-        return set(parse_cpus(path.read_text().strip()))
+        return parse_cpus(file.read_text().strip())
     except (OSError, ValueError):
-        return {cpu}
+        return ()
+
+
+def siblings(cpu: int, root: Path = SYSTEM) -> frozenset[int]:
+    """The hardware threads that share a core with `cpu`, itself included."""
+    return frozenset({cpu, *listed_cpus(root / f"cpu/cpu{cpu}/topology/thread_siblings_list")})

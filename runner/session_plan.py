@@ -53,8 +53,7 @@ class TargetEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """Contenders measured together. `estimate_seconds` is what the planner expects it to cost."""
+    """Contenders measured together."""
 
     id: str
     contenders: tuple[Planned, ...]
-    estimate_seconds: float

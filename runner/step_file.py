@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.bounded_lines import bounded_bytes
+from common.bounded_files import bounded_bytes
 from common.text import plural
 from records.runs import StepScript
 

@@ -1,10 +1,11 @@
 """What several rooms' tests share."""
 
+import gc
 import os
 import pickle
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,21 @@ def _is_slow(item: pytest.Item) -> bool:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites golden files."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files of these tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave modules and tests, which stay to the end, out of every later garbage collection.
+
+    Streamlit collects after each run of a page, and would look through all of it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -372,6 +372,15 @@ def test_the_fleet_on_kubernetes_runs_commands_of_ours_with_settings_that_exist(
     for pod in pods:
         volumes = {volume["name"] for volume in pod["volumes"]}
         assert {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]} == volumes
+    # The folder of a machine belongs to root when it is made: the image's user writes to it.
+    (data,) = (volume for volume in pods[1]["volumes"] if volume["name"] == "data")
+    (owner,) = pods[1]["initContainers"]
+    user, group = (pods[1]["securityContext"][name] for name in ("runAsUser", "runAsGroup"))
+    (mount,) = owner["volumeMounts"]
+    assert "hostPath" in data and mount["name"] == "data"
+    assert owner["command"] == ["chown", f"{user}:{group}", mount["mountPath"]]
+    assert (owner["securityContext"]["runAsUser"], owner["securityContext"]["runAsNonRoot"]) == (0, False)
+    assert f"--uid {user} " in (ROOT / "Dockerfile").read_text()
     for each in containers:
         program, *words = each["command"]
         assert program == "pyrometer"

@@ -5,8 +5,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from cli.registry import app
 from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
-from reports.runs.run_report import RUN_FORMATS, JudgedRun
+from reports.run_report import RUN_FORMATS, JudgedRun
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 from support.builders.run_reports import CALM, a_mixed_run, a_passed_run, judged_run, replicates
 from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
@@ -35,13 +36,18 @@ REPOSITORY = "/repos/team/model"
 
 @dataclass
 class Api:
-    """What GitHub holds: comments of pull request 7, and checks. The first `failing` requests get a 502."""
+    """What GitHub holds: comments of pull request 7, and checks.
+
+    Of the first requests `failing` get a 502, `hanging_up` nothing, and `breaking_off` half of an answer.
+    """
 
     url: str = ""
     comments: list[dict[str, Any]] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
     foreign: set[int] = field(default_factory=set)
     failing: int = 0
+    hanging_up: int = 0
+    breaking_off: int = 0
 
     def answer(self, method: str, path: str, body: Any, token: str) -> tuple[int, object]:
         if token != f"Bearer {TOKEN}":
@@ -77,11 +83,17 @@ def api() -> Iterator[Api]:
         def do(self) -> None:
             size = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(size)) if size else None
+            if held.hanging_up > 0:
+                held.hanging_up -= 1
+                return
             status, found = held.answer(self.command, self.path, body, self.headers["authorization"])
             content = json.dumps(found).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
+            if held.breaking_off > 0:
+                held.breaking_off -= 1
+                return
             self.wfile.write(content)
 
         do_GET = do_POST = do_PATCH = do
@@ -100,6 +112,7 @@ def published(
     token: str = TOKEN,
     padded: str = "",
     verdict: str = "",
+    commit: str = "branch",
 ) -> subprocess.CompletedProcess[str]:
     """The script, after an upgrade or a run has written its reports.
 
@@ -113,15 +126,24 @@ def published(
         else:
             text = FORMATS[suffix](JudgedUpgrade(*report))
         (folder / f"verdict{suffix}").write_text(text)
-    event = {"pull_request": {"number": 7, "head": {"sha": "branch"}}} if pull_request else {}
+    event = {"pull_request": {"number": 7, "head": {"sha": commit}}} if pull_request else {}
     (folder / "event.json").write_text(json.dumps(event))
     if verdict:
         (folder / "verdict.json").write_text(verdict, errors="surrogateescape")
     if padded:
         with (folder / padded).open("a") as file:
             file.write(" " * (32 << 20))
-    variables = {
+    command = [sys.executable, "-I", "-S", ROOT / "deploy/github/publish.py", folder]
+    done = subprocess.run(command, env=of_github(api, folder, token), capture_output=True, text=True)
+    assert TOKEN not in done.stdout + done.stderr
+    return done
+
+
+def of_github(api: Api, folder: Path, token: str = TOKEN) -> dict[str, str]:
+    """What GitHub sets for a step."""
+    return {
         "PATH": os.environ["PATH"],
+        "GITHUB_ACTION_PATH": str(ROOT),
         "GITHUB_API_URL": api.url,
         "GITHUB_REPOSITORY": "team/model",
         "GITHUB_EVENT_PATH": str(folder / "event.json"),
@@ -129,23 +151,34 @@ def published(
         "GITHUB_TOKEN": token,
         "GITHUB_OUTPUT": str(folder / "output"),
     }
-    command = [sys.executable, "-I", "-S", ROOT / "deploy/github/publish.py", folder]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+
+
+def begun(api: Api, folder: Path, commit: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+    """The step of the action before it measures, in a pull request at a commit."""
+    (folder / "event.json").write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": commit}}}))
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[0]["run"]]
+    done = subprocess.run(command, env=of_github(api, folder, token), capture_output=True, text=True)
     assert TOKEN not in done.stdout + done.stderr
     return done
 
 
-GO = reported([a_result(f"case{n}/infer/-/eager", 0.0) for n in range(10)])
-UNCLEAR = reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
+@cache
+def go() -> Report:
+    return reported([a_result(f"case{n}/infer/-/eager", 0.0) for n in range(10)])
+
+
+def unclear() -> Report:
+    return reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
 
 
 @pytest.mark.parametrize(
-    ("report", "decision", "conclusion"),
-    [(GO, "go", "success"), (a_mixed_upgrade(), "no-go", "failure"), (UNCLEAR, "unclear", "neutral")],
+    ("made", "decision", "conclusion"),
+    [(go, "go", "success"), (a_mixed_upgrade, "no-go", "failure"), (unclear, "unclear", "neutral")],
 )
 def test_a_verdict_is_a_comment_and_a_check(
-    api: Api, tmp_path: Path, report: Report, decision: str, conclusion: str
+    api: Api, tmp_path: Path, made: Callable[[], Report], decision: str, conclusion: str
 ) -> None:
+    report = made()
     done = published(api, tmp_path, report)
     assert done.returncode == 0, done.stderr
     (comment,) = api.comments
@@ -167,7 +200,7 @@ def test_a_verdict_is_a_comment_and_a_check(
 def test_a_suite_has_a_comment_and_a_check_of_its_own(
     api: Api, tmp_path: Path, report: JudgedRun, decision: str, conclusion: str
 ) -> None:
-    assert published(api, tmp_path, GO).returncode == 0
+    assert published(api, tmp_path, go()).returncode == 0
     for _ in range(2):
         done = published(api, tmp_path, report)
         assert done.returncode == 0, done.stderr
@@ -180,21 +213,23 @@ def test_a_suite_has_a_comment_and_a_check_of_its_own(
     assert (tmp_path / "output").read_text().splitlines()[-1] == f"decision={decision}"
 
 
-def test_each_suite_pair_and_hardware_has_a_comment_and_a_check(api: Api, tmp_path: Path) -> None:
-    upgrade, run = GO[0], a_passed_run()
+def test_each_suite_pair_hardware_and_device_has_a_comment_and_a_check(api: Api, tmp_path: Path) -> None:
+    upgrade, run = go()[0], a_passed_run()
     other = replace(upgrade.new, name="2.16.0", asked="2.16.0 -->")
     machine = run.run.machine
     elsewhere = replace(machine, hardware=replace(machine.hardware, label="8 x H200"))
     reports = [
-        GO,
-        (replace(upgrade, hardware="8 x H200"), *GO[1:]),
-        (replace(upgrade, suite="another"), *GO[1:]),
-        (replace(upgrade, new=other), *GO[1:]),
+        go(),
+        (replace(upgrade, hardware="8 x H200"), *go()[1:]),
+        (replace(upgrade, device="cuda"), *go()[1:]),
+        (replace(upgrade, suite="another"), *go()[1:]),
+        (replace(upgrade, new=other), *go()[1:]),
         run,
         replace(run, run=replace(run.run, suite="another")),
         replace(run, run=replace(run.run, environments=(replace(run.environments[0], name="2.16.0"),))),
         replace(run, run=replace(run.run, machine=elsewhere)),
-        FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*GO)),)),
+        replace(run, run=replace(run.run, facts={**run.run.facts, "device": "cuda"})),
+        FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*go())),)),
         FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),
     ]
     for report in (*reports, *reports):
@@ -208,14 +243,14 @@ def test_each_suite_pair_and_hardware_has_a_comment_and_a_check(api: Api, tmp_pa
 @pytest.mark.parametrize("name", ["verdict.json", "verdict.md", "event.json"])
 def test_a_file_without_end_is_not_read(api: Api, tmp_path: Path, name: str) -> None:
     """Each is right but for its size."""
-    done = published(api, tmp_path, GO, padded=name)
+    done = published(api, tmp_path, go(), padded=name)
     assert (done.returncode, api.comments, api.checks) == (1, [], [])
     assert done.stderr == f"not published: {tmp_path / name} is larger than 32 MiB\n"
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "{", "[]", "\udcff"])
 def test_a_damaged_verdict_is_a_sentence(api: Api, tmp_path: Path, content: str) -> None:
-    done = published(api, tmp_path, GO, verdict=content)
+    done = published(api, tmp_path, go(), verdict=content)
     assert (done.returncode, api.comments, api.checks) == (1, [], [])
     assert done.stderr.startswith(f"not published: {tmp_path / 'verdict.json'}")
     assert "Traceback" not in done.stderr
@@ -224,20 +259,63 @@ def test_a_damaged_verdict_is_a_sentence(api: Api, tmp_path: Path, content: str)
 def test_the_next_run_updates_its_comment_beyond_a_hundred_others_and_one_that_was_copied(
     api: Api, tmp_path: Path
 ) -> None:
-    assert published(api, tmp_path, GO).returncode == 0
+    assert published(api, tmp_path, go()).returncode == 0
     (mark, *_) = api.comments[0]["body"].splitlines()
     api.comments = [{"id": number, "body": f"{number}"} for number in range(1, 131)]
     api.comments[3]["body"] = f"{mark} copied"
     api.foreign = {4}
-    assert published(api, tmp_path, GO).returncode == 0
+    assert published(api, tmp_path, go()).returncode == 0
     assert published(api, tmp_path, a_mixed_upgrade()).returncode == 0
     assert len(api.comments) == 131
     assert "No-go" in api.comments[-1]["body"] and api.comments[3]["body"] == f"{mark} copied"
     assert [check["conclusion"] for check in api.checks] == ["success", "success", "failure"]
 
 
+def test_a_job_that_ends_without_a_verdict_leaves_no_comment_as_if_it_had_one(
+    api: Api, tmp_path: Path
+) -> None:
+    report = go()
+    assert published(api, tmp_path, report, commit="first").returncode == 0
+    assert published(api, tmp_path, a_passed_run(), commit="first").returncode == 0
+    api.comments.append({"id": 3, "body": "first looks good"})
+    of_first = [one["body"] for one in api.comments]
+    assert begun(api, tmp_path, "first").returncode == 0
+    assert [one["body"] for one in api.comments] == of_first
+    # Two commits whose jobs were cancelled.
+    for commit in ("second", "third"):
+        assert begun(api, tmp_path, commit).returncode == 0
+    for comment, before in zip(api.comments[:2], of_first[:2], strict=True):
+        mark, own, noted, _, _, text = comment["body"].split("\n", 5)
+        assert "third" in noted and "first" in noted and "second" not in comment["body"]
+        assert "\n".join((mark, own, text)) == before
+    assert api.comments[2]["body"] == "first looks good"
+    assert published(api, tmp_path, report, commit="third").returncode == 0
+    assert api.comments[0]["body"] == of_first[0].replace("commit first", "commit third")
+    assert len(api.comments) == 3
+
+
+def test_a_comment_of_a_version_that_stated_no_commit_is_noted_as_well(api: Api, tmp_path: Path) -> None:
+    api.comments.append({"id": 1, "body": f"{MARK}0123456789abcdef -->\r\n## Go\r\n"})
+    for _ in range(2):
+        assert begun(api, tmp_path, "second").returncode == 0
+    (comment,) = api.comments
+    assert comment["body"].count("second") == 1 and comment["body"].endswith("## Go\n")
+
+
+def test_what_cannot_be_noted_stops_no_job(api: Api, tmp_path: Path) -> None:
+    done = begun(api, tmp_path, "second", token="another")
+    assert done.returncode == 0 and "401" in done.stderr
+
+
+def test_a_comment_that_was_written_twice_is_updated_twice(api: Api, tmp_path: Path) -> None:
+    assert published(api, tmp_path, go()).returncode == 0
+    api.comments.append({**api.comments[0], "id": 2})
+    assert published(api, tmp_path, a_mixed_upgrade()).returncode == 0
+    assert len(api.comments) == 2 and all("No-go" in one["body"] for one in api.comments)
+
+
 def test_a_push_has_a_check_and_no_comment(api: Api, tmp_path: Path) -> None:
-    assert published(api, tmp_path, GO, pull_request=False).returncode == 0
+    assert published(api, tmp_path, go(), pull_request=False).returncode == 0
     assert api.comments == [] and [check["head_sha"] for check in api.checks] == ["merge"]
 
 
@@ -247,20 +325,28 @@ def test_a_report_longer_than_a_comment_is_shortened_in_whole_lines(api: Api, tm
     (comment,) = api.comments
     assert len(comment["body"]) < 65_536 and "among the artifacts" in comment["body"]
     whole = FORMATS[".md"](JudgedUpgrade(*report)).splitlines()
-    assert set(comment["body"].splitlines()[1:-2]) <= set(whole)
+    assert set(comment["body"].splitlines()[2:-4]) <= set(whole)
 
 
-def test_a_request_that_a_server_fails_is_repeated(api: Api, tmp_path: Path) -> None:
-    api.failing = 2
-    assert published(api, tmp_path, GO).returncode == 0
+@pytest.mark.parametrize(("how", "times"), [("failing", 2), ("hanging_up", 1), ("breaking_off", 1)])
+def test_a_request_that_a_server_fails_is_repeated(api: Api, tmp_path: Path, how: str, times: int) -> None:
+    setattr(api, how, times)
+    done = published(api, tmp_path, go())
+    assert done.returncode == 0, done.stderr
     assert len(api.comments) == len(api.checks) == 1
 
 
 def test_a_token_without_rights_is_a_sentence(api: Api, tmp_path: Path) -> None:
-    done = published(api, tmp_path, GO, token="another")
+    done = published(api, tmp_path, go(), token="another")
     assert done.returncode == 1
     assert done.stderr.count("not published: ") == 2 and "401" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_token_with_the_end_of_a_line_is_taken_and_never_printed(api: Api, tmp_path: Path) -> None:
+    done = published(api, tmp_path, go(), token=f"{TOKEN}\n")
+    assert done.returncode == 0, done.stderr
+    assert len(api.comments) == 1
 
 
 HOSTILE = "$(touch hacked) ; `touch hacked`"
@@ -301,13 +387,25 @@ def test_without_environments_and_suite_nothing_is_measured(tmp_path: Path) -> N
     assert done.returncode == 0 and "--suite" not in words
 
 
-def test_the_files_of_each_suite_pair_and_runner_are_kept_apart(tmp_path: Path) -> None:
-    asked = [("2.13.0", "2.15.0", "cpu"), ("2.13.0", "2.15.0", "gpu"), ("", "", "cpu")]
-    for old, new, suite in (*asked, ("2.13.0", "/opt/my torch/bin/python", "cpu")):
+def test_the_files_of_each_suite_pair_options_and_runner_are_kept_apart(tmp_path: Path) -> None:
+    wheels = [f"/builds/{'torch-' * 20}{version}.whl" for version in ("2.13.0", "2.15.0")]
+    asked = [
+        ("2.13.0", "2.15.0", "cpu", ""),
+        ("2.13.0", "2.15.0", "gpu", ""),
+        ("2.13.0", "2.15.0", "gpu", "--device cpu"),
+        ("", "", "cpu", ""),
+        ("2.13.0", "/opt/my torch/bin/python", "cpu", ""),
+        ("2.13.0", "/opt/my-torch/bin/python", "cpu", ""),
+        # Longer than a name may be.
+        (*wheels, "cpu", ""),
+        (*wheels, "gpu", ""),
+    ]
+    for old, new, suite, options in asked:
         for runner in ("", "h200", "a10/1"):
-            assert measured(tmp_path, old, new, suite, runner=runner)[0].returncode == 0
+            done, _ = measured(tmp_path, old, new, suite, options=options, runner=runner)
+            assert done.returncode == 0
     names = re.findall("^artifact=(.+)$", (tmp_path / "output").read_text(), re.MULTILINE)
-    assert len({*names}) == 3 * (len(asked) + 1)
+    assert len({*names}) == 3 * len(asked)
     # What GitHub takes as the name of an artifact.
     assert all(re.fullmatch(r"[\w.+-]+", name) for name in names)
     (upload,) = (step for step in STEPS if "upload-artifact" in step.get("uses", ""))
@@ -348,9 +446,10 @@ def measured(
 
 def test_the_action_uses_options_and_inputs_that_exist() -> None:
     text = (ROOT / "action.yml").read_text()
+    measure = next(step for step in STEPS if step.get("id") == "measure")
     for command in ("upgrade", "run"):
         shown = CliRunner().invoke(app, [command, "--help"]).output
-        assert all(option in shown for option in re.findall(r"(--[a-z]+) ", STEPS[0]["run"]))
+        assert all(option in shown for option in re.findall(r"(--[a-z]+) ", measure["run"]))
     assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
     example = yaml.safe_load((ROOT / "examples/pull_request.yml").read_text())
     (step,) = example["jobs"]["upgrade"]["steps"]

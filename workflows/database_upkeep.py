@@ -1,7 +1,7 @@
 """Upkeep of a database: deletes what is older than its limit, and checks what is stored."""
 
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ from db.admin.check import (
     measurement_check,
     metric_check,
     run_check,
+    same_numbers,
     sample_check,
     schema_check,
     telemetry_check,
@@ -86,7 +87,7 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
     """
     before = (now - timedelta(weeks=LEFT_WEEKS)).timestamp()
     runs = size = 0
-    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+    for path in journal.paths_in(data_dir):
         if found := _rename_leftovers(path, before):
             runs, size = runs + 1, size + sum(map(_size, found))
         for each in found:
@@ -148,7 +149,7 @@ def forget(
     The journal stays, with a mark next to it, so that no command stores or reports the journal again. Raises
     NoSuchRun, CannotForget for a run that is being measured, and what `forget_run` raises.
     """
-    path = data_dir / "runs" / run / journal.FILE
+    path = journal.path_of(data_dir, run)
     there = path.is_file()
     if there and journal.in_use(path):
         raise CannotForget(f"run {run} is being measured just now")
@@ -197,7 +198,7 @@ def check(
     units = {name: known.unit for name, known in METRICS.items()}
     yield run_check("metrics", "metrics", lambda: metric_check(database, units))
     yield run_check("contents", "journals", lambda: journal_check(database, data_dir, newest, progress))
-    unfinished = _unfinished(database, data_dir)
+    unfinished = _waiting(database, data_dir)
     yield run_check(
         "measurements",
         "measurements",
@@ -221,11 +222,12 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
     What no journal has, as what a file added, is deleted. Runs whose journal is not in this data folder are
     not looked at. Raises DatabaseError.
     """
-    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+    waiting = _waiting(database, data_dir)
+    for path in journal.paths_in(data_dir):
         if path.with_name(FORGOTTEN).exists():
             continue
         try:
-            if not journal.in_use(path) and (difference := _difference(database, path)):
+            if not journal.in_use(path) and (difference := _difference(database, path, waiting)):
                 run = path.parent.name
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
@@ -240,20 +242,24 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:
     """Whether the outcomes of each stored run are those of its journal, where that is in this data folder."""
-    paths = sorted((data_dir / "runs").glob(f"*/{journal.FILE}"), reverse=True)[:newest]
+    paths = journal.paths_in(data_dir)[::-1][:newest]
+    waiting = _waiting(database, data_dir)
     problems: list[Problem] = []
     for done, path in enumerate(paths):
         progress("contents", done, len(paths))
         # A journal that cannot be read, or is being written, is a matter of another check.
         with suppress(JournalError, OSError):
             left = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
-            if not left and (difference := _difference(database, path)):
+            if not left and (difference := _difference(database, path, waiting)):
                 problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
     return Checked("contents", len(paths), "journals", tuple(problems))
 
 
-def _difference(database: Database, path: Path) -> str:
-    """What the database holds of a run that its journal does not, in words; empty for nothing."""
+def _difference(database: Database, path: Path, waiting: Collection[str]) -> str:
+    """In what the database and the journal of a run differ, in words; empty for nothing.
+
+    Of a run that is `waiting` to be stored to its end the database may hold less.
+    """
     run = path.parent.name
     stored = {each.key: each for each in queries.outcomes_of_run(database, run)}
     own = {
@@ -263,14 +269,16 @@ def _difference(database: Database, path: Path) -> str:
     }
     if added := stored.keys() - own.keys():
         return f"{plural(len(added), 'outcome')} that its journal does not have"
+    if run not in waiting and (lacking := own.keys() - stored.keys()):
+        return f"{plural(len(lacking), 'outcome')} of its journal were lost"
     changed = [key for key, each in stored.items() if not _is_same(each, own[key])]
     if changed:
         return f"{plural(len(changed), 'outcome')} with other values than its journal has"
     numbers = {each.key: each for each in queries.measurements_of_run(database, run)}
     made = {each.key: each for each in measurements_of(replicates_in(own.values()))}
-    if stored.keys() == own.keys() and any(
-        key not in made or each.n != made[key].n or not isclose(each.point, made[key].point)
-        for key, each in numbers.items()
+    if stored.keys() == own.keys() and (
+        numbers.keys() != made.keys()
+        or not all(same_numbers(each, made[key]) for key, each in numbers.items())
     ):
         return "measurements that do not follow from its journal"
     return ""
@@ -281,7 +289,8 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
     return same and all(isclose(value, other.metrics[name]) for name, value in one.metrics.items())
 
 
-def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
+def _waiting(database: Database, data_dir: Path) -> frozenset[str]:
+    """The runs whose journals are not stored to their end."""
     try:
         return frozenset(path.parent.name for path in pending_journals(data_dir, stored_outcomes(database)))
     except DatabaseError:
@@ -290,7 +299,7 @@ def _unfinished(database: Database, data_dir: Path) -> frozenset[str]:
 
 def _journals(database: Database, data_dir: Path) -> Checked:
     """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
-    there = len(list((data_dir / "runs").glob(f"*/{journal.FILE}")))
+    there = len(journal.paths_in(data_dir))
     waiting = pending_journals(data_dir, stored_outcomes(database))
     return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 

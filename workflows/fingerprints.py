@@ -5,13 +5,14 @@ import shutil
 import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from common.interrupts import Interrupts
+from common.text import plural
 from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions, journal_body
 from records.environments import Environment
@@ -296,11 +297,21 @@ def _taken(
 
     try:
         with ThreadPoolExecutor(len(groups)) as pool:
-            for case, taken in zip(cases, pool.map(take, cases), strict=True):
-                if taken is not None:
-                    yield taken
-                elif interrupts.requested():
-                    raise Interrupted(f"stopped before {case}; the fingerprints taken so far are stored")
+            futures = {pool.submit(take, case): case for case in cases}
+            left_out: list[str] = []
+            try:
+                for done in as_completed(futures):
+                    if (taken := done.result()) is not None:
+                        yield taken
+                    else:
+                        left_out.append(futures[done])
+            finally:
+                for future in futures:
+                    future.cancel()
+            if left_out and interrupts.requested():
+                raise Interrupted(
+                    f"stopped before {plural(len(left_out), 'case')}; the fingerprints taken are stored"
+                )
     finally:
         if settings.forks is not None:
             settings.forks.close()

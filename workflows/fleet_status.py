@@ -21,7 +21,7 @@ from analysis.staleness import (
 from configuration.schema import AlertSettings
 from db.connection.engine import Database
 from db.queue import queries
-from records.tasks import SchedulerSeen, Task, TaskState
+from records.tasks import SchedulerSeen, Task, TaskState, machine_of
 
 #: The jobs that hold a machine for themselves; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
@@ -65,11 +65,6 @@ def measures(one: SchedulerSeen) -> bool:
 def runs_control_jobs(one: SchedulerSeen) -> bool:
     """Whether a scheduler runs jobs that do not measure; a node of a fleet does not."""
     return one.facts.get("head") is None
-
-
-def machine_of(task: Task) -> str:
-    """The machine that a task runs on; empty for one that waits."""
-    return (task.owner or "").partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +172,8 @@ def fleet_status(
     running: dict[str, tuple[Task, ...]] = {}
     for task in tasks:
         if task.state == TaskState.RUNNING:
-            running[machine_of(task)] = (*running.get(machine_of(task), ()), task)
+            machine = machine_of(task.owner)
+            running[machine] = (*running.get(machine, ()), task)
     return FleetStatus(
         now=now,
         seen=seen,

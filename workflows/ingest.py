@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.decision.comparison import DECIDED
 from analysis.replicates import summarise
-from common.bounded_lines import Piece
+from common.bounded_files import Piece, size_of
 from common.text import plural, printable
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
@@ -334,7 +334,7 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
 
 def runs_with_journal(app: AppContext) -> frozenset[str]:
     """The runs whose journals are what a database stores of them, wherever it is."""
-    found = (app.places.data_dir / "runs").glob(f"*/{journal.FILE}")
+    found = journal.paths_in(app.places.data_dir)
     return frozenset(path.parent.name for path in found if not path.with_name(FORGOTTEN).exists())
 
 
@@ -375,10 +375,9 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
     runs.
     """
     found: list[Path] = []
-    folder = data_dir / "runs"
-    named = (path for run in runs if (path := folder / run / journal.FILE).exists())
-    for path in sorted(named if runs else folder.glob(f"*/{journal.FILE}")):
-        size = journal.size_of(path)
+    named = (path for run in sorted({*runs}) if (path := journal.path_of(data_dir, run)).exists())
+    for path in named if runs else journal.paths_in(data_dir):
+        size = size_of(path)
         stored, outcomes = _mark(path)
         held = known.get(path.parent.name, STILL_RUNNING)
         forgotten = path.with_name(FORGOTTEN).exists()

@@ -10,6 +10,8 @@ from analysis.comparison.policy import Waiver
 from analysis.decision.comparison import compared
 from analysis.decision.run_cases import LATENCIES, run_cases
 from analysis.metrics import METRICS
+from analysis.recent_level import NIGHTS
+from common.bounded_files import size_of
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -17,13 +19,13 @@ from db.findings.store import findings_of_series
 from db.runs import metric_definitions, queries
 from db.runs.history import measured_for
 from db.runs.queries import stored_outcomes
-from db.runs.series_queries import series
+from db.runs.series_queries import lines
 from records.findings import Finding, FindingGroup, FindingState
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
-from records.series import SeriesKey, SeriesPoint
-from reports.runs.run_report import JudgedRun
+from records.series import SeriesKey
+from reports.run_report import JudgedRun
 from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
@@ -35,8 +37,8 @@ from .recorder import OpenDatabase
 from .run_header import Header
 
 LATEST = "latest"
-#: Of so many newest points of a series those are looked for that a run can be compared with.
-_POINTS = 60
+#: So many runs before a run are searched for those like it, and so many of these are read at once.
+_SEARCHED, _AT_ONCE = 1000, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,12 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
     A journal whose database cannot be opened is loaded all the same. Raises DatabaseError where only the
     database could know, and JournalError for a journal that cannot be read.
     """
-    journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
+    journals = {path.parent.name: path for path in journal.paths_in(data_dir)}
     # An empty journal is a run that was killed before it began.
     journals = {
         name: path
         for name, path in journals.items()
-        if journal.size_of(path) and not path.with_name(FORGOTTEN).exists()
+        if size_of(path) and not path.with_name(FORGOTTEN).exists()
     }
     try:
         database = open_database()
@@ -220,25 +222,27 @@ def _earlier_runs(
     measured = next((one for one in run.environments if one.kind != EnvironmentKind.CANARY), None)
     if measured is None:
         return {}, {}
-    points = {metric: series(database, _keys(run, cases, metric), newest=_POINTS) for metric in LATENCIES}
-    runs = {point.run for each in points.values() for point in each} | {run.id}
-    known = {(one.run, one.environment): one for one in measured_for(database, runs)}
-    comparisons = queries.comparison_runs(database, runs)
-    own = known.get((run.id, measured.fingerprint))
-    track = own.track if own else ""
-
-    def comparable(point: SeriesPoint) -> bool:
-        other = known.get((point.run, point.environment))
-        alike = (point.machine, point.harness) == (run.machine.name, run.harness)
-        before = point.run != run.id and point.started_at < run.started_at
-        if not alike or not before or other is None or point.run in comparisons:
-            return False
-        return other.name == measured.name or (track != "" and other.track == track)
-
+    # Not the newest points of a series: in a fleet those are of other machines, and of an old run all later.
+    before = queries.runs_before(database, run, _SEARCHED)
+    known = measured_for(database, [*before, run.id])
+    tracks = {(one.run, one.environment): one.track for one in known}
+    track = tracks.get((run.id, measured.fingerprint), "")
+    alike = {
+        (one.run, one.environment)
+        for one in known
+        if one.name == measured.name or (track != "" and one.track == track)
+    }
+    named = {name for name, _ in alike} - queries.comparison_runs(database, before)
+    candidates = [name for name in before if name in named]
     earlier: dict[tuple[str, str], list[float]] = {}
-    for metric, each in points.items():
-        for point in filter(comparable, each):
-            earlier.setdefault((point.case, metric), []).append(point.point)
+    lacking = [key for metric in LATENCIES for key in _keys(run, cases, metric)]
+    for start in range(0, len(candidates), _AT_ONCE):
+        if not lacking:
+            break
+        for key, points in lines(database, lacking, candidates[start : start + _AT_ONCE]).items():
+            own = [one.point for one in points if (one.run, one.environment) in alike]
+            earlier[key.case, key.metric] = own + earlier.get((key.case, key.metric), [])
+        lacking = [key for key in lacking if len(earlier.get((key.case, key.metric), ())) < NIGHTS]
     return earlier, _regressions(database, run, measured.fingerprint, cases)
 
 

@@ -351,17 +351,17 @@ class _Run:
 def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     comparison = header.compared
     if comparison is None:
-        return InOrder(todo, header.timing_policy)
+        return InOrder(todo)
     cases = len({planned.case for planned in header.replicates})
     sides = (comparison.old, comparison.new)
     look = first_look(comparison)
     if comparison.screen is not None:
-        return ScreenedPairs(header.replicates, comparison, header.timing_policy)
+        return ScreenedPairs(header.replicates, comparison)
     if header.kind == RunKind.UPGRADE and varies(comparison.policy):
         allocate = SuiteAllocation(comparison).choose
-        return Pairs(header.replicates, sides, header.timing_policy, enough_lost(comparison), look, allocate)
+        return Pairs(header.replicates, sides, enough_lost(comparison), look, allocate)
     enough = enough_pairs(comparison, cases)
-    return Pairs(header.replicates, sides, header.timing_policy, enough, look)
+    return Pairs(header.replicates, sides, enough, look)
 
 
 def _without(planned: Planned, status: OutcomeStatus, reason: str) -> Outcome:

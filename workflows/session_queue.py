@@ -17,7 +17,7 @@ from analysis.decision.upgrade import TABLES
 from records.fingerprints import AGAIN
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from reports.text.verdict_text import advised
-from runner.session_plan import SessionPlan, Timing
+from runner.session_plan import SessionPlan
 from runner.suites import plan
 
 #: The usual number of pairs of a case until a suite is decided, for estimates.
@@ -60,8 +60,8 @@ class Queue(Protocol):
 class InOrder:
     """Every session of a plan."""
 
-    def __init__(self, todo: Sequence[Planned], timing: Timing) -> None:
-        self._sessions = deque(plan.sessions(todo, timing))
+    def __init__(self, todo: Sequence[Planned]) -> None:
+        self._sessions = deque(plan.sessions(todo))
 
     def next(self, room: Room) -> SessionPlan | None:
         """The first that is left."""
@@ -133,13 +133,11 @@ class Pairs:
         self,
         planned: Sequence[Planned],
         environments: tuple[str, str],
-        timing: Timing,
         enough: Enough,
         first_look: int = 1,
         allocate: Allocate | None = None,
     ) -> None:
         self._old, self._new = environments
-        self._timing = timing
         self._enough = enough
         self._first_look = first_look
         self._allocate = allocate
@@ -250,8 +248,7 @@ class Pairs:
 
     def _session(self, case: str, number: int) -> SessionPlan:
         sides = (self._new, self._old) if _new_first(number) else (self._old, self._new)
-        pair = tuple(Planned(case, side, number) for side in sides)
-        return SessionPlan(f"{case}#{number}", pair, sum(plan.estimate(one, self._timing) for one in pair))
+        return SessionPlan(f"{case}#{number}", tuple(Planned(case, side, number) for side in sides))
 
 
 def _new_first(number: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from records.outcomes import Outcome, OutcomeStatus
 
 from . import rounds
-from .rounds import core_share, disturbed
+from .rounds import core_share
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")
@@ -136,7 +136,7 @@ def changes_under_load(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[f
         for one, other in both
         if concurrent(one, other)
         and {one.status, other.status} <= _UNDER_LOAD
-        and any(each.status != OutcomeStatus.OK or disturbed(each.facts) for each in (one, other))
+        and any(each.status != OutcomeStatus.OK or core_share(each) is not None for each in (one, other))
     ]
     return [change for change in changes if change is not None]
 
@@ -170,7 +170,7 @@ def _flaw(name: Literal["old", "new"], side: Outcome | None, metric: str, exact:
         return SideFlaw(name, "ended", status=side.status)
     if left_its_cpus(side.facts):
         return SideFlaw(name, "left its CPUs")
-    if not exact and (core := core_share(side.facts)) is not None:
+    if not exact and (core := core_share(side)) is not None:
         return SideFlaw(name, "shared its core", core=core)
     value = _value(metric, side)
     if not math.isfinite(value) or value < 0:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, cast
 
+from records.outcomes import Outcome
+
 #: The metric whose ratio is known round by round: it is made of one number of each block.
 METRIC = "latency_floor"
 #: Where the facts list the blocks that do not count, each with its number, a status and a reason.
@@ -70,22 +72,22 @@ def _of_blocks(facts: Mapping[str, Any], *, disturbed: bool = False) -> dict[int
 OWN_CORE = 0.9
 
 
-def disturbed(facts: Mapping[str, Any]) -> bool:
-    """Whether others took some of the core of a replicate; see `core_share`."""
-    return core_share(facts) is not None
-
-
-def core_share(facts: Mapping[str, Any]) -> float | None:
+def core_share(outcome: Outcome) -> float | None:
     """The share of its core that a replicate had, where others took some of it; else None.
 
-    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed; of
-    instances that of the one that had least),
-    `waits_for_data` for a case whose own process sleeps while its data is being made, and
-    `contention_ignored` where the user wants it so (`contention_limit = 1`).
+    Facts say so: `device`, `cpu_share` (its CPU time over its wall time while timed; of instances that of the
+    one that had least), `core_share` (what its processes had of what they wanted: not known of older
+    outcomes), and `contention_ignored` where the user wants it so (`contention_limit = 1`). The own process
+    of a case with the metric `data_wait` sleeps while its data is being made.
     """
+    facts = outcome.facts
     share = facts.get("cpu_share")
+    had = facts.get("core_share")
+    if isinstance(had, float) and isinstance(share, float):
+        # A process that sleeps while others of its case work, or until a disk answers, was not robbed.
+        share = max(share, had)
     if (
-        facts.get("waits_for_data")
+        "data_wait" in outcome.metrics
         or facts.get("contention_ignored")
         or facts.get("device") != "cpu"
         or not isinstance(share, float)

@@ -9,7 +9,7 @@ an outcome keeps them as a fact (see `as_evidence`). How often a screen misses a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -98,14 +98,15 @@ def as_evidence(outcome: Outcome) -> Outcome:
     return replace(outcome, metrics={}, facts=facts)
 
 
-def _with_metrics(outcome: Outcome) -> Outcome:
-    """The inverse of `as_evidence`."""
-    return replace(outcome, metrics=outcome.facts.get(EVIDENCE, {}))
+def with_metrics(outcome: Outcome) -> Outcome:
+    """The inverse of `as_evidence`; any other outcome as it is."""
+    found = outcome.facts.get(EVIDENCE)
+    return replace(outcome, metrics=found) if isinstance(found, Mapping) else outcome
 
 
 def screen_case(case: str, screen: Screen, old: Sequence[Outcome], new: Sequence[Outcome]) -> ScreenedCase:
     """Screens a case by the outcomes of its short pairs in either environment, each as evidence."""
-    short_old, short_new = ([_with_metrics(one) for one in side] for side in (old, new))
+    short_old, short_new = ([with_metrics(one) for one in side] for side in (old, new))
     pairs = pairs_of(rounds.METRIC, short_old, short_new)
     changes = tuple(pair.log for pair in pairs if not pair.left_out)
     failed = any(one.status not in (OutcomeStatus.OK, *_SAYS_NOTHING) for one in (*old, *new))

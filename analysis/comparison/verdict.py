@@ -103,13 +103,18 @@ class Verdict:
 
     @property
     def cost(self) -> int:
-        """+1 where more of the metric is worse, -1 where more is better."""
-        return -1 if METRICS[self.metric].better == "higher" else 1
+        """That of its metric."""
+        return METRICS[self.metric].cost
 
     @property
     def has_ratio(self) -> bool:
         """Whether a geomean can hold it: by a location, or by the range of an exact metric."""
         return self.location is not None or (self.change is not None and self.low is not None)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether too few pairs count to judge by: of an exact metric a single one."""
+        return isinstance(self.reason, TooFewPairs)
 
 
 def not_comparable(metric: str) -> Verdict:

@@ -40,25 +40,41 @@ def _worst_set(costs: Array, weights: Array, share: float) -> tuple[float, list[
     """
     if share >= 1:
         return 0.0, []
-    full = 1000
-    units = np.rint(weights / max(share, 1e-9) * full).astype(int)
-    least: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {(0, 0): (0.0, ())}
-    found: list[tuple[float, tuple[int, ...]]] = []
-    for at in np.argsort(-weights, kind="stable"):
-        added: dict[tuple[int, int], tuple[float, tuple[int, ...]]] = {}
-        closing: dict[int, tuple[float, tuple[int, ...]]] = {}
-        for (many, weight), (cost, members) in least.items():
-            total, sum_, now = weight + int(units[at]), cost + float(costs[at]), (*members, int(at))
-            if total > full:
-                if many not in closing or sum_ < closing[many][0]:
-                    closing[many] = sum_, now
-            elif (many + 1, total) not in added or sum_ < added[many + 1, total][0]:
-                added[many + 1, total] = sum_, now
-        found += [(_fisher(cost, many + 1), members) for many, (cost, members) in closing.items()]
-        for key, entry in added.items():
-            if key not in least or entry[0] < least[key][0]:
-                least[key] = entry
+    full, order = 1000, np.argsort(-weights, kind="stable")
+    units = np.minimum(np.rint(weights / max(share, 1e-9) * full), full + 1).astype(int)[order]
+    # By how many cases a set has and what it weighs, which does not exceed: the least cost of any.
+    least = np.full((len(order) + 1, full + 1), np.inf)
+    least[0, 0] = 0.0
+    #: Of each case, the sets (as bits) that are the least ones with it.
+    taken: list[NDArray[np.uint8]] = []
+    #: By size, the least cost of a set that exceeds, the place of its last case, and what it weighs without.
+    found: dict[int, tuple[float, int, int]] = {}
+    for place, (at, unit) in enumerate(zip(order, units, strict=True)):
+        known = least[: place + 1]
+        exceeding = known[:, full + 1 - unit :]
+        if exceeding.shape[1]:
+            lightest = exceeding.argmin(axis=1)
+            for many, column in enumerate(lightest):
+                cost = float(exceeding[many, column] + costs[at])
+                if cost < found.get(many + 1, (np.inf, 0, 0))[0]:
+                    found[many + 1] = cost, place, full + 1 - unit + int(column)
+        grown = known[:, : full + 1 - unit] + costs[at]
+        before = least[1 : place + 2, unit:]
+        better = grown < before
+        before[better] = grown[better]
+        taken.append(np.packbits(better, axis=1))
     if not found:
         return 0.0, []
-    p, members = max(found)
-    return p, sorted(members, key=lambda at: costs[at])
+    p, many = max((_fisher(cost, many), many) for many, (cost, _, _) in found.items())
+    _, last, weight = found[many]
+    members = [last]
+    for place in range(last - 1, -1, -1):
+        left, without = many - len(members), weight - int(units[place])
+        if 0 < left <= len(taken[place]) and without >= 0 and _bit(taken[place][left - 1], without):
+            members.append(place)
+            weight = without
+    return p, sorted((int(order[place]) for place in reversed(members)), key=lambda at: costs[at])
+
+
+def _bit(packed: NDArray[np.uint8], at: int) -> bool:
+    return bool(packed[at // 8] >> (7 - at % 8) & 1)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ..comparison.case_results import UNDER_LOAD, CaseResult, CaseSide
 from ..comparison.policy import Policy
@@ -15,15 +15,17 @@ from ..metrics import METRICS, PEAK_MEMORY
 from .process_modes import Modes
 from .suite_decision import RuleWord, SuiteDecision
 
+#: The decisions, the worst first.
 Decision = Literal["no-go", "unclear", "go"]
+#: In order of weight: correctness first.
 Kind = Literal[
     "broke",
     "guarded",
     "worst",
     "share",
     "overall",
-    "compile",
     "memory",
+    "compile",
     "shaky",
     "suspected",
     "unmeasured",
@@ -32,27 +34,10 @@ Kind = Literal[
     "gained",
 ]
 
-#: The decisions, the worst first.
-WORST_FIRST: tuple[Decision, ...] = ("no-go", "unclear", "go")
+WORST_FIRST: tuple[Decision, ...] = get_args(Decision)
 #: For which decision a rule over the suite speaks.
 _SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear", "kept": "go"}
-#: In order of weight: correctness first.
-_KINDS: tuple[Kind, ...] = (
-    "broke",
-    "guarded",
-    "worst",
-    "share",
-    "overall",
-    "memory",
-    "compile",
-    "shaky",
-    "suspected",
-    "unmeasured",
-    "screened",
-    "repaired",
-    "gained",
-)
-
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Why a metric of a case is held to be beyond its limit: by its numbers, or for want of any.
 Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs"]
@@ -219,13 +204,14 @@ class Worse:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """So many of `total` cases are unclear and may be worse by `limit` (a share) or more."""
+    """So many of `total` cases, `few` of them of too few pairs, may be worse by `limit` (a share) or more."""
 
     metric: str
     cases: int
     total: int
     limit: float
     largest: tuple[str, Verdict]
+    few: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +489,7 @@ def _of_suite(
     yield from _single_cases(suite, verdicts, policy)
     share, mean = suite.rule("share"), suite.rule("mean")
     yield _share_reason(share.state, share.cases, 1 - share.p, len(suite.cases), policy)
-    limit = math.log1p(policy.overall) * _cost(policy.metric)
+    limit = math.log1p(policy.overall) * METRICS[policy.metric].cost
     detail = MeanChange(policy.metric, overall, limit, exceeded=mean.state != "kept")
     speaks = _SPEAKS_OF[mean.state]
     yield Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change or 0.0))
@@ -538,17 +524,13 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
             # Cases that are worse without a ratio speak for themselves.
             return Reason("go", "overall", NoMean(policy.metric, "no ratio"), metric=policy.metric)
         return Reason("unclear", "overall", NoMean(policy.metric, "too few pairs"), metric=policy.metric)
-    cost = _cost(policy.metric)
+    cost = METRICS[policy.metric].cost
     near, far = sorted((overall.low * cost, overall.high * cost))
     limit = math.log1p(policy.overall)
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     detail = MeanChange(policy.metric, overall, limit * cost, exceeded=speaks != "go")
     return Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change))
-
-
-def _cost(metric: str) -> int:
-    return -1 if METRICS[metric].better == "higher" else 1
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:

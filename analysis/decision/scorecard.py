@@ -8,7 +8,6 @@ from typing import Literal
 
 from ..comparison.case_results import BROKEN, CaseResult
 from ..comparison.policy import Limits, Policy
-from ..comparison.thresholds import threshold_of
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
@@ -94,7 +93,7 @@ def metric_score(metric: str, verdicts: Mapping[str, Verdict], mean: Geomean) ->
     """What the verdicts on a metric come to; `mean` is their geomean."""
     known = {case: verdict for case, verdict in verdicts.items() if verdict.n}
     worse = [case for case, verdict in known.items() if verdict.word == "slower"]
-    hints = [one for one in known.values() if one.change is not None and _hint(one)]
+    hints = [one for one in known.values() if one.change is not None and one.too_few]
     return MetricScore(
         metric,
         known,
@@ -197,7 +196,7 @@ class _Judge:
         self._kind: Kind = kind
         self._score, self._limits, self._policy = score, limits, policy
         self._metric = score.metric
-        self._cost = _cost(score.metric)
+        self._cost = METRICS[score.metric].cost
 
     def reasons(self) -> Iterable[Reason]:
         beyond = self._beyond()
@@ -272,18 +271,21 @@ class _Judge:
         return math.fsum(self._policy.weight(case) for case in cases) / total if total else 0.0
 
     def _doubtful(self) -> list[str]:
-        """Cases that look materially worse and are not proved to be, the worst first."""
+        """Cases that look materially worse and are not proved to be: too few pairs last, the worst first."""
         limit = math.log1p(self._limits.case)
         looks = [
             case
             for case, verdict in self._score.verdicts.items()
             if verdict.word == "unclear" and verdict.change is not None and self._point(case) >= limit
         ]
-        return sorted(looks, key=lambda case: (-self._point(case), case))
+        verdicts = self._score.verdicts
+        return sorted(looks, key=lambda case: (verdicts[case].too_few, -self._point(case), case))
 
     def _doubt(self, cases: Sequence[str]) -> Reason:
-        largest = (cases[0], self._score.verdicts[cases[0]])
-        detail = Doubtful(self._metric, len(cases), len(self._score.verdicts), self._limits.case, largest)
+        verdicts = self._score.verdicts
+        few = sum(verdicts[case].too_few for case in cases)
+        largest = (cases[0], verdicts[cases[0]])
+        detail = Doubtful(self._metric, len(cases), len(verdicts), self._limits.case, largest, few)
         weight = self._point(cases[0])
         return Reason("go", self._kind, detail, tuple(cases), self._metric, weight, warning=True)
 
@@ -294,8 +296,7 @@ class _Judge:
             return
         near = min(end * self._cost for end in (mean.low, mean.high))
         limit = math.log1p(self._limits.mean)
-        # Of an exact metric one pair proves nothing.
-        proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())
+        proved = near > limit
         if not proved and mean.change * self._cost <= limit:
             return
         detail = MeanChange(
@@ -324,15 +325,5 @@ def _point(verdict: Verdict) -> float:
     return math.inf if verdict.change is None else verdict.change * verdict.cost
 
 
-def _hint(verdict: Verdict) -> bool:
-    """Whether a verdict has a point of so few pairs that no interval goes with it."""
-    few = threshold_of(verdict.metric).exact and verdict.n < 2
-    return verdict.word == "unclear" and (verdict.low is None or few)
-
-
 def _worst_first(verdicts: Mapping[str, Verdict]) -> list[str]:
     return sorted(verdicts, key=lambda case: (-worsening(verdicts[case])[0], case))
-
-
-def _cost(metric: str) -> int:
-    return -1 if METRICS[metric].better == "higher" else 1

@@ -19,7 +19,7 @@ simulated: `benchmarks/suite_simulation.py`.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from .partial_conjunction import partial_conjunction
 
 Array = NDArray[np.float64]
 Rule = Literal["worst", "share", "mean"]
-RULES: tuple[Rule, ...] = ("worst", "share", "mean")
+RULES: tuple[Rule, ...] = get_args(Rule)
 RuleWord = Literal["kept", "open", "broken"]
 
 #: The error of `worst` and `share`, and of `mean`: a mean over cases that stopped early leans to the good

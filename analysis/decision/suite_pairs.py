@@ -32,7 +32,7 @@ def suite_limits(policy: Policy, *, single_cases: bool = False) -> SuiteLimits:
 
 def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
     """The pairs of a case that count, and the values of their processes, more being worse in both."""
-    cost = -1 if METRICS[policy.metric].better == "higher" else 1
+    cost = METRICS[policy.metric].cost
     return CasePairs(
         case,
         tuple(cost * pair.log for pair in pairs),

@@ -237,8 +237,15 @@ def _controlled(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> di
 
 
 def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
-    """Over the cases that have a ratio."""
-    each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
+    """Over the cases that have a ratio.
+
+    A single pair of an exact metric has a part in it only where that metric decides: its reasons know of it.
+    """
+    each = [
+        (one, policy.weight(case))
+        for case, one in verdicts.items()
+        if one.has_ratio and (one.metric == policy.metric or not one.too_few)
+    ]
     if not each or any(one.location for one, _ in each):
         return geomean((one.location, policy.weight(case)) for case, one in verdicts.items() if one.location)
     low, mean, high = (

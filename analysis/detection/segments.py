@@ -6,8 +6,6 @@ from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from ruptures import KernelCPD
-from scipy import special, stats  # pyright: ignore[reportMissingTypeStubs]
 
 from .nights import Rules, Shape
 
@@ -58,6 +56,10 @@ def _split(values: Nights, penalty: float) -> list[int]:
     n = len(values)
     if n < 2 * SHORTEST:
         return [0, n]
+    # Imported where they are wanted: they take as long as all the rest.
+    from ruptures import KernelCPD
+    from scipy import special, stats  # pyright: ignore[reportMissingTypeStubs]
+
     ranks = np.asarray(stats.rankdata(values), np.float64)
     scores = np.asarray(special.ndtri((ranks - 0.5) / n), np.float64)
     found = KernelCPD(kernel="linear", min_size=SHORTEST).fit(scores[:, None])

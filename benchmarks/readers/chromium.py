@@ -1,9 +1,10 @@
-"""From navigation to marks in a real Chromium, with its own clock."""
+"""From navigation to marks in a real Chromium, with its own clock, and how far the page jumped meanwhile."""
 
 import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from playwright.sync_api import BrowserContext, Error, ViewportSize, sync_playwright
 
@@ -15,6 +16,14 @@ _WINDOW: ViewportSize = {"width": 1440, "height": 1000}
 WARMING = 3
 #: What a page does once its marks stand, keeping compiled code above all.
 _AFTERWARDS_MS = 300
+
+#: Adds up the layout shifts that no reader caused, as Core Web Vitals score each.
+_SHIFTS = """
+    window.layoutShift = 0;
+    new PerformanceObserver(list => {
+        for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.layoutShift += shift.value;
+    }).observe({ type: 'layout-shift', buffered: true });
+"""
 
 #: Milliseconds since the navigation began once the script has ended, nothing of it is still to be drawn, and
 #: every chart has marks and every table its cells; 0 before.
@@ -56,15 +65,24 @@ def browser(*, private: bool) -> Generator[tuple[BrowserContext, str] | None]:
         context.close()
 
 
-def until_marks(context: BrowserContext, url: str) -> float | None:
-    """Milliseconds from the navigation to an address until its marks stand; None if they never do."""
+@dataclass(frozen=True, slots=True)
+class BrowserVisit:
+    """Milliseconds from the navigation until all marks stand, and the sum of the layout shifts till then."""
+
+    marks_ms: float
+    layout_shift: float
+
+
+def until_marks(context: BrowserContext, url: str) -> BrowserVisit | None:
+    """One visit to an address; None if its marks never stand."""
     page = context.new_page()
+    page.add_init_script(_SHIFTS)
     try:
         page.goto(url, timeout=_PATIENCE_MS, wait_until="commit")
         found = page.wait_for_function(_MARKS, polling="raf", timeout=_PATIENCE_MS)
         marks = float(found.json_value())
         page.wait_for_timeout(_AFTERWARDS_MS)
-        return marks
+        return BrowserVisit(marks, float(page.evaluate("window.layoutShift")))
     except Error:
         return None
     finally:

@@ -16,7 +16,6 @@ from common.file_lock import lock_file
 from common.text import printable, printable_lines
 from configuration.schema import PORT, host_and_port
 from configuration.suggestions import unknown
-from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
 from fleet.status import configured_fleet, drain, drained_nodes, undrain
 from reports.text.staleness_text import in_words, why_it_waits
@@ -341,7 +340,7 @@ def _run_ray(
 ) -> int:
     """Run Ray until a stop is requested; prints why it cannot run, or why it ended."""
     log = app_context.places.data_dir / "fleet" / f"ray-{role}.log"
-    foreground = Foreground(command, variables, log, ray.PROCESS_NAMES)
+    foreground = ray.Foreground(command, variables, log, ray.PROCESS_NAMES)
     has_started: list[bool] = []
 
     def started() -> None:

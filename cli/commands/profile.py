@@ -111,7 +111,8 @@ def diff(
         elif as_csv:
             _write_csv(changes)
         else:
-            print_difference(Console(highlight=False), (_name(a), _name(b)), changes)
+            left_out = a.left_out, b.left_out
+            print_difference(Console(highlight=False), (_name(a), _name(b)), changes, left_out)
 
 
 def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
@@ -146,12 +147,13 @@ def _name(table: OperatorTable) -> str:
     return f"{table.case}, run {table.run}, {table.environment}, torch {table.torch_version}"
 
 
-def _about(table: OperatorTable) -> dict[str, str]:
+def _about(table: OperatorTable) -> dict[str, object]:
     return {
         "run": table.run,
         "case": table.case,
         "environment": table.environment,
         "torch": table.torch_version,
+        "rows_left_out": table.left_out,
     }
 
 

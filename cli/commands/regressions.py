@@ -23,7 +23,7 @@ from db.findings.store import group_counts
 from interchange.exporters.tables import cell
 from records.evidence import evidence_body
 from records.findings import Finding, FindingGroup
-from reports.text.finding_text import interval, kind, triage_complaint
+from reports.text.finding_text import MUTED_BEFORE, interval, kind, triage_complaint
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 
@@ -196,6 +196,8 @@ def mute(
         moment = None if until is None else moment_of(until, context(noting=False).settings.timezone)
         if moment is not None and moment <= datetime.now(UTC):
             raise UsageError(f"{until} is in the past: --until needs a time in the future")
+        if moment is not None and moment >= MUTED_BEFORE:
+            raise UsageError(f"{until} is too late: --until needs a time before the year 9999")
     _act(number, "mute", text, by, moment)
 
 

@@ -409,7 +409,7 @@ def show(
         attempted = [_attempt_body(one) for one in tried]
         typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
         return
-    begun = bool(task.run_id) and (app_context.runs / str(task.run_id) / journal.FILE).exists()
+    begun = bool(task.run_id) and journal.path_of(app_context.places.data_dir, str(task.run_id)).exists()
     for line in _described(task, tried, logs, zone(app_context.settings.timezone), begun=begun or stored):
         typer.echo(printable(line))
 

@@ -257,14 +257,14 @@ def import_files(
             raise UsageError(f"{error}, {JOURNAL}") from None
         if missing := next((path for path in paths if not path.exists()), None):
             raise UsageError(f"there is no {missing}; nothing was imported")
-        stated = StatedOrigin(_stated_date(date), _stated_hardware(hardware))
-        teller = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
+        stated = StatedOrigin(_stated_date(date), _label("hardware", hardware))
+        report = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
         try:
-            done = _import(app_context, paths, name, dry_run, stated, teller)
+            done = _import(app_context, paths, name, dry_run, stated, report)
         except KeyboardInterrupt:
             say("interrupted: the files reported so far are stored, and importing all again stores the rest")
             raise typer.Exit(INTERRUPTED) from None
-    teller.ended(done)
+    report.ended(done)
     if done.refused or done.set_aside or not done.read:
         raise typer.Exit(FAILED)
 
@@ -284,10 +284,10 @@ def _stated_date(text: str | None) -> datetime | None:
     return found
 
 
-def _stated_hardware(text: str | None) -> str | None:
-    """The label of --hardware."""
+def _label(option: str, text: str | None) -> str | None:
+    """The label of --hardware or --machine; raises UsageError for an empty one, as of an unset variable."""
     if text is not None and not text.strip():
-        raise UsageError("--hardware is empty")
+        raise UsageError(f"--{option} is empty")
     return text and text.strip()
 
 
@@ -297,7 +297,7 @@ def _import(
     name: str | None,
     dry_run: bool,
     stated: "StatedOrigin",
-    teller: "ImportReport",
+    report: "ImportReport",
 ) -> ImportCounts:
     done = ImportCounts()
     with_journal = runs_with_journal(app_context)
@@ -321,12 +321,12 @@ def _import(
                         done.unknown.append(path)
                         continue
                     done.refused += 1
-                    teller.refused(path, error)
+                    report.refused(path, error)
                     continue
                 done.read += 1
                 done.set_aside += len(arrived.set_aside)
                 done.new += arrived.new
-                teller.read(path, arrived, read_file)
+                report.read(path, arrived, read_file)
     return done
 
 
@@ -377,10 +377,12 @@ def submit_file(
 ) -> None:
     """Submit results (the help text is above, where its layout survives)."""
 
-    def named(gpus: Sequence[Gpu]) -> Machine:
-        return machine_of(gpus, machine, hardware)
-
     with in_one_sentence():
+        labels = _label("machine", machine), _label("hardware", hardware)
+
+        def named(gpus: Sequence[Gpu]) -> Machine:
+            return machine_of(gpus, *labels)
+
         app_context = context()
         try:
             text, place, written_at = _content(file)

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from analysis.operators import KERNEL, OPERATOR, Operator, OperatorChange, difference, operators, total_us
 from common.text import printable
-from records.outcomes import Outcome
+from records.outcomes import Outcome, rows_left_out
+from reports.text.numbers import figure
 
 from .console import PlainTable
-from .wording import figure
 
 #: Rows of a table; the JSON, the dashboard and the trace have the rest.
 _TOP = 25
@@ -27,19 +27,23 @@ def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) ->
     """The table of every traced outcome, what differs between two, and where the traces lie."""
     traced = [outcome for outcome in outcomes if outcome.facts.get("operators")]
     for outcome in traced:
-        print_table(console, outcome.case, operators(outcome.facts["operators"]), outcome.facts["traced"])
+        print_table(console, outcome.case, operators(outcome.facts["operators"]), outcome.facts)
     if len(traced) == 2:
         case, against = traced
         changes = difference(operators(against.facts["operators"]), operators(case.facts["operators"]))
-        print_difference(console, (against.case, case.case), changes, names=("against", "case"))
+        left_out = rows_left_out(against.facts), rows_left_out(case.facts)
+        print_difference(console, (against.case, case.case), changes, left_out, names=("against", "case"))
     for outcome in traced:
         console.print(_where(outcome, folder), markup=False, soft_wrap=True)
     if any("trace" in outcome.facts for outcome in traced):
         console.print(_HOW_TO_OPEN, markup=False, soft_wrap=True)
 
 
-def print_table(console: Console, case: str, table: Sequence[Operator], totals: Mapping[str, Any]) -> None:
-    """The longest operators, and below them the longest kernels where there are any, with their sums."""
+def print_table(console: Console, case: str, table: Sequence[Operator], facts: Mapping[str, Any]) -> None:
+    """The longest operators, and below them the longest kernels where there are any, with their sums.
+
+    `facts` are those of the traced outcome.
+    """
     console.print(f"{case}, per step, as slow as the profiler makes it", markup=False, soft_wrap=True)
     on_device = any(row.kind == KERNEL for row in table)
     for kind, place in _PLACES.items():
@@ -50,7 +54,10 @@ def print_table(console: Console, case: str, table: Sequence[Operator], totals: 
         console.print(_drawn(rows, kind, whole, with_device=on_device and kind == OPERATOR))
         left = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
         console.print(f"{figure(whole)} us on the {place} in {len(rows)} rows{left}", markup=False)
-    outside = figure(float(totals.get("outside_us") or 0.0))
+    if left_out := rows_left_out(facts):
+        lacking = f"sums and shares lack {left_out:,} rows of less time, which were not kept"
+        console.print(lacking, markup=False, soft_wrap=True)
+    outside = figure(float(facts["traced"].get("outside_us") or 0.0))
     console.print(f"{outside} us on the CPU in no operator: Python, and the profiler itself\n", markup=False)
 
 
@@ -58,11 +65,12 @@ def print_difference(
     console: Console,
     sides: tuple[str, str],
     changes: Sequence[OperatorChange],
+    left_out: tuple[int, int] = (0, 0),
     names: tuple[str, str] = ("A", "B"),
 ) -> None:
     """What the second of two sides spends more (+) or less (-) than the first, the largest differences first.
 
-    `names` are what the columns call them.
+    `left_out` are the rows that either table was kept without, `names` what the columns call them.
     """
     first, second = names
     width = max(map(len, names))
@@ -87,6 +95,13 @@ def print_difference(
         if of_kind:
             delta = sum(change.delta_us for change in of_kind)
             console.print(f"{signed(delta)} us on the {place} in {len(of_kind)} rows", markup=False)
+    if any(left_out):
+        kept = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
+        console.print(
+            f"rows of less time were not kept ({kept}): what one side lacks may be among them",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def signed(value: float) -> str:

@@ -17,18 +17,24 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from analysis.comparison.rounds import core_share
+from analysis.comparison.screening import EVIDENCE
+from analysis.metrics import METRICS
 from analysis.speedups import gains
-from common.text import plural
+from common.text import plural, printable
 from records.outcomes import Outcome, OutcomeStatus, Planned
+from reports.text.verdict_text import had_of_core
+from reports.wording import quantity
 from runner.suites.references import baselines
 from workflows.app_context import Watcher
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from .console import watching_console
-from .wording import outcome_line, sign
 
 _STYLES = {OutcomeStatus.OK: "green", OutcomeStatus.SKIPPED: "yellow"}
+#: What is not well differs in shape, not in colour alone.
+_SIGNS = {OutcomeStatus.OK: "✓", OutcomeStatus.SKIPPED: "–", OutcomeStatus.UNSUPPORTED: "–"}
 
 #: What a phase is called while it runs.
 PHASES = {
@@ -142,7 +148,7 @@ class LiveWatcher:
         """One line per outcome, above the bar."""
         style = _STYLES.get(outcome.status, "red")
         line = outcome_line(outcome, self._names.get(outcome.environment, ""))
-        self._print(f"[{style}]{sign(outcome.status)}[/{style}] {escape(line)}")
+        self._print(f"[{style}]{_SIGNS.get(outcome.status, '✗')}[/{style}] {escape(line)}")
         self._progress.advance(self._task)
 
     def spared(self, case: str, replicates: int, reason: str) -> None:
@@ -257,3 +263,28 @@ def _progress(console: Console) -> Progress:
         refresh_per_second=4,
         transient=True,
     )
+
+
+def _times_of(metrics: Mapping[str, float]) -> list[str]:
+    """The median latency and the compile times, as far as they are known."""
+    named = {
+        "latency": "median",
+        **{name: METRICS[name].title.lower() for name in ("compile_cold", "compile_warm")},
+    }
+    return [f"{words} {quantity(name, metrics[name])}" for name, words in named.items() if name in metrics]
+
+
+def outcome_line(outcome: Outcome, environment: str = "") -> str:
+    """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
+    name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
+    if "operators" in outcome.facts and outcome.status == OutcomeStatus.OK:
+        totals = outcome.facts["traced"]
+        return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
+    if outcome.status == OutcomeStatus.OK:
+        if (short := outcome.facts.get(EVIDENCE)) is not None:
+            return f"{name}: short pair of the screen, {', '.join(_times_of(short)) or 'no latency'}"
+        parts = _times_of(outcome.metrics) or ["no latency"]
+        if disturbance := had_of_core(core_share(outcome)):
+            parts.append(f"disturbed: {disturbance}")
+        return f"{name}: {', '.join(parts)}"
+    return f"{name}: {outcome.status}: {printable(outcome.reason)}"

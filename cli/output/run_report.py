@@ -20,7 +20,8 @@ from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
-from reports.runs.run_report import COLUMNS, RUN_FORMATS, JudgedRun
+from reports.run_report import COLUMNS, RUN_FORMATS, JudgedRun
+from reports.text.numbers import figure
 from reports.text.verdict_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
@@ -28,7 +29,6 @@ from workflows.load_run import LoadedRun
 from .console import CaseName, PlainTable
 from .operator_tables import print_traces
 from .progress import duration
-from .wording import figure, times
 
 #: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
 #: dashboard has the rest.
@@ -144,9 +144,24 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
         row.append(_percent(_summary(good, varies)))
         if made_of:
             gain = speed_ups.get(case)
-            row.append(times(gain, interval=wide) if gain else "baseline" if case in bases else "-")
+            row.append(_times(gain, interval=wide) if gain else "baseline" if case in bases else "-")
         table.add_row(*row)
     return table
+
+
+def _times(gain: Gain, *, interval: bool = True) -> str:
+    """A ratio with its interval, "1.92x [1.88, 1.96]", and n where pairs are missing; a dash for none.
+
+    An efficiency is a percentage: "93.1 % [92.0, 94.2]". A star marks one that rests on disturbed processes.
+    """
+    if gain.ratio is None:
+        return "-"
+    scale, unit = (100, " %") if gain.kind == "efficiency" else (1, "x")
+    text = f"{figure(gain.ratio * scale, 3)}{unit}"
+    if interval and gain.low is not None and gain.high is not None:
+        text += f" [{figure(gain.low * scale, 3)}, {figure(gain.high * scale, 3)}]"
+    text += "*" if gain.disturbed else ""
+    return f"{text} n={gain.n}" if interval and gain.left_out else text
 
 
 def _chosen(made_of: Set[str], width: int) -> list[tuple[str, str]]:
@@ -262,7 +277,7 @@ def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
         # Of the baseline the technique says it all: the workload is the same.
         against = gain.against.rsplit("/", 1)[-1]
         rates = [_rate(by_case.get(case, ()), gain.metric) for case in (gain.case, gain.against)]
-        table.add_row(CaseName(gain.case), rates[0], against, rates[1], times(gain))
+        table.add_row(CaseName(gain.case), rates[0], against, rates[1], _times(gain))
     return table
 
 

@@ -14,10 +14,10 @@ from common.atomic_file import write_whole
 from common.text import printable
 from reports import sentences, tables, wording
 from reports.body import upgrade_json
+from reports.markdown import step_title
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
-from reports.step_markdown import step_title
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
 from reports.text.reason_text import exclusion, sentence

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -34,13 +34,36 @@ def body(request: Request, found: object) -> Response:
     return _tagged(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
 
 
-def page(request: Request, found: Sequence[Record], limit: int, offset: int) -> tuple[Sequence[Record], str]:
-    """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last."""
+def page(
+    request: Request, found: Sequence[Record], limit: int, offset: int, before: int = 0
+) -> tuple[Sequence[Record], str]:
+    """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last.
+
+    `before` are the records before the `newest` ones that are asked for: the next page counts from the first
+    record of all, for the newest are others once one more has come.
+    """
+    return _page(request, found, limit, offset=before + offset + limit)
+
+
+def page_after(
+    request: Request, found: Sequence[Record], limit: int, id_of: Callable[[Record], object]
+) -> tuple[Sequence[Record], str]:
+    """The same of a list whose newest rows come first: the next page begins after the last row of this one.
+
+    Counted from the first row it would repeat rows, where newer ones have come.
+    """
+    return _page(request, found, limit, after=id_of(found[limit - 1]) if len(found) > limit else "")
+
+
+def _page(
+    request: Request, found: Sequence[Record], limit: int, **following: object
+) -> tuple[Sequence[Record], str]:
     if len(found) <= limit:
         return found, ""
-    following = request.url.include_query_params(limit=limit, offset=offset + limit)
+    address = request.url.remove_query_params(["newest", "offset"])
+    address = address.include_query_params(limit=limit, **following)
     # Relative: a proxy in front may have another name.
-    return found[:limit], f"{following.path}?{following.query}"
+    return found[:limit], f"{address.path}?{address.query}"
 
 
 def _prefers_csv(request: Request) -> bool:
@@ -66,7 +89,9 @@ def _cell(value: Any) -> Any:
 
 def _tagged(request: Request, content: bytes, media_type: str, headers: Mapping[str, str]) -> Response:
     """200 with the content, or 304 to a client that says it has it."""
-    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    # With the next page: a client that keeps the last one has to see that more follow.
+    whole = content + headers.get("link", "").encode()
+    tag = f'"{sha256(whole).hexdigest()[:32]}"'
     headers = {**headers, "etag": tag, "cache-control": "no-cache", "vary": "accept"}
     known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
     if tag in known:

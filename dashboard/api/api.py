@@ -20,6 +20,7 @@ from dashboard.api import answers, models, posts
 from dashboard.server.database import served_database
 from dashboard.upgrades.view import Listed, listed
 from db.connection.engine import Database
+from db.connection.statements import Place
 from db.errors import DatabaseError, ReadOnly
 from db.findings import store
 from db.queue import queries as queue
@@ -28,7 +29,7 @@ from records.findings import Finding, FindingState
 from records.runs import RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
-from reports.text.finding_text import triage_complaint
+from reports.text.finding_text import MUTED_BEFORE, triage_complaint
 from reports.upgrade_report import judged
 
 PREFIX = "/api/v1"
@@ -39,6 +40,10 @@ _LARGEST = 2**63 - 1
 Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="rows to leave out first")]
 Exact = Annotated[str, Query(description="only this one; empty for all", pattern=models.PLAIN)]
 Number = Annotated[int, Path(ge=0, le=_LARGEST)]
+#: A list whose newest rows come first goes on so: rows that come meanwhile repeat none.
+_AFTER = "only rows that come after the one of this id, the last one of the page before"
+RunAfter = Annotated[str, Query(description=_AFTER, pattern=models.PLAIN)]
+NumberAfter = Annotated[int | None, Query(ge=0, le=_LARGEST, description=_AFTER)]
 RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
 
 Found = TypeVar("Found")
@@ -82,11 +87,13 @@ def runs(
     state: Exact = "",
     limit: Limit = 100,
     offset: Offset = 0,
+    after: RunAfter = "",
 ) -> Response:
     """The newest runs first."""
-    only = RunsOnly(suite, machine, state)
-    found = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only)
-    return answers.rows(request, models.ApiRun, *answers.page(request, found, limit, offset))
+    only, place = RunsOnly(suite, machine, state), _place_of_run(after)
+    found = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only, after=place)
+    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
+    return answers.rows(request, models.ApiRun, shown, following)
 
 
 @router.get("/runs/{run}", response_model=models.ApiRun)
@@ -160,8 +167,9 @@ def points(
 ) -> Response:
     """The points of one series, oldest first, so that a point that comes meanwhile is on the last page."""
     key = SeriesKey(case, metric, hardware, "", preset, "")
+    before = 0 if newest is None else series_queries.before_newest(served_database(), key, newest)
     found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
-    return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset))
+    return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset, before))
 
 
 @router.get("/findings", response_model=list[models.ApiFinding])
@@ -171,16 +179,19 @@ def findings(
     schedule: Exact = "",
     limit: Limit = 100,
     offset: Offset = 0,
+    after: NumberAfter = None,
 ) -> Response:
     """The newest findings first."""
+    last = None if after is None else _known_finding(after, store.finding(served_database(), after))
     found = store.findings(
         served_database(),
         states=[state] if state else None,
         schedule=schedule or None,
         newest=limit + 1,
         offset=offset,
+        after=last and (last.found_at, last.id),
     )
-    shown, following = answers.page(request, found, limit, offset)
+    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
     return answers.rows(request, models.ApiFinding, map(_finding, shown), following)
 
 
@@ -199,24 +210,23 @@ def triage(request: Request, number: Number, entry: models.NewTriage) -> Respons
     text, by, now = entry.text.strip(), printable(entry.by).strip(), datetime.now(UTC)
     if problem := triage_complaint(entry.action, text, by):
         raise HTTPException(422, problem)
-    if entry.until is not None and (entry.action != "mute" or entry.until <= now):
-        raise HTTPException(422, "`until` is a moment to come, of the action mute")
+    if entry.until is not None and (entry.action != "mute" or not now < entry.until < MUTED_BEFORE):
+        raise HTTPException(422, "`until` is a moment to come before the year 9999, of the action mute")
     found = store.triage(served_database(), number, entry.action, by, text, entry.until, now)
     return _finding_answer(request, number, found)
 
 
 def _finding_answer(request: Request, number: int, found: Finding | None) -> Response:
-    if found is None:
-        raise HTTPException(404, f"there is no finding {number}")
-    row = models.ApiFinding.model_validate(_finding(found))
+    row = models.ApiFinding.model_validate(_finding(_known_finding(number, found)))
     return answers.body(request, row.model_dump(mode="json"))
 
 
 @router.get("/verdicts", response_model=list[models.ApiVerdict])
-def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0) -> Response:
+def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0, after: RunAfter = "") -> Response:
     """The newest upgrades first; a page leaves out those that Pyrometer did not measure."""
-    found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset)
-    shown, following = answers.page(request, found, limit, offset)
+    place = _place_of_run(after)
+    found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset, after=place)
+    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
     return answers.rows(request, models.ApiVerdict, map(_verdict, listed(shown)), following)
 
 
@@ -224,7 +234,8 @@ def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0) -> Respon
 def verdict(request: Request, run: RunName) -> Response:
     """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
     stored = _known(run, queries.run_summary(served_database(), run))
-    found = _judgement(served_database(), run, sum(stored.counts.values()), stored.state)
+    counts = tuple(sorted(stored.counts.items()))
+    found = _judgement(served_database(), run, counts, stored.state)
     return answers.body(request, found)
 
 
@@ -250,8 +261,10 @@ def task(request: Request, number: Number) -> Response:
 
 
 @lru_cache(maxsize=8)
-def _judgement(database: Database, run: str, stored: int, state: str) -> dict[str, Any]:
-    """A verdict as JSON, kept while the run has as many outcomes (`stored`) and the same state."""
+def _judgement(
+    database: Database, run: str, counts: tuple[tuple[str, int], ...], state: str
+) -> dict[str, Any]:
+    """A verdict as JSON, kept while the run has as many outcomes of each status and the same state."""
     record = _known(run, queries.run_record(database, run))
     try:
         comparison = compared(record.facts)
@@ -261,6 +274,17 @@ def _judgement(database: Database, run: str, stored: int, state: str) -> dict[st
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
     return upgrade_json(found.subject, found.results, found.upgrade)
+
+
+def _place_of_run(run: str) -> Place | None:
+    """Where a list goes on after a run; None without a name. Raises HTTPException for an unknown one."""
+    return _known(run, queries.place_of_run(served_database(), run)) if run else None
+
+
+def _known_finding(number: int, found: Finding | None) -> Finding:
+    if found is None:
+        raise HTTPException(404, f"there is no finding {number}")
+    return found
 
 
 def _known(run: str, found: Found | None) -> Found:

@@ -14,6 +14,8 @@ Spread = Annotated[float | None, Field(description="standard deviation of the lo
 
 #: No database takes NUL in a text.
 PLAIN = r"^[^\x00]*$"
+#: Such a text that is not blank.
+LABEL = r"^[^\x00]*[^\x00\s][^\x00]*$"
 
 
 class ApiRow(BaseModel):

@@ -32,7 +32,7 @@ MAX_RESULTS = 4 << 20
 _MOST_TASKS = 10_000
 _TOKEN = "takes `Authorization: Bearer` with the {role}_token of [dashboard]"
 
-Label = Annotated[str, Query(min_length=1, max_length=200, pattern=models.PLAIN)]
+Label = Annotated[str, Query(max_length=200, pattern=models.LABEL)]
 ScheduleName = Annotated[str, Path(description="as in pyrometer.toml", pattern=models.PLAIN)]
 
 router = APIRouter()
@@ -73,7 +73,8 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
     """
 
     def named(gpus: Sequence[Gpu]) -> Machine:
-        return machine_called(machine, hardware)
+        # As of the command's options: with a blank more it would be another machine.
+        return machine_called(machine.strip(), hardware.strip())
 
     place = SourcePlace("body")
     try:

@@ -1,7 +1,7 @@
 """What techniques bring, how series moved, how busy the devices were, and where time goes."""
 
 from dashboard.components import page_views
-from dashboard.runs import traced_cases
+from dashboard.runs import operators
 from dashboard.techniques import page as techniques
 from dashboard.trends import page as trends
 from dashboard.utilisation import page as utilisation
@@ -12,6 +12,6 @@ page_views.show(
         "techniques": techniques.show,
         "history": trends.show,
         "utilisation": utilisation.show,
-        "profile": traced_cases.show,
+        "profile": operators.show,
     },
 )

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard.components import frames, load, parts, tables
+from dashboard.components import load, parts, tables
 from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today import manual_runs, nightly
@@ -29,5 +29,6 @@ else:
     parts.title("Today")
     nightly.first_night(url, now)
     manual_runs.show(url, runs, now)
-    parts.heading("Last runs", lambda: frames.runs(runs), "runs.csv")
-    parts.html(tables.runs(runs, now, load.sources(url, runs)))
+    table = tables.runs(runs, now, load.sources(url, runs))
+    parts.heading("Last runs", table, "runs.csv")
+    parts.html(tables.listed(table))

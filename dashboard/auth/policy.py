@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from configuration.dashboard import DashboardSettings, Login
 from configuration.errors import WrongValue
-from configuration.secret_files import one_line
+from configuration.reading import one_line
 
 #: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"

@@ -5,7 +5,8 @@ Building a chart costs several times what showing it does, so a spec depends onl
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,9 @@ TONES: Mapping[bool, Mapping[str, str]] = {
     False: {"good": "#0b6e4f", "bad": "#b3261e", "odd": "#8a5300"},
     True: {"good": "#4fd1ac", "bad": "#ff8a80", "odd": "#ffc266"},
 }
-#: SVG: marks stand in the page, where tests, screen readers, printing and `exports.pictures` find them.
+#: The colours of what is looked at and of words, on a light and on a dark page: text has none by itself.
+BLUE, INK = ("#1f5fc4", "#7aa9ff"), ("#1c2230", "#e6e9ef")
+#: SVG: marks stand in the page, where tests, screen readers, printing and `exports/browser.js` find them.
 RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
 
 
@@ -140,3 +143,148 @@ def distribution() -> Spec:
     bars = bars.encode(x=x, x2="high:Q", y=y, tooltip=tooltip)
     median = alt.Chart(alt.NamedData("median")).mark_rule(color=QUIET, strokeWidth=2)
     return as_spec(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
+
+
+#: How a ratio is written along an axis.
+TIMES = "format(datum.value, '~g') + '×'"
+#: Pixels that a row takes, and that the axis takes below all.
+_ROW, _AXIS = 32, 62
+#: From this width on, words stand beside what is drawn; on a narrower chart they stand above it.
+_WIDE = "width >= 760"
+#: Pixels that names at the left take, and what stays free beside them.
+_NAMES, _GAP = "min(440, 0.34 * width)", 16
+#: Where in its row the words stand, what is drawn, and where the rule at 1 begins and ends.
+_WORDS = f"({_WIDE} ? 0.5 : 0.28)"
+_DRAWN = f"({_WIDE} ? 0.5 : 0.72)"
+_RULE = f"({_WIDE} ? 0.06 : 0.5)", "0.94"
+
+
+@dataclass(frozen=True, slots=True)
+class RowWords:
+    """How a row's words are set: so many pixels at their right belong to the number.
+
+    Where the chart is narrower than `narrow`, the words take it all and the table below has the number.
+    """
+
+    number: int = 96
+    narrow: int = 0
+
+    @property
+    def limit(self) -> alt.ExprRef:
+        """Of the words' width."""
+        above = f"width < {self.narrow} ? width : width - {self.number}"
+        return alt.ExprRef(f"{_WIDE} ? {_NAMES} - {_GAP} : {above}")
+
+    @property
+    def opacity(self) -> alt.ExprRef:
+        """Of the number."""
+        return alt.ExprRef(f"width < {self.narrow} ? 0 : 1")
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """From where to where an x scale reaches: between names and numbers where these stand beside."""
+        return {
+            "rangeMin": alt.ExprRef(f"{_WIDE} ? {_NAMES} : 0"),
+            "rangeMax": alt.ExprRef(f"{_WIDE} ? width - {self.number} : width"),
+        }
+
+
+def row_chart(
+    rows: int,
+    layers: Sequence[alt.Chart],
+    *,
+    dark: bool,
+    behind: Sequence[alt.Chart] = (),
+    words: RowWords | None = None,
+) -> Spec:
+    """So many rows below each other with `layers` drawn in them, and what lies `behind` them all.
+
+    A name stands at the left of each row and a number at its right; on a narrow chart both stand above what
+    is drawn, so that a long name takes no room. The x scales of the layers are those of `words`.
+    Named data `rows`: columns row (from 0), label and text, and whatever the layers need.
+    """
+    y, ink, words = row_y(rows), INK[dark], words or RowWords()
+    at = alt.Chart().transform_calculate(row=f"datum.row + {_WORDS}")
+    label = at.mark_text(align="left", fontSize=11.5, limit=words.limit, color=ink)
+    number = at.mark_text(align="right", fontSize=12, fontWeight=700, color=ink, opacity=words.opacity)
+    written = [
+        label.encode(x=alt.value(0), y=y, text="label:N", tooltip="label:N"),
+        number.encode(x=alt.value("width"), y=y, text="text:N"),
+    ]
+    layered = alt.layer(*behind, *written, *layers, data=alt.NamedData("rows"))
+    return as_spec(layered.properties(height=_ROW * max(1, rows) + _AXIS))
+
+
+def ratio_chart(rows: int, title: str, layers: Sequence[alt.Chart], *, dark: bool) -> Spec:
+    """The same along ratios, with a rule at 1; `title` is of the axis. See `ratio_x`."""
+    # In pieces, so that it never crosses words.
+    begin, end = _RULE
+    pieces = alt.Chart().transform_calculate(end=f"datum.row + {end}")
+    rule = pieces.transform_calculate(row=f"datum.row + {begin}").mark_rule(color=QUIET, strokeDash=[4, 3])
+    x = alt.XDatum(1, type="quantitative", **_along_ratios(title))
+    return row_chart(rows, layers, dark=dark, behind=[rule.encode(x=x, y=row_y(rows), y2="end")])
+
+
+def in_row(data: alt.NamedData | None = None) -> alt.Chart:
+    """The chart of a layer that is drawn beside the words of its rows, of the chart's data or of its own."""
+    return alt.Chart(data or alt.Undefined).transform_calculate(row=f"datum.row + {_DRAWN}")
+
+
+def row_y(rows: int) -> alt.Y:
+    """The y channel of a layer."""
+    scale = alt.Scale(domain=[0, max(1, rows)], reverse=True, nice=False, zero=False)
+    return alt.Y("row:Q", scale=scale, axis=None)
+
+
+def ratio_x(field: str, title: str) -> alt.X:
+    """The x channel of a layer: ratios, so that half and twice are equally far from 1."""
+    return alt.X(f"{field}:Q", **_along_ratios(title))
+
+
+def _along_ratios(title: str) -> dict[str, Any]:
+    return {
+        "scale": alt.Scale(type="log", padding=12, nice=False, **RowWords().drawn),
+        "axis": alt.Axis(labelExpr=TIMES, tickCount=8, labelOverlap=True, title=title),
+    }
+
+
+#: Pixels of a bar's row and of the axis.
+_BAR, _BAR_AXIS = 28, 58
+#: Room for the names at the left, which are measured before their font is there.
+_PADDING = {"left": 14, "right": 5, "top": 5, "bottom": 5}
+#: Pixels for the number behind the longest bar.
+_NUMBER = 48
+#: What the axis of speed-ups always has, so that a small one looks small.
+_ALWAYS = [0.5, 1.5]
+
+
+@kept
+def speed_ups(rows: int, *, dark: bool = False) -> Spec:
+    """Bars from 1×, names at the left. Named data `rows`: columns label, case, ratio, low, high and text."""
+    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=420, ticks=False, domain=False))
+    x = alt.X(
+        "ratio:Q",
+        title="speed-up over eager fp32 (×, higher is better)",
+        scale=alt.Scale(zero=False, padding=_NUMBER, domain=alt.DomainUnionWith(unionWith=_ALWAYS)),
+        axis=alt.Axis(tickCount=6),
+    )
+    data = alt.Chart(alt.NamedData("rows"))
+    bar = data.mark_bar(height=14, color=BLUE[dark], opacity=0.85).encode(
+        x=x,
+        x2=alt.X2Datum(1),
+        y=y,
+        tooltip=[
+            alt.Tooltip("case:N"),
+            alt.Tooltip("text:N", title="speed-up"),
+            alt.Tooltip("low:Q", format=".4~g", title="95 % low"),
+            alt.Tooltip("high:Q", format=".4~g", title="95 % high"),
+        ],
+    )
+    interval = data.mark_rule(strokeWidth=2, color=QUIET).encode(x="low:Q", x2="high:Q", y=y)
+    # Right of the bar, which ends at 1 where the ratio is less.
+    behind = data.transform_calculate(end="max(datum.ratio, 1)")
+    number = behind.mark_text(align="left", dx=6, color=INK[dark]).encode(x="end:Q", y=y, text="text:N")
+    one = once().mark_rule(color=QUIET, strokeDash=[3, 3]).encode(x=alt.datum(1))
+    return as_spec(
+        alt.layer(bar, interval, number, one).properties(height=_BAR * rows + _BAR_AXIS, padding=_PADDING)
+    )

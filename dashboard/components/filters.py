@@ -8,7 +8,7 @@ the view falls back to what it can show.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from dashboard.components import links, wording
 from dashboard.components.query_params import (
@@ -46,6 +46,8 @@ _DIGITS = 18
 class Utilisation(View):
     """The utilisation page: one replicate's window. `environment` is a whole fingerprint."""
 
+    home: ClassVar = links.UTILISATION
+
     run: str
     case: str
     environment: str
@@ -72,11 +74,6 @@ class Utilisation(View):
         """Another run or case has environments and devices of its own: those chosen before are given up."""
         after = replace(self, **{name: value})
         return replace(after, environment="", devices=()) if name in ("run", "case") else after
-
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.utilisation(self.run, self.case, self.environment, self.replicate, *self.devices)
 
 
 @dataclass(frozen=True, slots=True)

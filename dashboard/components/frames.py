@@ -1,6 +1,6 @@
 """Records made into the DataFrames that charts draw and CSV files hold."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,14 +11,15 @@ from packaging.version import InvalidVersion, Version
 
 from analysis.operators import KERNEL, OPERATOR, Operator, OperatorChange, total_us
 from dashboard.components import wording
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Outcome
 from records.runs import Run, RunSummary
-from records.series import Headline
 
 #: A histogram whose slowest hundredth takes more than this many times the room of the others is cut.
 _STRETCH = 2
 #: Samples drawn at most; beyond, each bucket keeps its smallest and its largest.
 MAX_SAMPLES = 2000
+#: Nightlies that are listed among releases; the older ones stand apart.
+NEWEST_NIGHTLIES = 3
 
 Milliseconds = npt.NDArray[np.float64]
 _Row = dict[str, Any]
@@ -33,79 +34,24 @@ def version_order(text: str) -> tuple[int, Version, str]:
         return 1, Version("0"), text
 
 
-def headlines(items: Sequence[Headline]) -> pd.DataFrame:
-    """The newest point of every series and the one before it, for CSV."""
-    rows = [
-        {
-            "case": h.key.case,
-            "metric": h.key.metric,
-            "unit": wording.metric(h.key.metric).unit,
-            "hardware": h.key.hardware_label,
-            "preset": h.key.preset_name,
-            "point": h.latest.point,
-            "smallest": h.latest.smallest,
-            "largest": h.latest.largest,
-            "n": h.latest.n,
-            "torch": h.latest.torch_version,
-            "run": h.latest.run,
-            "previous_point": h.previous.point if h.previous else None,
-            "previous_run": h.previous.run if h.previous else None,
-            "previous_torch": h.previous.torch_version if h.previous else None,
-        }
-        for h in items
-    ]
-    return pd.DataFrame(rows)
+def version_choices(versions: Iterable[str]) -> dict[str, str]:
+    """PyTorch versions to choose from, with what each is called, in groups that begin with their newest.
 
-
-def runs(items: Sequence[RunSummary]) -> pd.DataFrame:
-    """Runs, for CSV: one column per status that occurs."""
-    rows = [
-        {
-            "run": r.id,
-            "suite": r.suite,
-            "state": r.state,
-            "started_at": r.started_at,
-            "ended_at": r.ended_at,
-            "machine": r.machine,
-            "hardware": r.hardware,
-            "torch": " ".join(r.torch_versions),
-            "preset": r.preset,
-            "planned": r.planned,
-            **r.counts,
-        }
-        for r in items
-    ]
-    return pd.DataFrame(rows)
+    The last nightlies come first, then the releases, then all older nightlies.
+    """
+    every = sorted(versions, key=version_order, reverse=True)
+    nightlies = [each for each in every if wording.is_nightly(each)]
+    releases = [each for each in every if not wording.is_nightly(each)]
+    names = {each: f"{wording.version(each)} · {each}" for each in nightlies}
+    ordered = [*nightlies[:NEWEST_NIGHTLIES], *releases, *nightlies[NEWEST_NIGHTLIES:]]
+    return {each: names.get(each, each) for each in ordered}
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
     """What did not end ok, for CSV."""
-    rows = [{"run": run.id, **_outcome_row(outcome)} for run, outcome in items]
+    names = ("case", "environment", "replicate", "status", "phase", "reason", "started_at", "wall_seconds")
+    rows = [{"run": run.id, **{name: getattr(one, name) for name in names}} for run, one in items]
     return pd.DataFrame(rows)
-
-
-def outcomes(items: Sequence[Outcome]) -> pd.DataFrame:
-    """Outcomes of one run, for CSV: one column per metric that occurs.
-
-    A metric from outside may be called as a column is: such a one is `metric_` and its name.
-    """
-    rows = [_outcome_row(outcome) for outcome in items]
-    metrics = {name for outcome in items for name in outcome.metrics}
-    named = {name: _column(name, metrics, rows[0]) for name in metrics}
-    return pd.DataFrame(
-        [
-            {**row, **{named[name]: value for name, value in outcome.metrics.items()}}
-            for row, outcome in zip(rows, items, strict=True)
-        ]
-    )
-
-
-def _column(metric: str, metrics: Collection[str], row: Collection[str]) -> str:
-    """What the column of a metric is called: no other metric has that name, and no column of a row."""
-    found = metric
-    while found in row or (found != metric and found in metrics):
-        found = f"metric_{found}"
-    return found
 
 
 def operators(table: Sequence[Operator], *, device: bool = True) -> pd.DataFrame:
@@ -157,36 +103,6 @@ def environment_names(run: Run) -> dict[str, str]:
     return {environment.fingerprint: environment.name for environment in run.environments}
 
 
-def measurements(
-    run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None
-) -> pd.DataFrame:
-    """Measurements of one run, for CSV; `defined` are the metrics that came from outside.
-
-    Two environments may have one PyTorch: `environment` is the fingerprint.
-    """
-    versions, names = torch_versions(run), environment_names(run)
-    rows = [
-        {
-            "run": run.id,
-            "case": m.case,
-            "torch": versions.get(m.environment, m.environment),
-            "environment": m.environment,
-            "environment_name": names.get(m.environment, ""),
-            "metric": m.metric,
-            "unit": wording.metric(m.metric, defined).unit,
-            "point": m.point,
-            "low": m.low,
-            "high": m.high,
-            "smallest": m.smallest,
-            "largest": m.largest,
-            "spread": m.spread,
-            "n": m.n,
-        }
-        for m in items
-    ]
-    return pd.DataFrame(rows)
-
-
 def milliseconds(blocks: Sequence[Sequence[int]]) -> Milliseconds:
     """The samples of all blocks (given in nanoseconds) in the order they were taken."""
     return np.concatenate([np.empty(0), *(np.asarray(block, dtype=np.float64) for block in blocks)]) / 1e6
@@ -206,16 +122,19 @@ def samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozense
 
 
 def thinned(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
-    """At most `MAX_SAMPLES` rows of `samples`; every bucket keeps its extremes, so that no spike is lost."""
-    frame, values = samples(blocks, left_out), milliseconds(blocks)
-    if len(values) <= MAX_SAMPLES:
-        return frame
-    kept: list[int] = []
-    start = 0
-    for bucket in np.array_split(values, MAX_SAMPLES // 2):
-        kept += sorted({start + int(bucket.argmin()), start + int(bucket.argmax())})
-        start += len(bucket)
-    return frame.iloc[kept]
+    """At most `MAX_SAMPLES` rows of `samples`: see `extremes`."""
+    return samples(blocks, left_out).iloc[extremes(milliseconds(blocks), MAX_SAMPLES)]
+
+
+def extremes(values: npt.NDArray[np.float64], most: int) -> list[int]:
+    """The places of at most so many values; every bucket keeps its extremes, so that no spike is lost."""
+    if len(values) <= most:
+        return list(range(len(values)))
+    kept: set[int] = set()
+    for bucket in np.array_split(np.arange(len(values)), most // 2):
+        own = values[bucket]
+        kept |= {int(bucket[own.argmin()]), int(bucket[own.argmax()])}
+    return sorted(kept)
 
 
 def block_starts(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
@@ -242,16 +161,3 @@ def histogram(values: Milliseconds) -> pd.DataFrame:
     bins = min(60, max(5, round(reach / width))) if width > 0 else 5
     counts, edges = np.histogram(values, bins=bins)
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "count": counts})
-
-
-def _outcome_row(outcome: Outcome) -> dict[str, object]:
-    return {
-        "case": outcome.case,
-        "environment": outcome.environment,
-        "replicate": outcome.replicate,
-        "status": outcome.status,
-        "phase": outcome.phase,
-        "reason": outcome.reason,
-        "started_at": outcome.started_at,
-        "wall_seconds": outcome.wall_seconds,
-    }

@@ -10,8 +10,11 @@ from records.fingerprints import AGAIN
 FINGERPRINT = 12
 #: The parameter of an address that names the case whose panel is opened.
 DETAIL = "detail"
-#: The list of runs, and the series that its page opens on.
-RUNS, HISTORY = "/runs", "/explore?view=history"
+#: The views of pages, each as it opens without a choice.
+UPGRADE, HARDWARE, RUN_PAIR = "/compare", "/compare?view=hardware", "/compare?view=runs"
+TECHNIQUES, HISTORY = "/explore", "/explore?view=history"
+UTILISATION, PROFILE = "/explore?view=utilisation", "/explore?view=profile"
+RUNS, MACHINES, SCHEDULE = "/runs", "/runs?view=machines", "/runs?view=schedule"
 
 
 def short(environment: str) -> str:
@@ -59,16 +62,24 @@ def _opened(case: str, environment: str) -> str:
     return urlencode({"case": case, "environment": environment})
 
 
+def point(run_id: str, case: str, environment: str) -> str:
+    """What a view of the history adds to its address to open the panel of a point's case in its run."""
+    return f"at={_quoted(run_id)}&{_panel(case, short(environment))}"
+
+
+@lru_cache(maxsize=4096)
+def _panel(case: str, environment: str) -> str:
+    return urlencode({DETAIL: case, "environment": environment})
+
+
 def windows(run_id: str, case: str, environment: str) -> str:
     """The first telemetry window of a case in a run, in the environment of that fingerprint."""
-    return f"/explore?view=utilisation&run={_quoted(run_id)}&{_opened(case, short(environment))}"
+    return f"{UTILISATION}&run={_quoted(run_id)}&{_opened(case, short(environment))}"
 
 
-def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:
-    """The telemetry window of one replicate; without `devices` of all it has."""
-    chosen = "".join(f"&device={quote_plus(device)}" for device in devices)
-    opened = _opened(case, short(environment))
-    return f"/explore?view=utilisation&run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
+def utilisation(run_id: str, case: str, environment: str, replicate: int) -> str:
+    """The telemetry window of one replicate, of all devices that it has."""
+    return f"{windows(run_id, case, environment)}&replicate={replicate}"
 
 
 def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "date", at: str = "") -> str:
@@ -76,57 +87,20 @@ def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "da
 
     `at` is a run whose points are opened.
     """
-    return "/explore?" + urlencode(
-        [
-            ("view", "history"),
-            ("metric", metric),
-            ("hardware", hardware[:FINGERPRINT]),
-            ("preset", preset[:FINGERPRINT]),
-            ("axis", axis),
-            *(("case", case) for case in cases),
-            *([("at", at)] if at else ()),
-        ]
+    place = {"hardware": [hardware[:FINGERPRINT]], "preset": [preset[:FINGERPRINT]]}
+    return view(
+        HISTORY, {"metric": [metric], **place, "axis": [axis], "case": cases, "at": [at] if at else []}
     )
 
 
-def history(query: Mapping[str, Sequence[str]]) -> str:
-    """The history of series as `query` has it (see `dashboard.trends.view`)."""
-    return f"{HISTORY}&{urlencode(query, doseq=True)}"
+def view(address: str, query: Mapping[str, Sequence[str]]) -> str:
+    """The view at one of the addresses above, with what a `query` chooses in it."""
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query, doseq=True)}"
 
 
-def upgrade(query: Mapping[str, Sequence[str]]) -> str:
-    """One upgrade: its run, and what of its policy is changed (see `dashboard.upgrades.view`)."""
-    return "/compare?" + urlencode(query, doseq=True)
-
-
-def techniques(query: Mapping[str, Sequence[str]]) -> str:
-    """The techniques of one workload: where and of what (see `dashboard.techniques.view`)."""
-    return "/explore?" + urlencode(query, doseq=True)
-
-
-def profile(query: Mapping[str, Sequence[str]]) -> str:
-    """The operators of a traced case (see `dashboard.runs.traced_cases`)."""
-    return "/explore?" + urlencode({"view": "profile", **query}, doseq=True)
-
-
-def hardware(query: Mapping[str, Sequence[str]]) -> str:
-    """Machines: what is compared, with what (see `dashboard.hardware.view`)."""
-    return "/compare?" + urlencode({"view": "hardware", **query}, doseq=True)
-
-
-def run_pair(query: Mapping[str, Sequence[str]]) -> str:
-    """Two runs compared (see `dashboard.run_pairs.page`)."""
-    return "/compare?" + urlencode({"view": "runs", **query}, doseq=True)
-
-
-def machines(machine: str = "") -> str:
-    """The machines, or one opened by its name."""
-    return "/runs?" + urlencode({"view": "machines", **({"machine": machine} if machine else {})})
-
-
-def schedule() -> str:
-    """The schedules with what runs and waits."""
-    return "/runs?view=schedule"
+def machine(name: str) -> str:
+    """A machine opened."""
+    return view(MACHINES, {"machine": [name]})
 
 
 def findings(**chosen: str) -> str:

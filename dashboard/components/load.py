@@ -4,7 +4,7 @@
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 
@@ -13,7 +13,7 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import unlike
 from dashboard.auth import reader
-from dashboard.components import filters, run_source
+from dashboard.components import filters, tables, wording
 from dashboard.server.database import by_url, opened
 from db.connection.engine import check_fits
 from db.findings import store as findings_store
@@ -24,11 +24,14 @@ from records.findings import Finding, FindingGroup, FindingState, FindingTriage,
 from records.kinds import RunCategory, RunSource
 from records.outcomes import OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
-from records.series import SeriesKey
+from records.series import MeasurementConditions, SeriesKey
 from records.telemetry import Recording, TelemetryWindow
 
 #: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
 FRESH_SECONDS = 10
+#: The metric that every case of ours has: where it has points, something was measured.
+EVERY_CASE = "latency_floor"
+
 #: Windows among which the newest runs with telemetry are looked for, and of one run at most.
 _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 
@@ -41,26 +44,28 @@ NEWEST_POINTS, CHART_POINTS = 1000, 2000
 #: By default the nights of some months: a page has them much sooner.
 RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
-# All readers share one answer, which is never changed: copying thousands of records takes as long as a query.
-_kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
-_kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
+#: For answers of some seconds ago. All readers share one, which is never changed: copying thousands of
+#: records takes as long as a query.
+kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
+#: For what does not change any more.
+kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
 _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
 #: Own runs, and runs of any kind, that say where the trends page opens.
 _OPENING_RUNS = 3
 
-fits = _kept(by_url(check_fits))
-recent_runs = _kept(by_url(queries.recent_runs))
-count_runs = _kept(by_url(queries.count_runs))
-suites_and_machines = _kept(by_url(queries.suites_and_machines))
-latest_run_id = _kept(by_url(queries.latest_run_id))
-outcomes = _kept(by_url(queries.outcomes_of_run))
-measurements = _kept(by_url(queries.measurements_of_run))
-operator_tables = _kept(by_url(traces.operator_tables))
-headlines = _kept(by_url(series_queries.headlines))
-metric_definitions = _kept(by_url(metrics.metric_definitions))
-schedules_with_findings = _kept(by_url(findings_store.schedules_with_findings))
-triage_refusal = _kept(by_url(findings_store.triage_refusal))
+fits = kept(by_url(check_fits))
+recent_runs = kept(by_url(queries.recent_runs))
+count_runs = kept(by_url(queries.count_runs))
+suites_and_machines = kept(by_url(queries.suites_and_machines))
+latest_run_id = kept(by_url(queries.latest_run_id))
+outcomes = kept(by_url(queries.outcomes_of_run))
+measurements = kept(by_url(queries.measurements_of_run))
+operator_tables = kept(by_url(traces.operator_tables))
+headlines = kept(by_url(series_queries.headlines))
+metric_definitions = kept(by_url(metrics.metric_definitions))
+schedules_with_findings = kept(by_url(findings_store.schedules_with_findings))
+triage_refusal = kept(by_url(findings_store.triage_refusal))
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
@@ -75,7 +80,7 @@ def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
     return list(found.values())
 
 
-@_kept
+@kept
 def own_runs(url: str, limit: int) -> list[RunSummary]:
     """The newest runs that Pyrometer measured itself."""
     found: list[RunSummary] = []
@@ -87,11 +92,17 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     return found[:limit]
 
 
-def suite_of_device(url: str) -> str:
-    """The suite for the device that was measured last: `gpu` where that machine has a GPU, else `cpu`."""
+def suite_command(url: str) -> str:
+    """The run of the suite for the device that was measured last: `gpu` where it has a GPU, else `cpu`.
+
+    Runs of other tools do not say what device the machine of the reader has: both are named.
+    """
     newest = next(iter(own_runs(url, 1)), None)
+    if newest is None and queries.foreign_runs(opened(url)):
+        return "pyrometer run --suite gpu   # without a GPU: --suite cpu"
     record = None if newest is None else queries.run_record(opened(url), newest.id)
-    return "gpu" if record is not None and record.machine.hardware.facts.get("gpus") else "cpu"
+    on_gpu = record is not None and record.machine.hardware.facts.get("gpus")
+    return f"pyrometer run --suite {'gpu' if on_gpu else 'cpu'}"
 
 
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
@@ -99,15 +110,30 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     return _sources(url, tuple(run.id for run in runs if run.source == RunSource.IMPORTED))
 
 
-@_kept_for_good
+@kept_for_good
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
     records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
-    return {
-        record.id: name for record in records if record is not None and (name := run_source.source(record))
-    }
+    return {record.id: name for record in records if record is not None and (name := tables.source(record))}
 
 
-@_kept
+@kept
+def measured_places(url: str, *, techniques: bool = False) -> list[MeasurementConditions]:
+    """Where Pyrometer itself measured cases, or those under a technique, the newest first."""
+    found = coverage.places(opened(url), EVERY_CASE, techniques=techniques)
+    return [place for place in found if place.source == RunSource.MEASURED]
+
+
+def last_measured(url: str, hardware: Collection[str]) -> dict[str, str]:
+    """Where and when each of some hardware (fingerprints) was measured last, in words."""
+    found: dict[str, str] = {}
+    for place in measured_places(url):
+        if place.hardware in hardware and place.hardware not in found and (known := run(url, place.run)):
+            moment = wording.timestamp(place.started_at)
+            found[place.hardware] = f"last measured on {known[0].machine.name}, {moment}"
+    return found
+
+
+@kept
 def opening_places(url: str) -> list[tuple[str, str]]:
     """The hardware and the preset (fingerprints) that a page opens with, the best first.
 
@@ -120,7 +146,7 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*coverage.most_nights(opened(url)), *newest]))
 
 
-@_kept
+@kept
 def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str) -> list[str]:
     """The cases of a metric on some hardware under a preset (fingerprints), what matters most first.
 
@@ -139,13 +165,13 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
-@_kept
+@kept
 def runs_by_category(url: str) -> dict[RunCategory, int]:
     """How many runs there are of each category."""
     return {each: queries.count_runs(opened(url), RunsOnly(category=each)) for each in RunCategory}
 
 
-@_kept
+@kept
 def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
     """One run as it was stored, with its row in the list of runs."""
     record = queries.run_record(opened(url), run_id)
@@ -164,7 +190,7 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
     ]
 
 
-@_kept
+@kept
 def samples(
     url: str, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...]:
@@ -172,7 +198,7 @@ def samples(
     return queries.samples(opened(url), run_id, case, environment, replicate) or ()
 
 
-@_kept
+@kept
 def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
     """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
     own = next(iter(traces.operator_tables(opened(url), run=run_id, case=case)), None)
@@ -182,19 +208,19 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
     return own, [table for table in tables if table != own and not unlike(own, table)]
 
 
-@_kept
+@kept
 def newest_windows(url: str) -> list[TelemetryWindow]:
     """The windows of the newest runs that have any, newest run first."""
     return telemetry.windows(opened(url), limit=_LISTED_WINDOWS)
 
 
-@_kept
+@kept
 def windows(url: str, run_id: str) -> list[TelemetryWindow]:
     """Every window of a run, one per replicate and device, newest first."""
     return telemetry.windows(opened(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
 
 
-@_kept
+@kept
 def recording(url: str, window: TelemetryWindow) -> Recording | None:
     """The rows of a window; None when they are not kept any more."""
     return telemetry.recording(
@@ -202,7 +228,7 @@ def recording(url: str, window: TelemetryWindow) -> Recording | None:
     )
 
 
-@_kept
+@kept
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
     return tuple(series_queries.series_keys(opened(url)))
@@ -216,20 +242,20 @@ def newest_points(series: int, *, recent: bool = False) -> int:
     return max(1, most)
 
 
-@_kept
+@kept
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
     narrowed = chosen.filters(datetime.now(UTC))
     return findings_store.findings(opened(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
-@_kept
+@kept
 def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
     """How many findings are in each group now, of all schedules or of one."""
     return findings_store.group_counts(opened(url), datetime.now(UTC), schedule)
 
 
-@_kept
+@kept
 def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
     """One finding with what people did with it; None if there is none of that number."""
     one = findings_store.finding(opened(url), number)

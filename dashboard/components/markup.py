@@ -1,53 +1,17 @@
-"""Pieces of HTML: tables, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
+"""Pieces of HTML: matrices, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from dashboard.components import charts, wording
 
-#: A column: its title, and whether it holds numbers (set to the right, in tabular figures).
-Column = tuple[str, bool]
-
 #: Characters beyond which a fact is folded: some are pages long, as how PyTorch was built.
 _LONG = 120
 #: Facts beyond which a panel takes the whole width.
 _MANY = 12
-
-
-def table(
-    label: str,
-    columns: Sequence[Column],
-    rows: Iterable[Sequence[str]],
-    *,
-    tall: bool = False,
-    folded: bool = False,
-) -> str:
-    """A table of cells that are HTML already; `label` names it for screen readers, `tall` lets it scroll.
-
-    One that is `folded` breaks its lines rather than being cut, and is a list on a phone.
-    """
-    head = "".join(_head(title, number) for title, number in columns)
-    # On a phone a folded table has no heads, and a number or a word alone says nothing.
-    named = [
-        f'{_class(n)} data-title="{escape(title)}"' if folded and title and place else _class(n)
-        for place, (title, n) in enumerate(columns)
-    ]
-    body = "".join(
-        "<tr>" + "".join(f"<td{about}>{cell}</td>" for about, cell in zip(named, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="py-scroll{" py-tall" if tall else ""}" tabindex="0" role="region" '
-        f'aria-label="{escape(label)}"><table class="py-table{" py-folded" if folded else ""}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def more(many: int, what: str) -> str:
-    """Below a table that is cut: how many more there are, and where; nothing where there are none."""
-    return f'<p class="py-quiet">and {many:,} {escape(what)}</p>' if many > 0 else ""
 
 
 def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
@@ -96,10 +60,14 @@ def code(text: str) -> str:
     return f'<div class="py-code"><pre tabindex="0">{escape(text)}</pre>{button}</div>'
 
 
-def chart_buttons(alt: str, name: str) -> str:
-    """The two buttons below a chart that `alt` describes; `name` is its file's, without an ending."""
+def chart_buttons(alt: str, name: str, title: str, subtitle: str) -> str:
+    """The two buttons below a chart that `alt` describes; `name` is its file's, without an ending.
+
+    The picture is headed by `title` and `subtitle`.
+    """
+    data = f'data-name="{escape(name)}" data-title="{escape(title)}" data-subtitle="{escape(subtitle)}"'
     each = "".join(
-        f'<button type="button" class="py-save" data-format="{kind}" data-name="{escape(name)}" '
+        f'<button type="button" class="py-save" data-format="{kind}" {data} '
         f'data-about="{escape(alt)}" aria-label="{kind.upper()} file of the chart: {escape(alt)}">'
         f"{kind.upper()}</button>"
         for kind in ("png", "svg")
@@ -119,6 +87,23 @@ def one_line(strong: str, *small: str) -> str:
     return f'<span title="{escape(" · ".join(texts))}">{escape(strong)}{smaller}</span>'
 
 
+def hardware(label: str) -> str:
+    """A hardware in short, with its whole name as a tooltip where that says more."""
+    return shortened(wording.hardware(label), label)
+
+
+def build(torch_version: str) -> str:
+    """A PyTorch in short, with its whole version as a tooltip where that says more."""
+    return shortened(wording.version(torch_version), torch_version)
+
+
+def shortened(short: str, whole: str) -> str:
+    """A text that stands for a longer one, which is its tooltip."""
+    if whole in short:
+        return escape(short)
+    return f'<span title="{escape(whole)}">{escape(short)}</span>'
+
+
 def headed(title: str, *chips: str) -> str:
     """The title of a card; `chips` are HTML already."""
     return f'<div class="py-title"><h3>{escape(title)}</h3>{"".join(chips)}</div>'
@@ -127,16 +112,6 @@ def headed(title: str, *chips: str) -> str:
 def label(text: str, tone: wording.Tone = "quiet") -> str:
     """A word about what it stands beside, framed as a chip."""
     return f'<span class="py-chip py-{tone}">{escape(text)}</span>'
-
-
-def toned(text: str, tone: wording.Tone) -> str:
-    """Text in the colour of a tone; the text says the same without it."""
-    return f'<span class="py-{tone}">{escape(text)}</span>'
-
-
-def toned_link(address: str, text: str, tone: wording.Tone) -> str:
-    """A link to another view of this dashboard in the colour of a tone."""
-    return f'<a class="py-{tone}" href="{escape(address)}" target="_self">{escape(text)}</a>'
 
 
 def bullets(items: Iterable[str]) -> str:
@@ -184,11 +159,6 @@ def case(key: str, common: Collection[str] = ()) -> str:
     own = " ".join(each for each in wording.parameters(key) if each not in common)
     parameters = f" <small>{escape(own)}</small>" if own else ""
     return f'<span class="py-case"><span>{escape(name)}</span>{chip}{parameters}</span>'
-
-
-def all_cases(common: Collection[str]) -> str:
-    """The parameters that all cases of a table have in `common`, for above it; empty for none."""
-    return paragraph(f"All cases: {' '.join(common)}.") if common else ""
 
 
 def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
@@ -290,15 +260,6 @@ def printed(value: object, form: str = "") -> str:
         return "a number too long to print"
 
 
-def _head(title: str, number: bool) -> str:
-    # A column without a title has no head: an empty one would be read out as one.
-    return f'<th scope="col"{_class(number)}>{escape(title)}</th>' if title else "<td></td>"
-
-
-def _class(number: bool) -> str:
-    return ' class="py-number"' if number else ""
-
-
 #: Size in CSS pixels, and what stays free around the line for its last point.
 _WIDTH, _HEIGHT, _EDGE = 132, 30, 4
 #: Colours of the last point that are distinct on a light and on a dark page alike.
@@ -345,3 +306,87 @@ def _svg(values: Sequence[float], low: float, high: float, colour: str) -> str:
         f'stroke-linejoin="round" stroke-linecap="round"/>'
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/></svg>'
     )
+
+
+#: The weakest and the strongest shade of a cell, in percent of its tone's colour.
+_WEAKEST, _STRONGEST = 10, 44
+
+
+@dataclass(frozen=True, slots=True)
+class HeatHead:
+    """The head of a line or a column; `note` is smaller below it, `link` leads to its own view.
+
+    `chip`: set as code, as techniques are. `chosen`: the view shows this one.
+    """
+
+    title: str
+    note: str = ""
+    link: str = ""
+    chip: bool = False
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One cell: a sign with its word for screen readers, so that colour never speaks alone, and a value.
+
+    `shade`, from 0 to 1, fills it with the colour of its `tone`. `about` is its tooltip.
+    """
+
+    sign: str
+    word: str
+    value: str = ""
+    tone: wording.Tone = "quiet"
+    shade: float = 0.0
+    about: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Lines of cells, one for each technique, below the heads of columns; None where there is no such case.
+
+    `label` names the matrix for screen readers.
+    """
+
+    label: str
+    columns: Sequence[HeatHead]
+    lines: Sequence[tuple[HeatHead, Sequence[HeatCell | None]]]
+
+    def html(self) -> str:
+        """The matrix as a table that scrolls sideways in a box of its own."""
+        heads = "".join(_heat_head(each, "col") for each in self.columns)
+        body = "".join(
+            f"<tr>{_heat_head(head, 'row')}{''.join(map(_heat_cell, cells))}</tr>"
+            for head, cells in self.lines
+        )
+        return (
+            f'<div class="py-scroll" tabindex="0" role="region" aria-label="{escape(self.label)}">'
+            f'<table class="py-matrix"><thead><tr><th scope="col">Technique</th>{heads}</tr>'
+            f"</thead><tbody>{body}</tbody></table></div>"
+        )
+
+
+def _heat_head(head: HeatHead, scope: str) -> str:
+    title = technique(head.title) if head.chip else escape(head.title)
+    if head.link:
+        current = ' aria-current="true"' if head.chosen else ""
+        title = f'<a href="{escape(head.link)}" target="_self"{current}>{title}</a>'
+    note = f"<small>{escape(head.note)}</small>" if head.note else ""
+    chosen = ' class="py-chosen"' if head.chosen else ""
+    return f'<th scope="{scope}"{chosen}>{title}{note}</th>'
+
+
+def _heat_cell(cell: HeatCell | None) -> str:
+    if cell is None:
+        return "<td></td>"
+    word = f' <span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
+    # A sign of the value itself, such as a dot, is read out.
+    hidden = ' aria-hidden="true"' if cell.word else ""
+    text = f"<span{hidden}>{escape(cell.sign)}</span>{word} {escape(cell.value)}".strip()
+    if cell.link:
+        text = f'<a href="{escape(cell.link)}" target="_self">{text}</a>'
+    shade = f' style="--shade: {_WEAKEST + (_STRONGEST - _WEAKEST) * cell.shade:.0f}%"' if cell.shade else ""
+    shaded = " py-shaded" if cell.shade else ""
+    about = f' title="{escape(cell.about)}"' if cell.about else ""
+    return f'<td class="py-{cell.tone}{shaded}"{shade}{about}>{text}</td>'

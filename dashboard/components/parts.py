@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
@@ -15,9 +14,8 @@ import streamlit as st
 from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import Query, SharedLabel, View, bounded, with_fingerprint
+from dashboard.components.query_params import SharedLabel, View, bounded, with_fingerprint
 from dashboard.exports import page_recorder as kept
-from dashboard.exports.page import browser_script, section_export
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
 from dashboard.navigation import VIEW
@@ -54,7 +52,7 @@ def frame_page() -> None:
     st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"), layout="wide")
     st.html(Path(__file__).with_name("style.css"))
     # A file of ours and nothing else: no text from outside is ever part of it.
-    st.html(browser_script(), unsafe_allow_javascript=True)
+    st.html(kept.browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     # A dialog stands outside of what Streamlit gives its colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
@@ -89,7 +87,7 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
 def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
     """What can be taken along of a section: all rows as CSV, and what is seen as Markdown or by copying."""
-    markdown = section_export(st.context.url or "", query())
+    markdown = kept.section_export(st.context.url or "", query())
     with st.popover("Export", type="tertiary", key=f"menu-{file_name}"):
         st.download_button(
             "CSV",
@@ -126,6 +124,13 @@ def table(shown: DataTable[Any]) -> None:
     st.html(_tame(shown.html(sortable=True)))
 
 
+def table_section(title: str, shown: DataTable[Any], file_name: str, about: str = "") -> None:
+    """A section that holds a table and nothing else; none for a table without rows."""
+    if shown.rows:
+        heading(title, shown, file_name, about)
+        table(shown)
+
+
 def csv(frame: pd.DataFrame) -> bytes:
     """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
@@ -150,6 +155,11 @@ def html(body: str) -> None:
     st.html(_tame(body))
 
 
+def link(address: str, text: str) -> None:
+    """A line that leads to another view."""
+    html(f"<p>{markup.link(address, text)}</p>")
+
+
 def caption(words: str) -> None:
     """Small print, in Streamlit's Markdown."""
     kept.note("words", words)
@@ -167,18 +177,30 @@ def chart(
     alt: str,
     *,
     file_name: str = "",
+    count: str = "",
     sets: Mapping[str, pd.DataFrame] | None = None,
     **frames: pd.DataFrame,
 ) -> None:
     """A chart of named data, and buttons that save it; `alt` says in words what it shows.
 
     `sets` are more data, whose names depend on what there is. It is saved under `file_name` (without an
-    ending), or under the name of its section's CSV file.
+    ending), or under the name of its section's CSV file, headed by its section, what the page is about (see
+    `subject`) and `count`, how much was measured.
     """
     name = kept.chart_name(file_name)
     kept.note("chart", alt)
-    st.vega_lite_chart(spec=charts.with_data(spec, **(sets or {}), **frames), alt=alt, width="stretch")
-    st.html(markup.chart_buttons(alt, name))
+    data = charts.with_data(spec, **(sets or {}), **frames)
+    # Its room is there before its program is: what stands below does not jump. Panels below each other have
+    # no height of their own.
+    height = spec.get("height", "content")
+    st.vega_lite_chart(spec=data, alt=alt, width="stretch", height=height)
+    title, subject = kept.chart_title()
+    st.html(markup.chart_buttons(alt, name, title, " · ".join(filter(None, (subject, count)))))
+
+
+def subject(*words: str) -> None:
+    """What is measured in the charts that follow, for the head of their pictures: hardware, PyTorch."""
+    kept.set_subject(*words)
 
 
 def complain(complaints: Sequence[str]) -> None:
@@ -191,42 +213,29 @@ def complain(complaints: Sequence[str]) -> None:
         st.warning(plain(complaint))
 
 
-def which_hardware(label: str, newest: Mapping[str, str], address: Callable[[Query], str]) -> None:
-    """Ask which hardware of one `label` is meant, in place of the numbers of any.
+def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
+    """Ask which thing of one label the page at `path` is to show, in place of the numbers of any.
 
-    `newest` maps fingerprints to the newest run of each in words; `address` makes one of a query.
+    `measured` says of hardware (fingerprints) where and when it was measured last.
     """
-    choices = {each: f"{links.short(each)}, last measured {run}" for each, run in newest.items()}
-    _which("hardware", label, "hardware", choices, address)
-
-
-def which(shared: SharedLabel, path: str) -> None:
-    """Ask which thing of one label the page at `path` is to show, in place of the numbers of any."""
-    choices = {each: with_fingerprint(shared.label, each) for each in shared.fingerprints}
     kind = "hardware" if shared.name == "to" else shared.name
-    _which(kind, shared.label, shared.name, choices, lambda query: f"{path}?{urlencode(query, doseq=True)}")
-
-
-def _which(
-    kind: str, label: str, name: str, choices: Mapping[str, str], address: Callable[[Query], str]
-) -> None:
-    """The question, and a link for each of the `choices`, which map fingerprints to words."""
     several = "kinds of hardware" if kind == "hardware" else f"{kind}s"
-    words = plain(f"{len(choices)} {several} are called {label}:")
-    entries = [
-        markup.link(address({**query(), name: [links.short(fingerprint)]}), text)
-        for fingerprint, text in choices.items()
-    ]
+    words = plain(f"{len(shared.fingerprints)} {several} are called {shared.label}:")
+    entries: list[str] = []
+    for each in shared.fingerprints:
+        text = ", ".join(filter(None, (with_fingerprint(shared.label, each), measured.get(each))))
+        address = links.view(path, {**query(), shared.name: [links.short(each)]})
+        entries.append(f"<li>{markup.link(address, text)}</li>")
     with empty_state(f"Which {kind}?"):
         kept.note("words", words)
         st.write(words)
-        html(f"<ul>{''.join(f'<li>{entry}</li>' for entry in entries)}</ul>")
+        html(f"<ul>{''.join(entries)}</ul>")
 
 
 def pinned(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
     kept.pin(address)
-    st.html(markup.link(address, "Permanent link to this view"))
+    st.html(f'<p class="py-pinned">{markup.link(address, "Permanent link to this view")}</p>')
 
 
 def plain(text: str) -> str:
@@ -269,6 +278,12 @@ def segments(
     )
 
 
+def field(label: str, name: str, chosen: View, most: int) -> None:
+    """A field for a text of up to `most` characters."""
+    key = _own(name, getattr(chosen, name))
+    st.text_input(label, key=key, max_chars=most, on_change=_write, args=(chosen, name))
+
+
 def several(label: str, name: str, options: Mapping[str, str], chosen: View, most: int) -> None:
     """A choice of up to `most`."""
     key = _own(name, list(getattr(chosen, name)))
@@ -308,6 +323,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
         chart(
             charts.samples_in_order(),
             f"In the order they were taken: {summary}",
+            count=summary,
             samples=frames.thinned(blocks, left_out),
             blocks=frames.block_starts(blocks),
         )
@@ -317,6 +333,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
         chart(
             charts.distribution(),
             f"Distribution: {summary}",
+            count=summary,
             bins=frames.histogram(shown),
             median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
         )
@@ -338,7 +355,7 @@ def outcome(
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
-        html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+        link(address, "How busy GPU and CPUs were: Utilisation →")
     measure_again(run, opened)
     html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
@@ -354,10 +371,7 @@ def outcome(
 
 def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
     """The GPU kernels of a case in one environment; nothing of one that has none."""
-    shown = report_tables.stored_kernels(outcomes)
-    if shown.rows:
-        heading("GPU kernels", shown, file_name, sentences.KERNEL_TIMES)
-        table(shown)
+    table_section("GPU kernels", report_tables.stored_kernels(outcomes), file_name, sentences.KERNEL_TIMES)
 
 
 def measure_again(run: Run, opened: Outcome) -> None:
@@ -390,24 +404,14 @@ def nothing_measured() -> None:
         st.caption("Then load this page again; a run shows up while it is still running.")
 
 
-def nothing_to_draw(runs: int) -> None:
-    """The trends page without a single measurement."""
-    if runs == 0:
-        nothing_measured()
-        return
-    with empty_state("No number yet"):
-        st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
-        st.html(markup.link(links.RUNS, "All runs →"))
-
-
-def no_match(runs: int, heading: str, words: str, suite: str) -> None:
-    """The page of a database whose `runs` have no results for it; `words` say why, `suite` is to run."""
+def no_match(runs: int, heading: str, words: str, command: str) -> None:
+    """The page of a database whose `runs` have no results for it; `words` say why, `command` makes some."""
     if runs == 0:
         nothing_measured()
         return
     with empty_state(heading):
         st.write(f"{wording.plural(runs, 'run')} stored, but none {words}")
-        st.html(markup.code(f"pyrometer run --suite {suite}"))
+        st.html(markup.code(command))
 
 
 def database_problem(error: DatabaseError) -> None:

@@ -14,10 +14,12 @@ from dashboard.components import links
 class View:
     """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
 
-    `context` are its parameters that are remembered for other views (see `page_context`).
+    `context` are its parameters that are remembered for other views (see `page_context`), `home` is the
+    address of the view where nothing is chosen, empty for one that has no permanent link.
     """
 
     context: ClassVar[tuple[str, ...]] = ()
+    home: ClassVar[str] = ""
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query; a field that is empty is left for the page to choose."""
@@ -26,6 +28,15 @@ class View:
     def after(self, name: str, value: Any) -> Self:
         """The view with another `value` of the field `name`."""
         return replace(self, **{name: value})
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.view(self.home, self.query())
+
+    def opened(self, case: str) -> str:
+        """The address of the view with the panel of a case."""
+        return links.view(self.home, {**self.query(), links.DETAIL: [case]})
 
 
 #: The URL's query: every value of every name.

@@ -1,20 +1,24 @@
 """Records as HTML tables and panels; every text from the database is escaped."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from itertools import groupby
 from typing import Any
 
 from analysis.comparison.rounds import TAINTED, core_share, tainted_blocks
-from analysis.comparison.screening import EVIDENCE
+from analysis.comparison.screening import EVIDENCE, with_metrics
 from analysis.kernel_difference import KERNELS
-from dashboard.components import frames, links, markup, run_source, wording
-from interchange.formats import came_from
+from analysis.metrics import METRICS
+from dashboard.components import frames, links, markup, wording
+from interchange.foreign_runs import is_undated
+from interchange.formats import Sourced, came_from, title
+from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunSummary
-from records.series import Headline, SeriesKey
+from records.series import Headline, SeriesKey, SeriesPoint
+from reports.table import Column, DataTable
 from reports.text.verdict_text import had_of_core
 
 
@@ -47,42 +51,73 @@ def runs(
     sources: Mapping[str, str] | None = None,
     *,
     compared: bool = False,
-) -> str:
+) -> DataTable[RunSummary]:
     """A list of runs, each with a link to its page; `sources` say of some what was imported.
 
-    `compared`: two of them can be ticked, which the page of two runs sets against each other.
+    `compared`: two of them can be ticked. CSV files have a column for each status that occurs.
     """
-    columns = [
-        ("Run", False),
-        ("Started", False),
-        ("Suite", False),
-        ("State", False),
-        ("Outcomes", False),
-        ("PyTorch", False),
-        ("Machine", False),
-        ("Took", True),
+    columns: list[Column[RunSummary]] = [
+        Column(
+            "run",
+            "Run",
+            lambda r: r.id,
+            html=lambda r: (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
+        ),
+        Column(
+            "started_at",
+            "Started",
+            lambda r: None if is_undated(r.id) else r.started_at,
+            html=lambda r: _started(r, now),
+        ),
+        Column("ended_at", value=lambda r: r.ended_at),
+        Column(
+            "suite",
+            "Suite",
+            lambda r: r.suite,
+            html=lambda r: markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
+        ),
+        Column("state", "State", lambda r: r.state, html=lambda r: markup.chip(r.state)),
+        Column("", "Outcomes", html=counts),
+        Column(
+            "torch", "PyTorch", lambda r: " ".join(r.torch_versions), html=lambda r: _torch(r.torch_versions)
+        ),
+        Column("machine", "Machine", lambda r: r.machine, html=_machine),
+        Column("hardware", value=lambda r: r.hardware),
+        Column("preset", value=lambda r: r.preset),
+        Column("", "Took", format=lambda r: wording.duration(took(r)), number=True),
+        Column("planned", value=lambda r: r.planned),
     ]
-    rows = (
-        (
-            (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
-            markup.one_line(wording.timestamp(r.started_at), wording.ago(r.started_at, now)),
-            markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
-            markup.chip(r.state),
-            counts(r),
-            _torch(r.torch_versions),
-            markup.one_line(r.machine, _unlike(wording.hardware(r.hardware), r.machine), r.preset),
-            escape(wording.duration(took(r))),
-        )
-        for r in items
-    )
-    table = f'<div class="py-lines">{markup.table("Runs", columns, rows, folded=True)}</div>'
+    statuses = dict.fromkeys(status for r in items for status in r.counts)
+    return DataTable("Runs", [*columns, *map(_count, statuses)], items)
+
+
+def _started(run: RunSummary, now: datetime) -> str:
+    if is_undated(run.id):
+        return f'<span class="py-quiet" title="The file states no time">{wording.UNKNOWN_TIME}</span>'
+    return markup.one_line(wording.timestamp(run.started_at), wording.ago(run.started_at, now))
+
+
+def _count(status: str) -> Column[RunSummary]:
+    return Column(status, value=lambda r: r.counts.get(status))
+
+
+def _machine(run: RunSummary) -> str:
+    return markup.one_line(run.machine, _unlike(wording.hardware(run.hardware), run.machine), run.preset)
+
+
+def listed(table: DataTable[RunSummary], *, compared: bool = False, paged: bool = False) -> str:
+    """The list of runs on a page; `compared`: two that are ticked are set against each other on theirs.
+
+    `paged`: there are more on other pages, which a filter of the rows does not search.
+    """
+    lines = f'<div class="py-lines"{" data-paged" if paged else ""}>{table.html()}</div>'
     if not compared:
-        return table
+        return lines
     # Runs are listed newest first, and so are those that are ticked.
     return (
         '<form class="py-pick" action="/compare" method="get"><input type="hidden" name="view" value="runs">'
         '<p><button class="py-save">Compare</button> <span class="py-quiet">Tick two runs.</span></p>'
-        f"{table}</form>"
+        f"{lines}</form>"
     )
 
 
@@ -95,8 +130,7 @@ def _tick(run_id: str) -> str:
 
 def _torch(versions: Sequence[str]) -> str:
     """The PyTorches of a run in short; nightlies have their whole version as a tooltip."""
-    shown = (f'<span title="{escape(each)}">{escape(wording.version(each))}</span>' for each in versions)
-    return " ".join(shown) or wording.NONE
+    return " ".join(map(markup.build, versions)) or wording.NONE
 
 
 def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
@@ -144,7 +178,8 @@ def headlines(items: Sequence[Headline], now: datetime, lines: Mapping[SeriesKey
     parts: list[str] = []
     for (hardware, preset), group in groupby(sorted(items, key=place), key=place):
         parts.append(f'<h3 class="py-place">{escape(hardware)} · preset {escape(preset)}</h3>')
-        parts.append(headline_table(list(group), now, lines or {}, f"{hardware}, {preset}"))
+        table = headline_table(list(group), now, lines or {}, f"{hardware}, {preset}")
+        parts.append(table.html(sortable=True))
     return "".join(parts)
 
 
@@ -153,34 +188,52 @@ def headline_table(
     now: datetime,
     lines: Mapping[SeriesKey, str],
     where: str,
-) -> str:
+) -> DataTable[Headline]:
     """Headlines of one metric in one table, measured `where`; set against the run before."""
     known = wording.metric(items[0].key.metric)
-    columns = [
-        ("Case", False),
-        (wording.with_unit(known.title, known.unit), True),
-        ("vs previous", True),
-        ("Previous run", True),
-        ("Last 60 runs", False),
-        ("PyTorch", False),
-        ("", False),
+
+    def number(h: Headline) -> str:
+        ends = wording.value_range(h.latest.smallest, h.latest.largest, known.unit)
+        value = escape(wording.number(h.latest.point, known.unit))
+        return f"<strong>{value}</strong><small>{escape(ends)} · n {h.latest.n}</small>"
+
+    def torch(h: Headline) -> str:
+        when = markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))
+        return f"{escape(h.latest.torch_version or wording.NONE)}<small>{when}</small>"
+
+    def trend(h: Headline) -> str:
+        return links.trends(h.key.metric, h.key.hardware, h.key.preset, h.key.case)
+
+    def before(read: Callable[[SeriesPoint], object]) -> Callable[[Headline], object]:
+        return lambda h: read(h.previous) if h.previous else None
+
+    columns: list[Column[Headline]] = [
+        Column("case", "Case", lambda h: h.key.case, html=lambda h: markup.case(h.key.case)),
+        Column("metric", value=lambda h: h.key.metric),
+        Column("unit", value=lambda _: known.unit),
+        Column("hardware", value=lambda h: h.key.hardware_label),
+        Column("preset", value=lambda h: h.key.preset_name),
+        Column(
+            "point",
+            wording.with_unit(known.title, known.unit),
+            lambda h: h.latest.point,
+            html=number,
+            number=True,
+        ),
+        Column("smallest", value=lambda h: h.latest.smallest),
+        Column("largest", value=lambda h: h.latest.largest),
+        Column("n", value=lambda h: h.latest.n),
+        Column("", "vs previous", html=_change, number=True),
+        Column("", "Previous run", html=lambda h: _before(h, known.unit, now), number=True),
+        Column("", "Last 60 runs", html=lambda h: lines.get(h.key, wording.NONE)),
+        Column("torch", "PyTorch", lambda h: h.latest.torch_version, html=torch),
+        Column("run", value=lambda h: h.latest.run),
+        Column("previous_point", value=before(lambda point: point.point)),
+        Column("previous_run", value=before(lambda point: point.run)),
+        Column("previous_torch", value=before(lambda point: point.torch_version)),
+        Column("", "", format=lambda _: "Trend →", link=trend),
     ]
-    rows = (
-        (
-            markup.case(h.key.case),
-            f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>"
-            f"<small>{wording.value_range(h.latest.smallest, h.latest.largest, known.unit)}"
-            f" · n {h.latest.n}</small>",
-            _change(h),
-            _before(h, known.unit, now),
-            lines.get(h.key, wording.NONE),
-            f"{escape(h.latest.torch_version or wording.NONE)}"
-            f"<small>{markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))}</small>",
-            markup.link(links.trends(h.key.metric, h.key.hardware, h.key.preset, h.key.case), "Trend →"),
-        )
-        for h in items
-    )
-    return markup.table(f"Latest {known.title.lower()}: {where}", columns, rows, folded=True)
+    return DataTable(f"Latest {known.title.lower()}: {where}", columns, items)
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
@@ -190,7 +243,6 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
         summary, outcome = item
         return summary.id, outcome.case, outcome.environment, outcome.status, outcome.reason
 
-    columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
     # Replicates of different cases take turns in a run: those alike are not adjacent.
@@ -198,61 +250,101 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     for item in ordered:
         by_kind.setdefault(alike(item), []).append(item)
     groups = list(by_kind.values())
-    rows: list[tuple[str, ...]] = []
-    for members in groups[:_FAILURES]:
+
+    def why(members: Sequence[tuple[RunSummary, Outcome]]) -> str:
         summary, outcome = members[0]
         address = links.outcome(summary.id, outcome.case, outcome.environment, outcome.replicate)
+        return f"{_reason(outcome)} {markup.link(address, 'Log →')}"
+
+    def where(members: Sequence[tuple[RunSummary, Outcome]]) -> str:
+        summary, _ = members[0]
         when = f"{wording.ago(summary.started_at, now)} · {summary.machine}"
-        rows.append(
-            (
-                markup.chip(outcome.status),
-                markup.case(outcome.case),
-                f"{_reason(outcome)} {markup.link(address, 'Log →')}",
-                str(len(members)),
-                f"{markup.link(links.run(summary.id), summary.id)}<small>{escape(when)}</small>",
-            )
-        )
+        return f"{markup.link(links.run(summary.id), summary.id)}<small>{escape(when)}</small>"
+
+    columns: list[Column[list[tuple[RunSummary, Outcome]]]] = [
+        Column("", "Outcome", html=lambda members: markup.chip(members[0][1].status)),
+        Column("", "Case", html=lambda members: markup.case(members[0][1].case)),
+        Column("", "Why", html=why),
+        Column("", "Replicates", format=lambda members: str(len(members)), number=True),
+        Column("", "Run", html=where),
+    ]
     more = groups[_FAILURES:]
     left = ", ".join(markup.link(links.run(run), run) for run in dict.fromkeys(g[0][0].id for g in more))
     rest = f'<p class="py-quiet">and {len(more):,} more in {left}</p>' if more else ""
-    return markup.table("What did not end ok", columns, rows, folded=True) + rest
+    return f"{DataTable('What did not end ok', columns, groups[:_FAILURES]).html()}{rest}"
 
 
-def measurements(run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None) -> str:
-    """Every metric of every case of a run, grouped by case; `defined` are those that came from outside."""
-    columns = [
-        ("Case", False),
-        ("Metric", False),
-        ("Median", True),
-        ("Unit", False),
-        ("95 % interval", True),
-        ("Min-max", True),
-        ("Spread", True),
-        ("n", True),
-    ]
-    rows: list[tuple[str, ...]] = []
+def items_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """What the items of each case are, as far as its outcomes state it: images, tokens."""
+    stated = ((one.case, one.facts.get("unit")) for one in outcomes)
+    return {case: unit for case, unit in stated if isinstance(unit, str) and unit}
+
+
+def unit_of(metric: str, items: str | None, defined: wording.Definitions | None) -> str:
+    """The unit of a metric of a case whose items are called so."""
+    unit = wording.metric(metric, defined).unit
+    return unit.replace("items", items) if items and metric in METRICS else unit
+
+
+def measurements(
+    run: Run,
+    items: Sequence[Measurement],
+    defined: wording.Definitions | None = None,
+    counted: Mapping[str, str] | None = None,
+) -> DataTable[Measurement]:
+    """Every metric of every case of a run; `defined` are those that came from outside.
+
+    `counted` are what the items of cases are: see `items_of`.
+    Two environments may have one PyTorch: in CSV files `environment` is the fingerprint.
+    """
+    versions, names = frames.torch_versions(run), frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(m.case for m in items))
-    # What a word means to another tool our catalogue cannot say.
-    meaning = f"as {teller} reports it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
-    for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
-        name = case(run, key, environment, common)
-        for m in group:
-            known = wording.metric(m.metric, defined)
-            rows.append(
-                (
-                    name,
-                    f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>',
-                    f"<strong>{escape(wording.number(m.point, known.unit))}</strong>",
-                    escape(known.unit),
-                    escape(wording.value_range(m.low, m.high, known.unit)),
-                    escape(wording.value_range(m.smallest, m.largest, known.unit)),
-                    escape(wording.percent(m.spread)),
-                    str(m.n),
-                )
-            )
-            name = ""
-    return markup.all_cases(common) + markup.table("Measurements", columns, rows, tall=True)
+    first = {(m.case, m.environment): m.metric for m in reversed(ordered)}
+    # What a word means to another tool our catalogue cannot say.
+    meaning = f"as {tool} reports it" if (tool := source_tool(run)) else ""
+
+    def named(m: Measurement) -> str:
+        again = first[m.case, m.environment] != m.metric
+        return "" if again else case(run, m.case, m.environment, common)
+
+    def unit(m: Measurement) -> str:
+        return unit_of(m.metric, (counted or {}).get(m.case), defined)
+
+    def title(m: Measurement) -> str:
+        known = wording.metric(m.metric, defined)
+        return f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>'
+
+    columns: list[Column[Measurement]] = [
+        Column("run", value=lambda _: run.id),
+        Column("case", "Case", lambda m: m.case, html=named),
+        Column("torch", value=lambda m: versions.get(m.environment, m.environment)),
+        Column("environment", value=lambda m: m.environment),
+        Column("environment_name", value=lambda m: names.get(m.environment, "")),
+        Column("metric", "Metric", lambda m: m.metric, html=title),
+        Column("point", "Median", lambda m: m.point, lambda m: wording.number(m.point, unit(m)), number=True),
+        Column("unit", "Unit", unit, unit),
+        Column(
+            "low",
+            "95 % interval",
+            lambda m: m.low,
+            lambda m: wording.value_range(m.low, m.high, unit(m)),
+            number=True,
+        ),
+        Column("high", value=lambda m: m.high),
+        Column(
+            "smallest",
+            "Min-max",
+            lambda m: m.smallest,
+            lambda m: wording.value_range(m.smallest, m.largest, unit(m)),
+            number=True,
+        ),
+        Column("largest", value=lambda m: m.largest),
+        Column("spread", "Spread", lambda m: m.spread, lambda m: wording.percent(m.spread), number=True),
+        Column("n", "n", lambda m: m.n, number=True),
+    ]
+    about = wording.all_cases(common)
+    return DataTable("Every metric", columns, ordered, folded=False, about=about)
 
 
 def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> str:
@@ -275,41 +367,72 @@ def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> 
 
 def outcomes(
     run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
-) -> str:
+) -> DataTable[Outcome]:
     """How replicates of a run ended, with a link that opens each.
 
-    `observed` are those with a telemetry window, by case, environment and replicate.
+    `observed` are those with a telemetry window, by case, environment and replicate. CSV files have a column
+    for each metric; one from outside that is called as another column is `metric_` and its name.
     """
     names = frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(o.case for o in items))
-    columns = [
-        ("Outcome", False),
-        ("Case", False),
-        ("Replicate", True),
-        ("Environment", False),
-        ("Why, or what disturbed it", False),
-        ("Latency (ms)", True),
-        ("Took", True),
-        ("", False),
-        ("", False),
+
+    def key(o: Outcome) -> tuple[str, str, int]:
+        return o.case, o.environment, o.replicate
+
+    def latency(o: Outcome) -> str:
+        return wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE
+
+    columns: list[Column[Outcome]] = [
+        Column("status", "Outcome", lambda o: o.status, html=lambda o: markup.chip(o.status)),
+        Column("case", "Case", lambda o: o.case, html=lambda o: markup.case(o.case, common)),
+        Column("replicate", "Replicate", lambda o: o.replicate, number=True),
+        Column(
+            "environment",
+            "Environment",
+            lambda o: o.environment,
+            lambda o: names.get(o.environment, links.short(o.environment)),
+        ),
+        Column("phase", value=lambda o: o.phase),
+        Column(
+            "reason",
+            "Why, or what disturbed it",
+            lambda o: o.reason,
+            html=lambda o: _reason(o) if o.status != OutcomeStatus.OK else _disturbed(o),
+        ),
+        Column("started_at", value=lambda o: o.started_at),
+        Column("", "Latency (ms)", format=latency, number=True),
+        Column(
+            "wall_seconds",
+            "Took",
+            lambda o: o.wall_seconds,
+            lambda o: wording.duration(o.wall_seconds),
+            number=True,
+        ),
+        Column("", "", format=lambda _: "Open →", link=lambda o: links.outcome(run.id, *key(o))),
+        Column(
+            "",
+            "",
+            format=lambda o: "Utilisation →" if key(o) in observed else "",
+            link=lambda o: links.utilisation(run.id, *key(o)) if key(o) in observed else "",
+        ),
     ]
-    rows = (
-        (
-            markup.chip(o.status),
-            markup.case(o.case, common),
-            str(o.replicate),
-            escape(names.get(o.environment, links.short(o.environment))),
-            _reason(o) if o.status != OutcomeStatus.OK else _disturbed(o),
-            escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
-            escape(wording.duration(o.wall_seconds)),
-            markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
-            markup.link(links.utilisation(run.id, o.case, o.environment, o.replicate), "Utilisation →")
-            if (o.case, o.environment, o.replicate) in observed
-            else "",
-        )
-        for o in items
-    )
-    return markup.all_cases(common) + markup.table("Outcomes", columns, rows, tall=True)
+    taken = [column.name for column in columns]
+    metrics = list(dict.fromkeys(name for o in items for name in o.metrics))
+    columns += [_metric_column(name, _free_name(name, metrics, taken)) for name in metrics]
+    about = wording.all_cases(common)
+    return DataTable("Outcomes", columns, items, folded=False, about=about)
+
+
+def _metric_column(metric: str, name: str) -> Column[Outcome]:
+    return Column(name, value=lambda o: o.metrics.get(metric))
+
+
+def _free_name(metric: str, metrics: Collection[str], taken: Collection[str]) -> str:
+    """What the column of a metric is called: no other metric has that name, and no other column."""
+    found = metric
+    while found in taken or (found != metric and found in metrics):
+        found = f"metric_{found}"
+    return found
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
@@ -319,14 +442,14 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         "environment": names.get(outcome.environment, outcome.environment),
         "replicate": outcome.replicate,
         "phase": outcome.phase,
-        "started": wording.timestamp(outcome.started_at),
+        "started": wording.run_time(run.id, outcome.started_at),
         "took": wording.duration(outcome.wall_seconds),
     }
     values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
     known = wording.titles([name for name, _ in values], defined or {})
-    measured = {
-        known[name]: wording.quantity(value, wording.metric(name, defined).unit) for name, value in values
-    }
+    counted = items_of([outcome]).get(outcome.case)
+    units = {name: unit_of(name, counted, defined) for name, _ in values}
+    measured = {known[name]: wording.quantity(value, units[name]) for name, value in values}
     # Operators and kernels have tables of their own; blocks that do not count have a place, too.
     elsewhere = ("operators", KERNELS, TAINTED)
     said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
@@ -351,6 +474,8 @@ def outcome_title(outcome: Outcome) -> str:
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     """A run's title: what, where, when, and its state; `source` is what was imported."""
     began = f"{wording.timestamp(summary.started_at)}, {wording.ago(summary.started_at, now)}"
+    if is_undated(summary.id):
+        began = "Time unknown: the file states none"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
     facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
@@ -402,7 +527,7 @@ def _reason(outcome: Outcome) -> str:
 
 def _disturbed(outcome: Outcome) -> str:
     short = "short pair of a screen: no measurement" if EVIDENCE in outcome.facts else ""
-    said = [short, had_of_core(core_share(outcome.facts)), in_words(outcome.facts)]
+    said = [short, had_of_core(core_share(with_metrics(outcome))), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
 
@@ -424,3 +549,25 @@ def _before(item: Headline, unit: str, now: datetime) -> str:
     other = " · another environment" if unlike else ""
     text = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
     return f"{shown}<small>{escape(text)}</small>"
+
+
+#: Facts in which importers say what they read, the plainest first.
+_SOURCES = ("file", "experiment", "benchmark")
+
+
+def source_tool(run: Sourced) -> str:
+    """The tool that defines the numbers of a run; empty for Pyrometer itself."""
+    if run.source == RunSource.IMPORTED:
+        return title(run)
+    return "the script" if run.source == RunSource.SUBMITTED else ""
+
+
+def source(run: Run) -> str:
+    """What was imported, as a file's name; empty where the run does not say so."""
+    return next((text for name in _SOURCES if isinstance(text := run.facts.get(name), str) and text), "")
+
+
+def untitled_facts(run: Run, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """`facts` of a run without the one that its title says in better words."""
+    own = run.source == RunSource.MEASURED
+    return {name: fact for name, fact in facts.items() if own or name != "imported_from"}

@@ -17,6 +17,7 @@ from common.text import plural as plural
 from common.text import printable
 from common.text import utc as utc
 from configuration.suggestions import nearest
+from interchange.foreign_runs import is_undated
 from records.findings import FindingState
 from records.kinds import RunState
 from records.outcomes import MetricDefinition, OutcomeStatus
@@ -29,6 +30,8 @@ Tone = Literal["good", "bad", "odd", "quiet"]
 Definitions = Mapping[str, MetricDefinition]
 
 NONE = "–"
+#: The time of a run whose file states none: what is stored is when the file was written.
+UNKNOWN_TIME = "unknown"
 
 #: The device of a recording that is about CPUs and processes.
 HOST = "host"
@@ -45,8 +48,8 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     OutcomeStatus.TIMEOUT: ("×", "bad"),
     OutcomeStatus.CRASHED: ("×", "bad"),
     OutcomeStatus.WRONG: ("×", "bad"),
+    OutcomeStatus.NOT_COMPILED: ("×", "bad"),
     OutcomeStatus.LOST: ("×", "bad"),
-    OutcomeStatus.NOT_COMPILED: ("!", "odd"),
     OutcomeStatus.CONTENDED: ("!", "odd"),
     OutcomeStatus.THROTTLED: ("!", "odd"),
     RunState.COMPLETE: ("✓", "good"),
@@ -98,6 +101,10 @@ class CaseWords:
     phase: str
     parameters: str
     technique: str
+
+    @property
+    def workload(self) -> str:
+        return f"{self.name} {self.phase}".strip()
 
     @property
     def rest(self) -> str:
@@ -263,21 +270,6 @@ def claimed(kind: str, metric_name: str, value: float) -> str:
     return percent(value) if kind in ("saved", "efficiency") or unit == "share" else quantity(value, unit)
 
 
-#: How the tables of gains are to be read.
-ABOUT_GAINS = (
-    "Speed-up: time per item of eager fp32 divided by that of the case, from the min-based latency (from the "
-    "throughput where several processes run at once). Median over n pairs of replicates measured in one "
-    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
-    "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core; their "
-    "ratio may be anything."
-)
-ABOUT_SCALING = (
-    "Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % is perfect. Times: the "
-    "throughput of several processes divided by that of one with all the CPUs. Throughput is the sum of all "
-    "ranks and processes."
-)
-
-
 #: What each utilisation source measures, and how; numbers of two sources never share a chart or a name.
 _UTILISATION_SOURCES: Mapping[str, tuple[str, str]] = {
     "gpm": ("SM utilisation", "hardware counters, GPM"),
@@ -360,6 +352,22 @@ def common_parameters(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(each for each in found[0] if all(each in others for others in found[1:]))
 
 
+def all_cases(common: Sequence[str]) -> str:
+    """The parameters that all cases of a table have in `common`, for above it; empty for none."""
+    return f"All cases: {' '.join(common)}." if common else ""
+
+
+def workload(key: str) -> tuple[str, str]:
+    """A workload, a case key without its technique, as its name with the phase, and its parameters."""
+    words = case(f"{key}/eager")
+    return words.workload, words.parameters
+
+
+def workload_title(key: str) -> str:
+    """A workload in one line."""
+    return " ".join(filter(None, workload(key)))
+
+
 def _decoded(part: str) -> str:
     """A part of a key for people: names from outside hold spaces and separators as in a URL."""
     return printable(unquote(part.replace(",", " ")))
@@ -371,6 +379,12 @@ def hardware(label: str) -> str:
     return f"{found[1]}×{found[2]}" if found else label
 
 
+def hardware_choices(labels: Mapping[str, str]) -> dict[str, str]:
+    """Kinds of hardware to choose from, in short where their short forms differ; labels by fingerprint."""
+    counted = Counter(map(hardware, labels.values()))
+    return {key: label if counted[hardware(label)] > 1 else hardware(label) for key, label in labels.items()}
+
+
 def version(torch_version: str) -> str:
     """A PyTorch in short: `nightly 24 Nov` of `2.16.0.dev20261124+cu130`; any other version as it is."""
     found = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
@@ -379,6 +393,11 @@ def version(torch_version: str) -> str:
     except ValueError:
         day = None
     return f"nightly {day:%d %b}" if day else torch_version or NONE
+
+
+def is_nightly(torch_version: str) -> bool:
+    """Whether it is a build of one night."""
+    return version(torch_version).startswith("nightly ")
 
 
 def build(torch_version: str) -> str:
@@ -401,6 +420,11 @@ def timestamp(moment: datetime) -> str:
     shown = moment.astimezone(_zone.get())
     ahead = "" if _zone.get() is UTC else f"{shown:%z}"
     return f"{shown:%Y-%m-%d %H:%M} UTC{ahead[:3]}{':' if ahead else ''}{ahead[3:5]}"
+
+
+def run_time(run: str, moment: datetime) -> str:
+    """When a run, by its id, was measured; of an import whose file states no time that is not known."""
+    return UNKNOWN_TIME if is_undated(run) else timestamp(moment)
 
 
 def ago(moment: datetime, now: datetime) -> str:
@@ -450,22 +474,31 @@ def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 
     return " ".join(parts)
 
 
-def about_operators(totals: Mapping[str, float], *, traced_on_device: bool) -> str:
+def about_operators(totals: Mapping[str, float], left_out: int, *, traced_on_device: bool) -> str:
     """What an operator table is of, and what it leaves out."""
+    more = f" {left_out:,} rows of less time were not kept: shares are of those that are." if left_out else ""
     on_device = f" and {quantity(totals['self_device_us'], 'µs')} on the device" if traced_on_device else ""
     return (
         f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: a table says where "
         f"time goes, not how long a step takes. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
         f"{on_device}; "
-        f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator."
+        f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator.{more}"
     )
 
 
-def about_difference(against: str, cpu_us: float, device_us: float | None) -> str:
-    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart."""
+def about_difference(
+    against: str, cpu_us: float, device_us: float | None, left_out: tuple[int, int] = (0, 0)
+) -> str:
+    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart.
+
+    `left_out` are the rows of less time that A and B were kept without.
+    """
+    of_a, of_b = left_out
+    lacking = f" Rows of less time were not kept ({of_a:,} of A, {of_b:,} of B)"
+    more = f"{lacking}: what one side lacks may be among them." if of_a or of_b else ""
     places = [(cpu_us, "CPU"), *([] if device_us is None else [(device_us, "device")])]
     sums = " and ".join(f"{'+' if us > 0 else ''}{quantity(us, 'µs')} on the {place}" for us, place in places)
     return (
         f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
-        "Two traces are no comparison of speed: they say where to look."
+        f"Two traces are no comparison of speed: they say where to look.{more}"
     )

@@ -1,4 +1,4 @@
-"""The chart of the Hardware page with the data that it draws, and the CSV files."""
+"""The chart of the Hardware page with the data that it draws, and the CSV files of single cases."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from analysis.metrics import Metric
-from dashboard.components import links, row_charts, wording
+from dashboard.components import charts, links, wording
 from dashboard.components.charts import QUIET, Spec, kept
 from dashboard.hardware import normalised
 from dashboard.hardware.normalised import HardwareColumn, Overall
@@ -19,14 +19,14 @@ def machines(rows: int, title: str, *, dark: bool) -> Spec:
     Named data `rows`: columns row (from 0), label, text, ratio, smallest, largest and n; `cases`: columns
     row, hardware, case, ratio, value, unit and link. The bar reaches from the least to the most of the cases.
     """
-    x, y = row_charts.ratio("ratio", title), row_charts.height(rows)
-    reach = row_charts.below().mark_rule(color=QUIET, strokeWidth=2, opacity=0.5)
+    x, y = charts.ratio_x("ratio", title), charts.row_y(rows)
+    reach = charts.in_row().mark_rule(color=QUIET, strokeWidth=2, opacity=0.5)
     # Hundreds of dots have no names of their own: the chart has one, and a table has the cases.
-    dots = row_charts.below(alt.NamedData("cases")).mark_point(
+    dots = charts.in_row(alt.NamedData("cases")).mark_point(
         filled=True, size=28, opacity=0.55, color=QUIET, aria=False
     )
     # No colour: it is the theme's own, in light and in dark.
-    geomean = row_charts.below().mark_point(filled=True, size=130, opacity=1, shape="diamond")
+    geomean = charts.in_row().mark_point(filled=True, size=130, opacity=1, shape="diamond")
     of_case = [
         alt.Tooltip("case:N"),
         alt.Tooltip("hardware:N"),
@@ -39,11 +39,11 @@ def machines(rows: int, title: str, *, dark: bool) -> Spec:
         alt.Tooltip("n:Q", title="cases (n)"),
     ]
     layers = [
-        reach.encode(x=row_charts.ratio("smallest", title), x2="largest", y=y),
+        reach.encode(x=charts.ratio_x("smallest", title), x2="largest", y=y),
         dots.encode(x=x, y=y, href="link:N", tooltip=of_case),
         geomean.encode(x=x, y=y, tooltip=of_hardware),
     ]
-    return row_charts.ratios(rows, title, layers, dark=dark)
+    return charts.ratio_chart(rows, title, layers, dark=dark)
 
 
 def _ratio_tooltip(title: str) -> alt.Tooltip:
@@ -122,34 +122,6 @@ def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
         for case, cell in sorted(column.cells.items())
     ]
     return pd.DataFrame(rows)
-
-
-def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
-    """The mean of each hardware, for CSV."""
-    rows = [
-        {
-            "hardware": column.label,
-            "metric": metric.name,
-            "geomean": mean.ratio,
-            "to": columns[0].label,
-            "cases": mean.n,
-            "smallest": mean.smallest,
-            "largest": mean.largest,
-            "left_out": len(mean.left_out),
-        }
-        for column, mean in zip(columns, found, strict=True)
-    ]
-    return pd.DataFrame(rows)
-
-
-def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> pd.DataFrame:
-    """What is in no geomean, and why, for CSV."""
-    rows = [
-        {"hardware": column.label, "case": case, "reason": reason}
-        for column, mean in zip(columns, found, strict=True)
-        for case, reason in mean.left_out
-    ]
-    return pd.DataFrame(rows, columns=["hardware", "case", "reason"])
 
 
 def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> pd.DataFrame:

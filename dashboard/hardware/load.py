@@ -3,29 +3,28 @@
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import streamlit as st
 
 from analysis.metrics import Metric
 from dashboard.components import load, wording
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue, apart
-from dashboard.hardware.view import NEWEST, ComparedHardware, Spread
+from dashboard.hardware.view import NEWEST, Spread
 from dashboard.server.database import by_url, opened
 from db.runs import coverage
 from db.runs import releases as runs_releases
-from records.kinds import RunSource
-from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
+from records.kinds import EnvironmentKind
+from records.series import Headline, ReleasePoint, SeriesKey, SeriesPoint
 
 
 def of_version(
     releases: Sequence[ReleasePoint],
     newest: Sequence[tuple[SeriesKey, SeriesPoint]],
     harnesses: Mapping[tuple[str, str], tuple[str, ...]],
-    sides: Sequence[ComparedHardware],
+    sides: Sequence[HardwareColumn],
 ) -> list[HardwareColumn]:
     """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
 
@@ -44,13 +43,13 @@ def of_version(
     return _columns(cells, sides)
 
 
-def of_newest(headlines: Sequence[Headline], sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
+def of_newest(headlines: Sequence[Headline], sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:
     """The newest point of each case, whatever PyTorch it is of."""
     cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
     for headline in headlines:
         key, point, before = headline.key, headline.latest, headline.previous
-        if not point.torch_version:
-            # The canary's: it measures the machine and not PyTorch.
+        if point.environment_kind == EnvironmentKind.CANARY:
+            # It measures the machine and not PyTorch. Other tools may not say on which PyTorch they measured.
             continue
         between = None
         if before is not None and before.environment == point.environment:
@@ -90,44 +89,21 @@ def _of_point(point: SeriesPoint, between: float | None) -> HardwareValue:
 
 
 def _columns(
-    cells: Mapping[tuple[str, str], Mapping[str, HardwareValue]], sides: Sequence[ComparedHardware]
+    cells: Mapping[tuple[str, str], Mapping[str, HardwareValue]], sides: Sequence[HardwareColumn]
 ) -> list[HardwareColumn]:
-    return [
-        HardwareColumn(
-            side.hardware,
-            side.label,
-            side.preset,
-            side.cpus,
-            cells.get((side.hardware, side.preset), {}),
-            side.gpus,
-            side.machines,
-        )
-        for side in sides
-    ]
+    return [replace(side, cells=cells.get((side.hardware, side.preset), {})) for side in sides]
 
 
-#: The metric that every case of ours has: where it has points, something was measured.
-_METRIC = "latency_floor"
 #: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
-_kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
-#: For answers of a thousand records, which are never changed and take longer to copy than to use.
-_shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner=False)
-
-imported_places = _kept(by_url(coverage.places))
-_releases = _shared(by_url(runs_releases.release_points))
-_points = _shared(by_url(runs_releases.points_of_version))
-_harnesses = _kept(by_url(runs_releases.version_harnesses))
+imported_places = load.kept(by_url(coverage.places))
+_releases = load.kept(by_url(runs_releases.release_points))
+_points = load.kept(by_url(runs_releases.points_of_version))
+_harnesses = load.kept(by_url(runs_releases.version_harnesses))
 
 
-@_kept
-def places(url: str) -> list[MeasurementConditions]:
-    """Where Pyrometer itself measured, the newest first."""
-    return [place for place in coverage.places(opened(url), _METRIC) if place.source == RunSource.MEASURED]
-
-
-@_kept
+@load.kept
 def imported_metrics(url: str) -> dict[str, Metric]:
     """The metrics of other tools' files with a better direction; those of most cases to compare first."""
     defined = load.metric_definitions(url)
@@ -140,8 +116,18 @@ def imported_metrics(url: str) -> dict[str, Metric]:
     return {one.name: one for one in sorted(directed, key=lambda one: -shared[one.name])}
 
 
-@_kept
-def spread(url: str, wanted: str | None, metric: str = _METRIC) -> Spread:
+@load.kept
+def shared_cases(url: str, metric: str) -> dict[str, int]:
+    """By hardware (fingerprints), how many cases of a metric it has that other hardware has too."""
+    measured: dict[str, set[str]] = {}
+    for key in load.series_keys(url):
+        if key.metric == metric:
+            measured.setdefault(key.case, set()).add(key.hardware)
+    return dict(Counter(each for places in measured.values() if len(places) > 1 for each in places))
+
+
+@load.kept
+def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Spread:
     """Where the newest versions were measured, and the `wanted` one: see `places.version_places`.
 
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
@@ -155,7 +141,7 @@ def spread(url: str, wanted: str | None, metric: str = _METRIC) -> Spread:
     return runs_releases.version_places(opened(url), metric, [*newest, *named])
 
 
-def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
+def columns(url: str, metric: str, version: str, sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:
     """What every case came to on each side, of one version or of the newest run."""
     if version == NEWEST:
         return of_newest(load.headlines(url, metric), sides)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from statistics import geometric_mean, median
@@ -42,17 +42,22 @@ class HardwareValue:
 class HardwareColumn:
     """One hardware under one preset (fingerprints), with what each case came to.
 
-    `cpus` is how many CPUs the preset gives a process there; 0 for no pinning. The hardware has so many
-    `gpus`, and is of so many `machines`.
+    `cpus` is how many CPUs the preset gives a process there: 0 for no pinning, None where it does not say.
+    The hardware has so many `gpus`, and is of so many `machines`. `name` is its own label, `label` one that
+    no other hardware has.
+    `build` is the whole version that is compared on it: empty where it has none of the chosen version, or
+    where none is chosen.
     """
 
     hardware: str
     label: str
     preset: str
-    cpus: int
-    cells: Mapping[str, HardwareValue]
+    cpus: int | None
+    cells: Mapping[str, HardwareValue] = field(default_factory=dict[str, HardwareValue])
     gpus: int = 0
     machines: int = 1
+    name: str = ""
+    build: str = ""
 
     def used_gpus(self, case: str) -> int:
         """How many GPUs of this hardware a case computes on: one for each of its ranks.

@@ -23,13 +23,13 @@ def show() -> None:
     parts.title("Hardware")
     address = parts.query()
     # Runs of our own and files of other tools are never compared: the preset of the latter is not known.
-    imported = {} if load.places(url) else load.imported_metrics(url)
-    if not (imported or load.places(url)):
+    imported = {} if pages.measured_places(url) else load.imported_metrics(url)
+    if not (imported or pages.measured_places(url)):
         parts.no_match(
             pages.count_runs(url),
             "Nothing to compare yet",
             "with a metric that can be compared. This measures some on this machine:",
-            pages.suite_of_device(url),
+            pages.suite_command(url),
         )
         st.stop()
 
@@ -44,11 +44,20 @@ def show() -> None:
         parts.select("Metric", "metric", view.metrics(chosen.metric, imported), chosen)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
-        parts.select("Normalised to", "to", offer.hardware, chosen)
+        parts.select("Normalised to", "to", wording.hardware_choices(offer.hardware), chosen)
+    if last(address, "to") is None and _shares_most(url, chosen, offer):
+        parts.caption("The reference is the hardware with most cases that others have too.")
     if imported:
         parts.caption("Imported from other tools; how they measured is not known. A hint, not a verdict.")
     _sections(settings, chosen, offer, metric)
     parts.pinned(chosen.address)
+
+
+def _shares_most(url: str, chosen: HardwareView, offer: HardwareChoices) -> bool:
+    """Whether the reference shares more cases with other hardware than some other does, and none more."""
+    shared = load.shared_cases(url, chosen.metric)
+    own, *others = (shared.get(side.hardware, 0) for side in offer.sides)
+    return own >= max(others, default=own) and own > min(others, default=own)
 
 
 def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareChoices, metric: Metric) -> None:
@@ -71,12 +80,12 @@ def _chosen(
     url: str, query: Query, imported: Mapping[str, Metric]
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection of a query, what else is on offer, and complaints."""
-    version = last(query, "version")
+    version, metric = last(query, "version"), view.chosen_metric(query, imported, [])
+    shared = load.shared_cases(url, metric)
     if not imported:
-        return view.hardware(query, load.places(url), load.spread(url, version))
-    metric = view.chosen_metric(query, imported, [])
+        return view.hardware(query, pages.measured_places(url), load.spread(url, version), shared)
     return view.hardware(
-        query, load.imported_places(url, metric), load.spread(url, version, metric), imported
+        query, load.imported_places(url, metric), load.spread(url, version, metric), shared, imported
     )
 
 
@@ -93,31 +102,28 @@ def _compared(
     """
     found = [normalised.overall(column, columns[0], metric.better) for column in columns]
     threshold = normalised.threshold(columns, metric.name)
-    parts.heading(
-        f"{metric.title}, normalised",
-        lambda: charts.means(columns, found, metric),
-        f"hardware-{metric.name}.csv",
-    )
-    parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
+    table = tables.means(columns, found, metric, threshold, prices)
+    about = _how_to_read(columns, metric, chosen)
+    parts.heading(f"{metric.title}, normalised", table, f"hardware-{metric.name}.csv", about)
     for warning in _warnings(columns, found, offer):
         parts.caption(parts.plain(warning))
-    parts.html(tables.means(columns, found, threshold, *prices))
+    parts.table(table)
     if len(columns) > 1:
         _chart(columns, found, metric, threshold)
     _case_by_case(columns, metric, threshold)
-    if any(mean.left_out for mean in found[1:]):
-        parts.heading(
-            "Left out of the geomeans, and why",
-            lambda: charts.left_out(columns[1:], found[1:]),
-            f"hardware-{metric.name}-left-out.csv",
-        )
-        parts.html(tables.left_out(columns[1:], found[1:]))
+    left_out, name = tables.left_out(columns[1:], found[1:]), f"hardware-{metric.name}-left-out.csv"
+    if left_out.rows:
+        parts.heading("Left out of the geomeans, and why", left_out, name)
+        with parts.folded(wording.plural(len(left_out.rows), "case")):
+            parts.table(left_out)
 
 
 def _chart(
     columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric, threshold: float
 ) -> None:
     drawn = charts.overall(columns, found, threshold)
+    builds = dict.fromkeys(column.build for column in columns if column.build)
+    parts.subject(metric.title, f"PyTorch {', '.join(builds)}" if builds else "")
     if drawn.empty:
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
         return
@@ -135,18 +141,18 @@ def _chart(
 
 
 def _case_by_case(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:
+    table = tables.cases(columns, metric, threshold)
+    ratios = "First the number, then the ratio to the reference: above 1× is better."
+    # Metrics of other tools come without a meaning.
+    about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
+    said = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
     parts.heading(
         "Case by case",
         lambda: charts.cells(columns, metric),
         f"hardware-{metric.name}-cases.csv",
+        said,
     )
-    table, more = tables.cases(columns, metric, threshold)
-    ratios = "First the number itself, then how many times as good it is as on the reference."
-    # Metrics of other tools come without a meaning.
-    about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
-    said = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
-    parts.caption(parts.plain(said))
-    parts.html(table + _and(more))
+    parts.table(table)
 
 
 def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) -> None:
@@ -200,8 +206,7 @@ def _cost(
     )
     columns_text = [tables.priced(column, prices[column.hardware], currency) for column in priced]
     parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
-    table, more = tables.costs(priced, prices, currency)
-    parts.html(table + _and(more))
+    parts.table(tables.costs(priced, prices, currency))
 
 
 def _without_prices(example: str) -> None:
@@ -222,7 +227,7 @@ def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: Hard
         sentence += ", over several runs the median of their points, one for each environment that has it"
     if len(columns) > 1:
         sentence += (
-            f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
+            f", relative to {columns[0].label}: above 1× is better, whichever way the metric "
             "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
             f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
             f"{wording.percent(normalised.threshold(columns, metric.name))}"
@@ -270,7 +275,7 @@ def _warnings(
             f"between them; the CSV file names each.{runs}"
         )
     others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
-    if any(column.cpus != columns[0].cpus for column in others):
+    if len({column.cpus for column in (columns[0], *others)} - {None}) > 1:
         found.append(
             "The preset does not give a process the same number of CPUs on all of these machines: what is "
             "compared is a process as it runs there, and not a core."
@@ -280,7 +285,3 @@ def _warnings(
     if offer.beyond:
         found.append(f"{offer.beyond:,} more are not shown: choose one as the reference to see it.")
     return found
-
-
-def _and(more: int) -> str:
-    return f'<p class="py-quiet">and {wording.plural(more, "more case")} in the CSV file</p>' if more else ""

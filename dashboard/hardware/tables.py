@@ -1,6 +1,6 @@
-"""The Hardware page's tables; every text from the database is escaped."""
+"""The Hardware page's tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from analysis.metrics import Metric
@@ -8,123 +8,147 @@ from dashboard.components import links, markup, wording
 from dashboard.hardware import normalised
 from dashboard.hardware.charts import times
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue, Overall
+from interchange.foreign_runs import is_undated
+from reports.table import Column, DataTable
+from reports.tables import reason_text
 
 #: Rows at most; the CSV files have all.
 MOST_CASES, MOST_LEFT_OUT = 150, 30
+
+#: A hardware and its geomean over the cases that it shares with the reference.
+Mean = tuple[HardwareColumn, Overall]
 
 
 def means(
     columns: Sequence[HardwareColumn],
     found: Sequence[Overall],
+    metric: Metric,
     threshold: float,
-    prices: Mapping[str, float],
-    currency: str,
-) -> str:
-    """A row for each hardware: its geomean over the cases that it shares with the reference, the first.
+    prices: tuple[Mapping[str, float], str],
+) -> DataTable[Mean]:
+    """A row for each hardware; the first of `columns` is the reference.
 
     What differs by less than the `threshold` has no direction. `prices` are of an hour of all of a hardware,
-    by its fingerprint; without any there is no column of prices.
+    by its fingerprint, and their currency; without any there is no column of prices.
     """
-    price = [(f"Price ({currency} per GPU-hour)", True)] if prices else []
-    heads = [
-        ("Hardware", False),
-        ("Geomean (×, higher is better)", True),
-        ("Cases", True),
-        ("Min-max", True),
-        *price,
-        ("Left out", True),
-        ("CPUs of a process", True),
-        ("PyTorch", False),
-        ("Harness", False),
-        ("Measured", False),
+    reference, (per_hour, currency) = columns[0], prices
+
+    def shown(of_other: Callable[[Overall], str], of_reference: str = wording.NONE) -> Callable[[Mean], str]:
+        return lambda row: of_reference if row[0] is reference else of_other(row[1])
+
+    def several(texts: Callable[[HardwareValue], Sequence[str]]) -> Callable[[Mean], str]:
+        return lambda row: _several({each for cell in row[0].cells.values() for each in texts(cell)})
+
+    price: Column[Mean] = Column(
+        "",
+        f"Price ({currency} per GPU-hour)",
+        html=lambda row: _gpu_hour(row[0], per_hour.get(row[0].hardware)),
+        number=True,
+    )
+    ratio = shown(lambda mean: f"<strong>{times(mean.ratio, threshold)}</strong>", "reference")
+    listed: list[Column[Mean]] = [
+        Column("hardware", "Hardware", lambda row: row[0].label, html=lambda row: _strong(row[0].label)),
+        Column("metric", value=lambda _: metric.name),
+        Column("geomean", "Geomean (×, higher is better)", lambda row: row[1].ratio, html=ratio, number=True),
+        Column("to", value=lambda _: reference.label),
+        Column("cases", "Cases", lambda row: row[1].n, lambda row: f"{_many(row, reference):,}", number=True),
+        Column("smallest", value=lambda row: row[1].smallest),
+        Column("largest", value=lambda row: row[1].largest),
+        Column("", "Min-max", format=shown(_reach), number=True),
+        *([price] if per_hour else []),
+        Column(
+            "left_out",
+            "Left out",
+            lambda row: len(row[1].left_out),
+            shown(lambda mean: f"{len(mean.left_out):,}"),
+            number=True,
+        ),
+        Column("", "CPUs of a process", format=_cpus, number=True),
+        Column("", "PyTorch", format=several(lambda cell: [cell.torch_version])),
+        Column(
+            "",
+            "Harness",
+            format=several(lambda cell: [each[: links.FINGERPRINT] for each in cell.harnesses]),
+        ),
+        Column("", "Measured", format=_measured),
     ]
-    rows: list[tuple[str, ...]] = []
-    for place, (column, mean) in enumerate(zip(columns, found, strict=True)):
-        cells = column.cells.values()
-        newest = max((cell.measured_at for cell in cells), default=None)
-        reach = wording.NONE
-        if place and mean.smallest is not None and mean.largest is not None:
-            reach = f"{wording.significant(mean.smallest)}× to {wording.significant(mean.largest)}×"
-        rows.append(
-            (
-                f"<strong>{escape(column.label)}</strong>",
-                f"<strong>{escape(times(mean.ratio, threshold))}</strong>" if place else "reference",
-                f"{mean.n:,}" if place else f"{len(column.cells):,}",
-                escape(reach),
-                *([_gpu_hour(column, prices.get(column.hardware))] if prices else []),
-                f"{len(mean.left_out):,}" if place else wording.NONE,
-                f"{column.cpus:,}" if column.cpus else "not pinned",
-                escape(_several({cell.torch_version for cell in cells})),
-                escape(
-                    _several({harness[: links.FINGERPRINT] for cell in cells for harness in cell.harnesses})
-                ),
-                escape(wording.NONE if newest is None else wording.timestamp(newest)),
-            )
-        )
-    return markup.table("Hardware, normalised", heads, rows, folded=True)
+    return DataTable("Hardware, normalised", listed, list(zip(columns, found, strict=True)))
 
 
-def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> tuple[str, int]:
-    """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out.
+def _strong(text: str) -> str:
+    return f"<strong>{escape(text)}</strong>"
+
+
+def _cpus(row: Mean) -> str:
+    """How many CPUs a process has; what another tool's file does not say is not known."""
+    return wording.NONE if row[0].cpus is None else f"{row[0].cpus or 'not pinned'}"
+
+
+def _many(row: Mean, reference: HardwareColumn) -> int:
+    return len(row[0].cells) if row[0] is reference else row[1].n
+
+
+def _reach(mean: Overall) -> str:
+    if mean.smallest is None or mean.largest is None:
+        return wording.NONE
+    return f"{wording.significant(mean.smallest)}× to {wording.significant(mean.largest)}×"
+
+
+def _measured(row: Mean) -> str:
+    newest = max(row[0].cells.values(), key=lambda cell: cell.measured_at, default=None)
+    return wording.NONE if newest is None else wording.run_time(newest.run, newest.measured_at)
+
+
+def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> DataTable[str]:
+    """Every case on every hardware, absolute and as a ratio to the first.
 
     What differs by less than the `threshold`, or than runs of the case do, has no direction.
     """
-    reference = columns[0]
-    others = [normalised.ratios(column, reference, metric.better) for column in columns[1:]]
-    ratios: list[Mapping[str, float]] = [{}, *others]
-    names = _most_shared(columns)
+    reference, names = columns[0], _most_shared(columns)
     unit = f" ({metric.unit})" if metric.unit else ""
-    heads = [("Case", False), *((f"{column.label}{unit}", True) for column in columns)]
     common = wording.common_parameters(names[:MOST_CASES])
-    rows = [
-        (
-            markup.case(case, common),
-            *(
-                _cell(
-                    column.cells.get(case),
-                    own.get(case) if place else None,
-                    metric,
-                    reference.cells.get(case),
-                    threshold,
-                )
-                for place, (column, own) in enumerate(zip(columns, ratios, strict=True))
-            ),
-        )
-        for case in names[:MOST_CASES]
-    ]
-    table = markup.table("Case by case", heads, rows, folded=True)
-    return markup.all_cases(common) + table, max(0, len(names) - MOST_CASES)
+
+    def of(column: HardwareColumn) -> Column[str]:
+        known = {} if column is reference else normalised.ratios(column, reference, metric.better)
+
+        def cell(case: str) -> str:
+            both = column.cells.get(case), reference.cells.get(case)
+            return _cell(*both, known.get(case), metric, threshold)
+
+        return Column("", f"{column.label}{unit}", html=cell, number=True)
+
+    first: Column[str] = Column("", "Case", html=lambda case: markup.case(case, common))
+    about = wording.all_cases(common)
+    return DataTable("Case by case", [first, *map(of, columns)], names, MOST_CASES, about=about)
 
 
-def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> str:
-    """What is in no geomean, and why; the first ones, and how many more there are."""
+def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> DataTable[tuple[str, str, str]]:
+    """What is in no geomean, on which hardware, and why."""
     rows = [
-        (markup.case(case), escape(column.label), f'<span class="py-reason">{escape(reason)}</span>')
+        (case, column.label, reason)
         for column, mean in zip(columns, found, strict=True)
         for case, reason in mean.left_out
     ]
-    heads = [("Case", False), ("Hardware", False), ("Why", False)]
-    rest = markup.more(len(rows) - MOST_LEFT_OUT, "more in the CSV file")
-    return markup.table("Left out", heads, rows[:MOST_LEFT_OUT], folded=True) + rest
+    listed: list[Column[tuple[str, str, str]]] = [
+        Column("case", "Case", lambda row: row[0], html=lambda row: markup.case(row[0])),
+        Column("hardware", "Hardware", lambda row: row[1]),
+        Column("reason", "Why", lambda row: row[2], lambda row: reason_text(row[2])),
+    ]
+    return DataTable("Left out", listed, rows, MOST_LEFT_OUT)
 
 
-def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> tuple[str, int]:
-    """What a million items cost, by case and hardware with a price; and how many rows were left out.
+def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> DataTable[str]:
+    """What a million items cost, by case and hardware with a price; `columns` hold the throughput."""
 
-    `columns` hold the throughput in items/s.
-    """
+    def of(column: HardwareColumn) -> Column[str]:
+        price = prices[column.hardware]
+        return Column("", column.label, html=lambda case: _cost(column, case, price), number=True)
+
     priced = [column for column in columns if column.hardware in prices]
-    heads = [
-        ("Case", False),
-        *((column.label, True) for column in priced),
-    ]
-    names = _most_shared(priced)
-    rows = [
-        (markup.case(case), *(_cost(column, case, prices[column.hardware]) for column in priced))
-        for case in names[:MOST_CASES]
-    ]
     label = f"Cost of a million items ({currency}, lower is better)"
-    return markup.table(label, heads, rows, folded=True), max(0, len(names) - MOST_CASES)
+    first: Column[str] = Column("", "Case", html=markup.case)
+    listed = [first, *map(of, priced)]
+    return DataTable(label, listed, _most_shared(priced), MOST_CASES)
 
 
 def priced(column: HardwareColumn, price: float, currency: str) -> str:
@@ -156,18 +180,19 @@ def _cost(column: HardwareColumn, case: str, price: float) -> str:
 
 def _cell(
     cell: HardwareValue | None,
+    reference: HardwareValue | None,
     ratio: float | None,
     metric: Metric,
-    reference: HardwareValue | None,
     threshold: float,
 ) -> str:
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
-    about = [wording.plural(cell.n, cell.of), f"{cell.measured_at:%Y-%m-%d}"]
+    about = [wording.plural(cell.n, cell.of)]
+    about += [] if is_undated(cell.run) else [f"{cell.measured_at:%Y-%m-%d}"]
     # The same word for both would be read as the same thing.
     if reference is not None and cell.torch_version != reference.torch_version:
-        about.append(f"torch {cell.torch_version}")
+        about.append(f"torch {cell.torch_version or wording.NONE}")
     if reference is not None and set(cell.harnesses) != set(reference.harnesses):
         apart = set(cell.harnesses).isdisjoint(reference.harnesses)
         about.append("other harness" if apart else "harness partly another")

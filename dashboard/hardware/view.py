@@ -22,7 +22,7 @@ from dashboard.components.query_params import (
     sentence,
     sharing_label,
 )
-from dashboard.hardware.normalised import unlike
+from dashboard.hardware.normalised import HardwareColumn, unlike
 from records.series import MeasurementConditions
 
 #: No version in particular: of each case on each hardware the newest point.
@@ -48,6 +48,7 @@ class HardwareView(View):
     """
 
     context: ClassVar = ("metric", "version")
+    home: ClassVar = links.HARDWARE
 
     metric: str
     version: str
@@ -73,30 +74,6 @@ class HardwareView(View):
         after = replace(self, **{name: value})
         return replace(after, version="", to="") if name == "preset" else after
 
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.hardware(self.query())
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedHardware:
-    """A hardware as it is compared: under which preset (fingerprint), which gives a process so many CPUs.
-
-    `name` is its own label, `label` one that no other hardware has. It has so many `gpus`, and is of so many
-    `machines`. `build` is the whole version that is compared on it: empty where it has none of the chosen
-    version, or where none is chosen.
-    """
-
-    hardware: str
-    name: str
-    label: str
-    preset: str
-    cpus: int
-    gpus: int = 0
-    machines: int = 1
-    build: str = ""
-
 
 @dataclass(frozen=True, slots=True)
 class HardwareChoices:
@@ -110,7 +87,7 @@ class HardwareChoices:
     versions: Mapping[str, int]
     presets: Sequence[str]
     hardware: Mapping[str, str]
-    sides: tuple[ComparedHardware, ...]
+    sides: tuple[HardwareColumn, ...]
     refused: tuple[tuple[str, str], ...]
     beyond: int
 
@@ -124,7 +101,10 @@ def metrics(chosen: str, imported: Mapping[str, Metric]) -> dict[str, str]:
 def versions(offer: HardwareChoices) -> dict[str, str]:
     """The versions on offer, with how much of the hardware has each."""
     every = len(offer.sides)
-    named = {version: f"{version} · on {many} of {every}" for version, many in offer.versions.items()}
+    named = {
+        version: f"{words} · on {offer.versions[version]} of {every}"
+        for version, words in frames.version_choices(offer.versions).items()
+    }
     return {NEWEST: "The newest of each case", **named}
 
 
@@ -149,12 +129,14 @@ def hardware(
     query: Query,
     places: Sequence[MeasurementConditions],
     spread: Spread,
+    shared: Mapping[str, int],
     imported: Mapping[str, Metric] | None = None,
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is the preset that most hardware was measured under, the newest version that
-    most of it has, and the first hardware by name that has the version. `imported` are the metrics of other
+    most of it has, and of the hardware that has the version the one that shares most cases with others: so
+    many as `shared` says, by fingerprint; of several the first by name. `imported` are the metrics of other
     tools' files, where nothing else was measured. Raises SharedLabel for a `to` that several have as their
     label.
     """
@@ -167,7 +149,11 @@ def hardware(
     if several := sharing_label(query, "to", own_labels):
         raise SharedLabel("to", last(query, "to") or "", several)
     labels = distinct(own_labels)
-    first = min(labels, key=lambda fingerprint: (labels[fingerprint], fingerprint))
+
+    def usefulness(fingerprint: str) -> tuple[int, str, str]:
+        return -shared.get(fingerprint, 0), labels[fingerprint], fingerprint
+
+    first = min(labels, key=usefulness)
     to = pick_fingerprint(query, "to", labels, first, complaints)
     sides, refused = _sides(there, to, labels)
     shown, beyond = sides[:MOST_HARDWARE], max(0, len(sides) - MOST_HARDWARE)
@@ -182,7 +168,7 @@ def hardware(
     if last(query, "to") is None:
         newest = {place.hardware: place.preset for place in reversed(there)}
         alike = [side for side in shown if newest[side.hardware] == side.preset]
-        to = _first_with(version, spread, alike) or to
+        to = _first_with(version, spread, sorted(alike, key=lambda side: usefulness(side.hardware))) or to
         sides, refused = _sides(there, to, labels)
         shown = sides[:MOST_HARDWARE]
         versions = _versions(spread, shown)
@@ -204,10 +190,10 @@ def _presets(places: Sequence[MeasurementConditions]) -> list[str]:
 
 def _sides(
     there: Sequence[MeasurementConditions], to: str, labels: Mapping[str, str]
-) -> tuple[tuple[ComparedHardware, ...], tuple[tuple[str, str], ...]]:
+) -> tuple[tuple[HardwareColumn, ...], tuple[tuple[str, str], ...]]:
     """Each hardware under the newest of its presets that is like the reference's, and what has none."""
     reference = next(place for place in there if place.hardware == to)
-    sides: dict[str, ComparedHardware] = {}
+    sides: dict[str, HardwareColumn] = {}
     differs: dict[str, str] = {}
     for place in there:
         if place.hardware in sides:
@@ -216,17 +202,22 @@ def _sides(
             differs.setdefault(place.hardware, other)
         else:
             cpus = place.settings.get("pinned_cpus")
-            own = cpus if isinstance(cpus, int) else 0
-            label = labels[place.hardware]
-            size = place.gpus, place.machines
-            named = place.hardware_label, label
-            sides[place.hardware] = ComparedHardware(place.hardware, *named, place.preset, own, *size)
+            own = cpus if isinstance(cpus, int) else None
+            sides[place.hardware] = HardwareColumn(
+                place.hardware,
+                labels[place.hardware],
+                place.preset,
+                own,
+                gpus=place.gpus,
+                machines=place.machines,
+                name=place.hardware_label,
+            )
     ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
     refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
     return tuple(ordered), refused
 
 
-def _versions(found: Spread, sides: Sequence[ComparedHardware]) -> dict[str, int]:
+def _versions(found: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
     """The versions that any side has, for whatever device, newest first, and how many sides have each."""
     own = {(side.hardware, side.preset) for side in sides}
     there = {(released(build), where, how) for build, where, how in found if (where, how) in own}
@@ -234,7 +225,7 @@ def _versions(found: Spread, sides: Sequence[ComparedHardware]) -> dict[str, int
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
 
 
-def _build(version: str, found: Spread, side: ComparedHardware) -> str:
+def _build(version: str, found: Spread, side: HardwareColumn) -> str:
     """The build of a version that a side has: that very one, else the highest; empty for none.
 
     Builds of one release differ by the CUDA they were made for: `2.15.0+cu126` and `2.15.0+cu130`.
@@ -245,7 +236,7 @@ def _build(version: str, found: Spread, side: ComparedHardware) -> str:
     return max((build for build in own if released(build) == version), key=frames.version_order, default="")
 
 
-def _opening(versions: Mapping[str, int], sides: Sequence[ComparedHardware]) -> str:
+def _opening(versions: Mapping[str, int], sides: Sequence[HardwareColumn]) -> str:
     """The newest of the versions that most sides have; none in particular where no two share one."""
     most = max(versions.values(), default=0)
     if most < min(2, len(sides)):
@@ -253,13 +244,13 @@ def _opening(versions: Mapping[str, int], sides: Sequence[ComparedHardware]) -> 
     return next((version for version, many in versions.items() if many == most), NEWEST)
 
 
-def _first_with(version: str, found: Spread, sides: Sequence[ComparedHardware]) -> str | None:
+def _first_with(version: str, found: Spread, sides: Sequence[HardwareColumn]) -> str | None:
     """The first hardware with a version; None if none has it, or for no version in particular."""
     return next((side.hardware for side in sides if _build(version, found, side)), None)
 
 
 def _prices(
-    query: Query, sides: Sequence[ComparedHardware], complaints: list[str]
+    query: Query, sides: Sequence[HardwareColumn], complaints: list[str]
 ) -> tuple[tuple[str, float], ...]:
     """The prices that an address gives: `price=LABEL:2.5`; a fingerprint's beginning does for the label."""
     labels = {side.hardware: side.label for side in sides}

@@ -1,7 +1,7 @@
 """The context that readers keep from page to page: metric, hardware, PyTorch, workload, range and clock.
 
 An address decides. What it leaves open is as the reader chose it last: in this session, else in this browser,
-where `exports/context.js` keeps it in a cookie and writes it into the address. A remembered value that a
+where `exports/browser.js` keeps it in a cookie and writes it into the address. A remembered value that a
 view cannot show is passed over without a complaint.
 """
 

@@ -51,12 +51,13 @@ def entries(
     ]
     versions = {version for run in runs for version in run.torch_versions if version}
     listed += [
-        SearchEntry(f"PyTorch {version}", links.hardware({"version": [version]}))
+        SearchEntry(f"PyTorch {version}", links.view(links.HARDWARE, {"version": [version]}))
         for version in sorted(versions, key=version_order, reverse=True)
     ]
     cases = sorted({key.case for key in keys})
     listed += [
-        SearchEntry(f"Case {wording.case(case).text}", links.history({"case": [case]})) for case in cases
+        SearchEntry(f"Case {wording.case(case).text}", links.view(links.HISTORY, {"case": [case]}))
+        for case in cases
     ]
     return [SearchEntry(printable(one.text), one.address) for one in listed]
 
@@ -85,7 +86,7 @@ def _dialog(url: str) -> None:
         st.switch_page(page_at(address.path.strip("/")).script, query_params=parse_qs(address.query))
 
 
-@st.cache_resource(ttl=load.FRESH_SECONDS, show_spinner=False, max_entries=4)
+@load.kept
 def _entries(url: str) -> list[SearchEntry]:
     newest = findings.findings(opened(url), newest=_FINDINGS)
     return entries(load.series_keys(url), load.recent_runs(url, limit=_RUNS), newest)

@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import streamlit as st
-
-from dashboard.components.load import FRESH_SECONDS
+from dashboard.components.load import kept, kept_for_good
 from dashboard.components.query_params import Query, View, last, sentence
 from dashboard.runs import capabilities
 from dashboard.server.database import by_url, opened
@@ -38,13 +36,8 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
 ROWS, ENVIRONMENTS = 40, 500
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
-#: For answers that take longer to copy than to make, and that cannot be changed.
-_shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
-_kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
-#: What was found when a run began does not change.
-_kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
 
-last_scheduled_runs = _kept(by_url(queue_queries.last_scheduled_runs))
+last_scheduled_runs = kept(by_url(queue_queries.last_scheduled_runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +62,7 @@ class OpenTasks:
         return *self.running, *self.waiting
 
 
-@_shared
+@kept
 def newest_runs(url: str) -> tuple[RunSummary, ...]:
     """The newest run of each machine, the newest first."""
     database = opened(url)
@@ -77,20 +70,20 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
     return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
 
 
-@_shared
+@kept
 def foreign_runs(url: str) -> Counter[str]:
     """How many runs there are that Pyrometer did not measure, by where they come from."""
     return Counter({came_from(each): each.runs for each in queries.foreign_runs(opened(url))})
 
 
-@_shared
+@kept
 def without_task(url: str) -> frozenset[str]:
     """Those of the newest runs of machines that go on and belong to no task: manual runs."""
     going = [run.id for run in newest_runs(url) if run.state == RunState.RUNNING]
     return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
 
 
-@_shared
+@kept
 def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     """What runs, and what waits (for some labels, or all of it), as of now."""
     database = opened(url)
@@ -98,20 +91,20 @@ def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     return OpenTasks(tuple(queue_queries.running(database)), tuple(waiting), newer)
 
 
-@_shared
+@kept
 def said(url: str) -> dict[int, str]:
     """By task that runs, what it waits for before it measures."""
     database = opened(url)
     return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running(database)])
 
 
-@_kept
+@kept
 def environments(url: str) -> list[EnvironmentUsed]:
     """The environments of the newest runs, the one that was used last first."""
     return environments_in_use.environments_used(opened(url), RUNS)
 
 
-@_kept_for_good
+@kept_for_good
 def able(url: str, run: str) -> Able | None:
     """The telemetry of the machine of a run; None for a run that is not there any more."""
     record = queries.run_record(opened(url), run)

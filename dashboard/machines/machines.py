@@ -15,6 +15,7 @@ from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from reports.table import Column, DataTable
+from reports.tables import reason_text
 from reports.text.staleness_text import in_words
 from workflows.fleet_status import MEASURING, fleet_status, measures, runs_control_jobs
 
@@ -126,7 +127,7 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
             "Machine",
             lambda one: one.name,
             html=lambda one: (
-                f"{markup.link(links.machines(one.name), one.name)}<small>{escape(_hardware(one))}</small>"
+                f"{markup.link(links.machine(one.name), one.name)}<small>{escape(_hardware(one))}</small>"
             ),
         ),
         Column("hardware", value=_hardware),
@@ -165,19 +166,17 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
 def abilities(shown: Sequence[Abilities], omitted: int) -> DataTable[Abilities]:
     """The telemetry of machines while they measure, and what is absent and why; `omitted` are counted."""
     columns: list[Column[Abilities]] = [
-        Column("", "Machine", format=lambda row: row[0].name, link=lambda row: links.machines(row[0].name)),
+        Column("", "Machine", format=lambda row: row[0].name, link=lambda row: links.machine(row[0].name)),
         Column(
             "",
             "Telemetry available",
-            html=lambda row: (
-                f'<span class="py-reason">{escape(", ".join(row[1].present) or wording.NONE)}</span>'
-            ),
+            format=lambda row: reason_text(", ".join(row[1].present) or wording.NONE),
         ),
         Column(
             "",
             "Missing, and why",
             html=lambda row: (
-                "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in row[1].absent)
+                "".join(f"{reason_text(each)}<br>" for each in row[1].absent)
                 or '<span class="py-good">✓ nothing is missing</span>'
             ),
         ),

@@ -1,6 +1,7 @@
 """The machines with what each can measure, and the schedules with what runs and waits."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 from itertools import islice
@@ -9,7 +10,8 @@ import streamlit as st
 
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as common
-from dashboard.machines import load, machines, timetable, tracks, waiting
+from dashboard.components.frames import NEWEST_NIGHTLIES
+from dashboard.machines import load, machines, timetable
 from dashboard.machines.load import ROWS, Able, OpenTasks, chosen
 from dashboard.machines.machines import MachineStatus
 from dashboard.runs import capabilities
@@ -36,7 +38,7 @@ def show_machines() -> None:
     if opened is None:
         _every_machine(url, known, found, tasks, now)
     else:
-        _back()
+        parts.link(links.MACHINES, "← All machines")
         _one_machine(url, opened, known, now)
 
 
@@ -63,9 +65,7 @@ def _every_machine(
 ) -> None:
     """All machines, what they measure with, and what they can measure."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
-    listed = machines.table(found, now)
-    parts.heading("Machines", listed, "machines.csv")
-    parts.table(listed)
+    parts.table_section("Machines", machines.table(found, now), "machines.csv")
     _environments(url, now)
     _abilities(url, found)
 
@@ -81,10 +81,7 @@ def _schedule(
         parts.caption("UTC; of each schedule the next runs that its scheduler announced.")
         parts.table(coming)
     _open(url, morning, tasks, found, now)
-    if morning.parts:
-        freshness = tracks.table(morning.parts, now)
-        parts.heading("Freshness", freshness, "freshness.csv")
-        parts.table(freshness)
+    parts.table_section("Freshness", timetable.freshness(morning.parts, now), "freshness.csv")
 
 
 def _one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
@@ -113,9 +110,9 @@ def _open(
     mine: Collection[int] | None = None,
 ) -> None:
     """With `mine` only the tasks of these ids: why one waits depends on what others do."""
-    found = waiting.opened(tasks.every, morning, load.said(url), now)
+    found = timetable.opened(tasks.every, morning, load.said(url), now)
     found = [each for each in found if mine is None or each.task.id in mine]
-    listed = waiting.table(found, now, "those" if tasks.newer else "all")
+    listed = timetable.open_tasks(found, now, "those" if tasks.newer else "all")
     parts.heading("What runs and what waits", listed, "open-tasks.csv")
     by_hand = [
         f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
@@ -135,7 +132,7 @@ def _open(
 
 def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
-    listed = timetable.table(rows, now)
+    listed = timetable.schedules(rows, now)
     parts.heading("Schedules", listed, "schedules.csv")
     if not rows:
         parts.caption(
@@ -152,10 +149,14 @@ def _environments(url: str, now: datetime) -> None:
     found = load.environments(url)
     if not found:
         return
-    listed = tracks.environments(found, now)
-    parts.heading("Environments", listed, "environments.csv")
+    parts.heading("Environments", timetable.environments(found, now), "environments.csv")
     parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
-    parts.table(listed)
+    older = [one for one in found if wording.is_nightly(one.torch_version)][NEWEST_NIGHTLIES:]
+    parts.table(timetable.environments([one for one in found if one not in older], now))
+    if older:
+        title = wording.plural(len(older), "earlier nightly", "earlier nightlies")
+        with parts.folded(title):
+            parts.table(replace(timetable.environments(older, now), label="Earlier nightlies"))
 
 
 def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
@@ -202,8 +203,3 @@ def _foreign(runs: Mapping[str, int]) -> str:
     many = sum(runs.values())
     verb = "is" if many == 1 else "are"
     return f"No machine of our own yet. There {verb} {wording.plural(many, 'run')}: {counted}."
-
-
-def _back() -> None:
-    """The way from one machine to all of them."""
-    parts.html(f"<p>{markup.link(links.machines(), '← All machines')}</p>")

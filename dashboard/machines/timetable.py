@@ -1,19 +1,23 @@
-"""The schedules: the next run of each, how the last one ended, and which scheduler serves it."""
+"""The schedules with their next and last runs, what runs and waits, and how fresh each track is."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from html import escape
 
-from dashboard.components import markup, wording
-from dashboard.machines.load import ROWS
-from dashboard.today.schedule_heartbeat import Served
-from records.tasks import LastScheduledRun, TaskState
+from analysis.staleness import WaitReason, alive
+from common.text import some
+from dashboard.components import links, markup, wording
+from dashboard.machines.load import ENVIRONMENTS, ROWS
+from dashboard.today import cards
+from dashboard.today.load import TodayData
+from dashboard.today.track_status import Served, TrackStatus
+from records.environments import EnvironmentUsed
+from records.tasks import LastScheduledRun, Task, TaskState, machine_of
 from reports.table import Column, DataTable
-from reports.text.staleness_text import in_words
+from reports.text.staleness_text import in_its_turn, in_words, silence
+from workflows.fleet_status import MEASURING, URGENCY, fleet_status
 
-#: Machines that serve a schedule are named one by one up to so many.
-_NAMED = 3
 #: Days of the calendar.
 _DAYS = 7
 
@@ -48,7 +52,7 @@ def following(plan: Iterable[Served], now: datetime) -> datetime | None:
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 
-def table(items: Sequence[ScheduleRow], now: datetime) -> DataTable[ScheduleRow]:
+def schedules(items: Sequence[ScheduleRow], now: datetime) -> DataTable[ScheduleRow]:
     """The schedules."""
 
     def served(name: str, value: Callable[[Served], object]) -> Column[ScheduleRow]:
@@ -158,11 +162,189 @@ def _last(row: ScheduleRow, now: datetime) -> str:
 def _by(row: ScheduleRow) -> str:
     if row.served is None:
         return wording.NONE
-    names = ", ".join(row.served.by[:_NAMED])
-    more = f" and {len(row.served.by) - _NAMED} more" if len(row.served.by) > _NAMED else ""
     state = "alive" if row.served.alive else "silent"
-    return f"{markup.chip(state)}<small>{escape(names + more)}</small>"
+    return f"{markup.chip(state)}<small>{escape(some(row.served.by))}</small>"
 
 
 def _states(states: Mapping[TaskState, int]) -> str:
     return ", ".join(f"{many} {state}" for state, many in sorted(states.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `text` is for people."""
+
+    task: Task
+    why: str
+    text: str
+
+    @property
+    def seriousness(self) -> tuple[int, datetime, int]:
+        """The order of tasks: unschedulable ones first, the oldest first."""
+        return URGENCY.index(self.why), self.task.due_at, self.task.id
+
+
+def opened(tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime) -> list[Open]:
+    """Every task with why it waits, unschedulable ones first.
+
+    `said` is what some that run wait for before they measure, by task.
+    """
+    reporting = alive(morning.seen, now, morning.patience.silent_minutes)
+    status = fleet_status(morning.seen, reporting, tasks, now)
+    found = [
+        Open(task, TaskState.RUNNING, "; ".join(filter(None, (_running(task, now), said.get(task.id)))))
+        for own in status.running.values()
+        for task in own
+    ]
+    for task, reason in status.waiting:
+        text = _because(task, reason, status.silent_takers(task), alone=task.job in MEASURING)
+        found.append(Open(task, reason.why, text))
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def open_tasks(items: Sequence[Open], now: datetime, every: str = "all") -> DataTable[Open]:
+    """What runs and what waits; `every`: what the CSV file has of those that are left out."""
+    columns: list[Column[Open]] = [
+        Column("task", value=lambda one: one.task.id),
+        Column("state", "State", lambda one: one.task.state, html=lambda one: markup.chip(one.task.state)),
+        Column(
+            "schedule",
+            "Task",
+            lambda one: one.task.schedule,
+            html=lambda one: f"{escape(one.task.schedule)}<small>{escape(_about_task(one.task))}</small>",
+        ),
+        Column("part", value=lambda one: one.task.part),
+        Column("job", value=lambda one: one.task.job),
+        Column("label", value=lambda one: one.task.label),
+        Column(
+            "due_at",
+            "Due",
+            lambda one: one.task.due_at,
+            html=lambda one: (
+                f"{wording.ago(one.task.due_at, now)}<small>{wording.timestamp(one.task.due_at)}</small>"
+            ),
+        ),
+        Column(
+            "machine",
+            "Where",
+            lambda one: machine_of(one.task.owner),
+            lambda one: machine_of(one.task.owner) or one.task.label or "any machine",
+        ),
+        Column("started_at", value=lambda one: one.task.started_at),
+        Column("run", value=lambda one: one.task.run_id or ""),
+        Column("why", "Why", lambda one: one.text, html=_why),
+    ]
+    return DataTable("What runs and what waits", columns, items, ROWS, f"more tasks; the CSV has {every}")
+
+
+def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:
+    why = because.why
+    if why in ("unscheduled", "no such label") and silent:
+        return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
+    if why == "unscheduled":
+        kind = "that measures " if alone else ""
+        return f"no scheduler {kind}is running: start one with pyrometer scheduler"
+    if why == "no such label":
+        joining = f", or by pyrometer fleet join --label {task.label}" if "=" in task.label else ""
+        return (
+            f'no running scheduler has the label "{task.label}": a machine gets it by machine_labels '
+            f"in its pyrometer.toml{joining}"
+        )
+    return in_its_turn(because, task.attempts, task.not_before)
+
+
+def _running(task: Task, now: datetime) -> str:
+    again = f", attempt {task.attempts}" if task.attempts > 1 else ""
+    return f"for {in_words(now - task.started_at)}{again}" if task.started_at else f"it began{again}"
+
+
+def _why(one: Open) -> str:
+    tone = "bad" if one.why in ("unscheduled", "no such label") else "quiet"
+    sign = "× " if tone == "bad" else ""
+    run = f" {markup.link(links.run(one.task.run_id), 'Run →')}" if one.task.run_id else ""
+    return f'<span class="py-reason py-{tone}">{escape(sign + one.text)}</span>{run}'
+
+
+def _about_task(task: Task) -> str:
+    return " · ".join(part for part in (task.job, task.part, f"task {task.id}") if part)
+
+
+def freshness(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackStatus]:
+    """How fresh each track is: its newest night that is done, what is late, which nights are missing."""
+    columns: list[Column[TrackStatus]] = [
+        Column("schedule", value=lambda one: one.newest.schedule),
+        Column(
+            "track",
+            "Track",
+            lambda one: one.newest.track,
+            html=lambda one: (
+                f"{escape(one.newest.track or one.newest.part)}<small>{escape(_where(one))}</small>"
+            ),
+        ),
+        Column("label", value=lambda one: one.newest.label),
+        Column(
+            "state", "Status", lambda one: one.state, html=lambda one: markup.chip(one.state) + _late(one)
+        ),
+        Column("due_at", value=lambda one: one.newest.due_at),
+        Column("late", value=lambda one: silence(one.late) if one.late else ""),
+        Column(
+            "last_done_due_at",
+            "Last done",
+            lambda one: one.last_done.due_at if one.last_done else None,
+            html=lambda one: _done(one, now),
+        ),
+        Column("last_done_run", value=lambda one: one.last_done.run_id if one.last_done else ""),
+        Column("nights", "Newest nights, the last one right", lambda one: len(one.nights), html=cards.strip),
+        Column(
+            "missing",
+            "Missing",
+            lambda one: one.missing,
+            lambda one: f"{one.missing} of {len(one.nights)}",
+            number=True,
+        ),
+    ]
+    return DataTable("Freshness", columns, items, ROWS, "more tracks; the CSV has all")
+
+
+def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[EnvironmentUsed]:
+    """The environments that are in use."""
+
+    def last_used(one: EnvironmentUsed) -> str:
+        run = markup.link(links.run(one.run), wording.ago(one.started_at, now))
+        return f"{run}<small>{escape(wording.timestamp(one.started_at))}</small>"
+
+    columns: list[Column[EnvironmentUsed]] = [
+        Column("fingerprint", value=lambda one: one.fingerprint),
+        Column(
+            "name",
+            "Environment",
+            lambda one: one.name,
+            html=lambda one: markup.two_lines(one.name, one.fingerprint[: links.FINGERPRINT]),
+        ),
+        Column("torch_version", "PyTorch", lambda one: one.torch_version),
+        Column("python_version", "Python", lambda one: one.python_version),
+        Column("run", value=lambda one: one.run),
+        Column("started_at", "Last used", lambda one: one.started_at, html=last_used),
+        Column("machine", "Machine", lambda one: one.machine),
+        Column("runs", "Runs", lambda one: one.runs, lambda one: f"{one.runs:,}", number=True),
+    ]
+    return DataTable("Environments", columns, items, ENVIRONMENTS, "more environments; the CSV has all")
+
+
+def _where(one: TrackStatus) -> str:
+    task = one.newest
+    return " · ".join(filter(None, (task.schedule, task.label or "any machine")))
+
+
+def _late(one: TrackStatus) -> str:
+    reason = silence(one.late) if one.late else "no scheduler can run it" if one.unschedulable else ""
+    return f'<small class="py-reason">{escape(reason)}</small>' if reason else ""
+
+
+def _done(one: TrackStatus, now: datetime) -> str:
+    done = one.last_done
+    if done is None:
+        return '<span class="py-quiet">never</span>'
+    when = wording.ago(done.due_at, now)
+    shown = markup.link(links.run(done.run_id), when) if done.run_id else escape(when)
+    return f"{shown}<small>{escape(wording.timestamp(done.due_at))}</small>"

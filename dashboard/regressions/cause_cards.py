@@ -71,10 +71,12 @@ def chart(url: str, one: Finding) -> None:
         return
     title = wording.metric(one.key.metric).title
     dark = st.context.theme.type == "dark"
+    parts.subject(wording.case(one.key.case).text, one.key.hardware_label, one.machine)
     parts.chart(
         night_chart.spec(wording.with_unit(title, made.unit), made.tracks, dark=dark),
         made.words,
         file_name=f"finding-{one.id}-nights",
+        count=wording.plural(len(made.nights), "night"),
         nights=made.nights,
         changes=made.changes,
         borders=made.borders,

@@ -78,7 +78,7 @@ def _worst_first(one: FindingCause) -> tuple[object, ...]:
 
 def title(cause: FindingCause) -> str:
     """What moved: `resnet50 infer: latency rose by 8.0 %`, `5 workloads: up to +8.0 % latency`."""
-    workloads = list(dict.fromkeys(_workload(case) for case in cause.cases))
+    workloads = list(dict.fromkeys(wording.case(case).workload for case in cause.cases))
     one = cause.largest
     if len(workloads) > 1:
         return f"{len(workloads)} workloads: up to {percent(one.change)} {_metric(one)}"
@@ -102,7 +102,7 @@ def sentence(cause: FindingCause) -> str:
 
 def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:
     """Each case with its change, and its values where a session measured them; `most` lines and a count."""
-    alone = len({_workload(case) for case in cause.cases}) == 1
+    alone = len({wording.case(case).workload for case in cause.cases}) == 1
     lines = [_case_line(one, alone=alone) for one in cause.items[:most]]
     if (more := len(cause.items) - most) > 0:
         lines.append(f"and {more} more")
@@ -168,11 +168,6 @@ def commits_address(old: str, new: str) -> str:
         each for each in (old, new) if len(each) == 40 and all(sign in "0123456789abcdef" for sign in each)
     ]
     return f"{_COMPARE}/{hashes[0]}...{hashes[1]}" if len(set(hashes)) == 2 else ""
-
-
-def _workload(case: str) -> str:
-    words = wording.case(case)
-    return f"{words.name} {words.phase}".strip()
 
 
 def _metric(one: Finding) -> str:

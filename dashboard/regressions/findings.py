@@ -16,6 +16,7 @@ from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
 from records.runs import RunChange
 from reports.table import Column, DataTable
+from reports.tables import reason_text
 from reports.text.dispatch_text import case_words
 from reports.text.finding_text import (
     STATES,
@@ -56,41 +57,38 @@ GROUPS: Mapping[FindingGroup, str] = {
 }
 
 
-def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime) -> str:
+def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime) -> DataTable[FindingCause]:
     """A row for each cause; `lines` are small pictures by the id of a finding."""
-    columns = [
-        ("Cause", False),
-        ("Change", True),
-        ("Status", False),
-        (f"Last {NIGHTS} nights", False),
-        ("First seen (UTC)", False),
-        ("Triage", False),
-        ("", False),
+    columns: list[Column[FindingCause]] = [
+        Column("", "Cause", html=_cause),
+        Column("", "Change", html=lambda one: _change(one.largest), number=True),
+        Column("", "Status", html=lambda one: markup.chip(kind(one.largest.state, one.largest.direction))),
+        Column("", f"Last {NIGHTS} nights", html=lambda one: lines.get(one.largest.id, wording.NONE)),
+        Column("", "First seen (UTC)", html=lambda one: _first_seen(one.largest, now)),
+        Column("", "Triage", html=lambda one: _triage(one.largest, now)),
+        Column("", "", html=_open),
     ]
-    rows = (
-        (
-            f"{markup.case(one.largest.key.case)}{_metric(one.largest)}{_more(one)}",
-            _change(one.largest),
-            markup.chip(kind(one.largest.state, one.largest.direction)),
-            lines.get(one.largest.id, wording.NONE),
-            _first_seen(one.largest, now),
-            escape(one.largest.triage)
-            + "".join(f'<small class="py-mark">{escape(each)}</small>' for each in _marks(one.largest, now)),
-            _open(one),
-        )
-        for one in items
-    )
-    return markup.table("Findings", columns, rows, folded=True)
+    return DataTable("Findings", columns, items, dense=True)
 
 
-def _more(cause: FindingCause) -> str:
+def _cause(cause: FindingCause) -> str:
     more = len(cause.items) - 1
-    return f"<small>and {wording.plural(more, 'finding')} more</small>" if more else ""
+    others = f" · and {wording.plural(more, 'finding')} more" if more else ""
+    return f"{markup.case(cause.largest.key.case)}{_metric(cause.largest, others)}"
+
+
+def _triage(one: Finding, now: datetime) -> str:
+    marks = (f'<small class="py-mark">{escape(each)}</small>' for each in _marks(one, now))
+    return escape(one.triage) + "".join(marks)
 
 
 def _first_seen(one: Finding, now: datetime) -> str:
-    where = f"{one.machine} · {one.key.hardware_label} · {one.key.preset_name}"
-    return markup.two_lines(f"{one.at:%Y-%m-%d}, {wording.ago(one.at, now)}", versions(one), where)
+    """When, and in a line where; the tooltip has the whole names."""
+    about = (versions(one), one.machine, one.key.hardware_label, one.key.preset_name)
+    old, new = (wording.version(each) for each in (one.old_torch_version, one.new_torch_version))
+    builds = new if one.old_torch_version == one.new_torch_version else f"{old} → {new}"
+    lines = markup.two_lines(f"{one.at:%Y-%m-%d}, {wording.ago(one.at, now)}", f"{builds} · {one.machine}")
+    return f'<span title="{escape(" · ".join(about))}">{lines}</span>'
 
 
 def _open(cause: FindingCause) -> str:
@@ -202,7 +200,11 @@ def cards(one: Finding, now: datetime) -> str:
             escape(f"{one.before:%m-%d} and {one.at:%m-%d}"),
             f"{markup.link(before, 'Run before →')} {markup.link(after, 'Run after →')}",
         ),
-        markup.card("Where", escape(one.machine), escape(f"{one.key.hardware_label}, {one.key.preset_name}")),
+        markup.card(
+            "Where",
+            escape(one.machine),
+            f"{markup.hardware(one.key.hardware_label)}, {escape(one.key.preset_name)}",
+        ),
         markup.card(
             "Triage", escape(one.triage), escape("; ".join((TRIAGES.get(one.triage, ""), *_marks(one, now))))
         ),
@@ -259,38 +261,30 @@ def changes(rows: Sequence[RunChange]) -> DataTable[RunChange]:
         Column("before", "Before", lambda row: row.before),
         Column("after", "After", lambda row: row.after),
     ]
-    return DataTable("What changed", columns, rows, tall=True)
+    return DataTable("What changed", columns, rows)
 
 
 def related_cases(rows: Sequence[RelatedVerdict]) -> str:
     """What the same session says of other techniques of the workload."""
-    cells = (
-        (
-            markup.case(row.case),
-            escape(verdict_word(row.verdict)),
-            escape(_interval(row.verdict)),
-            escape(str(row.verdict.pairs)),
-        )
-        for row in rows
-    )
-    columns = [("Case", False), ("Verdict", False), ("Change", True), ("Pairs", True)]
-    return markup.table("Related cases", columns, cells, folded=True)
+    columns: list[Column[RelatedVerdict]] = [
+        Column("", "Case", html=lambda row: markup.case(row.case)),
+        Column("", "Verdict", format=lambda row: verdict_word(row.verdict)),
+        Column("", "Change", format=lambda row: _interval(row.verdict), number=True),
+        Column("", "Pairs", format=lambda row: str(row.verdict.pairs), number=True),
+    ]
+    return DataTable("Related cases", columns, rows).html()
 
 
 def moved_with(rows: Sequence[RelatedFinding]) -> str:
     """The cases of single operators that moved in the same nights."""
-    cells = (
-        (
-            markup.case(row.case),
-            escape(wording.metric(row.metric).title),
-            escape(percent(row.change)),
-            markup.chip(kind(row.state, row.direction)),
-            markup.link(links.finding(row.finding), "Open →"),
-        )
-        for row in rows
-    )
-    columns = [("Operator", False), ("Metric", False), ("Change", True), ("State", False), ("", False)]
-    return markup.table("Operators that moved too", columns, cells, folded=True)
+    columns: list[Column[RelatedFinding]] = [
+        Column("", "Operator", html=lambda row: markup.case(row.case)),
+        Column("", "Metric", format=lambda row: wording.metric(row.metric).title),
+        Column("", "Change", format=lambda row: percent(row.change), number=True),
+        Column("", "State", html=lambda row: markup.chip(kind(row.state, row.direction))),
+        Column("", "", format=lambda _: "Open →", link=lambda row: links.finding(row.finding)),
+    ]
+    return DataTable("Operators that moved too", columns, rows).html()
 
 
 def dispatch(body: Facts) -> str:
@@ -298,32 +292,28 @@ def dispatch(body: Facts) -> str:
     if not body:
         return ""
     lines = case_words(CaseDifference.from_body(body), _MOST_CHANGES)
-    cells = ((escape(line),) for line in lines or ["nothing, as far as it is recorded"])
-    return markup.table("What runs differently", [("Change", False)], cells, folded=True)
+    columns: list[Column[str]] = [Column("", "Change", format=str)]
+    rows = lines or ["nothing, as far as it is recorded"]
+    return DataTable("What runs differently", columns, rows).html()
 
 
 def operators(difference: OperatorDifference) -> str:
     """The operator tables of both sides subtracted, the largest difference first."""
-    cells = (
-        (
-            escape(str(row.get("name"))),
-            escape(str(row.get("kind"))),
-            *(escape(_microseconds(row.get(name))) for name in ("self_us_a", "self_us_b", "delta_us")),
-        )
-        for row in difference.rows
-    )
-    columns = [
-        ("Operator", False),
-        ("Kind", False),
-        ("Old µs", True),
-        ("New µs", True),
-        ("New - old µs", True),
+
+    def number(name: str, label: str) -> Column[Mapping[str, Any]]:
+        return Column("", label, format=lambda row: _microseconds(row.get(name)), number=True)
+
+    columns: list[Column[Mapping[str, Any]]] = [
+        Column("", "Operator", format=lambda row: str(row.get("name"))),
+        Column("", "Kind", format=lambda row: str(row.get("kind"))),
+        number("self_us_a", "Old µs"),
+        number("self_us_b", "New µs"),
+        number("delta_us", "New - old µs"),
     ]
     runs = (difference.old_run, difference.new_run)
     traced = " and ".join(markup.link(links.run(run), run) for run in runs)
-    return (
-        markup.table("Operators", columns, cells, tall=True) + f'<p class="py-quiet">Traced in {traced}.</p>'
-    )
+    table = DataTable("Operators", columns, difference.rows, tall=True, folded=False).html()
+    return f'{table}<p class="py-quiet">Traced in {traced}.</p>'
 
 
 def evidence_frame(evidence: Rows | Mapping[str, Any]) -> pd.DataFrame:
@@ -339,7 +329,7 @@ def log(entries: Sequence[TriageEntry]) -> DataTable[TriageEntry]:
         Column("at", "When", lambda each: each.at, lambda each: wording.timestamp(each.at)),
         Column("who", "Name", lambda each: each.who),
         Column("action", "Action", lambda each: each.action),
-        Column("text", "Comment", lambda each: each.text, html=lambda each: _reason(each.text)),
+        Column("text", "Comment", lambda each: each.text, lambda each: reason_text(each.text)),
     ]
     return DataTable("Triage", columns, entries)
 
@@ -385,10 +375,6 @@ def _microseconds(value: Any) -> str:
     return f"{value:,.1f}" if isinstance(value, int | float) else wording.NONE
 
 
-def _reason(text: str) -> str:
-    return f'<span class="py-reason">{escape(text)}</span>'
-
-
-def _metric(one: Finding) -> str:
+def _metric(one: Finding, others: str = "") -> str:
     title = wording.metric(one.key.metric).title
-    return f"<small>{escape(f'{title} · {one.schedule} · {one.track}')}</small>"
+    return f"<small>{escape(f'{title} · {one.schedule} · {one.track}{others}')}</small>"

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from dashboard.components import wording
-from dashboard.components.charts import QUIET, TONES, Spec, as_spec, kept
+from dashboard.components.charts import BLUE, QUIET, TONES, Spec, as_spec, kept
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.moves import border
 from records.findings import Finding, FindingState
@@ -16,7 +16,6 @@ from reports.text.numbers import percent
 
 #: Nights that are drawn, and pixels with axis and legend.
 NIGHTS, _HEIGHT = 90, 260
-_BLUE = {False: "#1f5fc4", True: "#7aa9ff"}
 #: What of a change of the machine is written beside its line.
 _LABEL = 40
 
@@ -47,7 +46,7 @@ def night_chart(
     pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
     kept_points = [
         (point, track)
-        for point, track in zip(line.points, line.tracks, strict=True)
+        for point, track in line.placed
         if (track == one.track or track in pinned) and point.machine == one.machine
     ]
     own = [point for point, track in kept_points if track == one.track][-NIGHTS:]
@@ -122,7 +121,7 @@ def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
         axis=alt.Axis(format="%d %b", tickCount="day", ticks=False, labelOverlap=True, grid=False),
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, padding=12), axis=alt.Axis(tickCount=4))
-    colours = [_BLUE[dark], *[QUIET] * (len(tracks) - 1)]
+    colours = [BLUE[dark], *[QUIET] * (len(tracks) - 1)]
     lines = (
         alt.Chart(alt.NamedData("nights"))
         .mark_line(point=alt.OverlayMarkDef(size=14, filled=True), aria=False)

@@ -74,7 +74,7 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
         st.text("No open regression." if chosen.group is FindingGroup.OPEN else "Nothing of that kind.")
         return
     items = sorted(causes.causes(shown), key=lambda one: max(each.id for each in one.items), reverse=True)
-    parts.html(findings.table(items, _pictures(url, items), now))
+    parts.table(findings.table(items, _pictures(url, items), now))
     parts.caption("A candidate may be noise until old and new are measured again in turns.")
 
 
@@ -114,7 +114,7 @@ def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
 def _nothing_found() -> None:
     """The page before anything was found."""
     with parts.empty_state("Nothing found"):
-        st.write("No series has changed from night to night. Detection needs eight nights; this starts them:")
+        st.write("No finding is stored. Detection needs eight nights of a schedule; this starts them:")
         st.html(markup.code(_TOML))
         st.html(markup.code("pyrometer scheduler"))
 
@@ -130,8 +130,9 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     cause = _cause_of(url, one)
     place = one.key.hardware[: links.FINGERPRINT]
     page_context.keep("/regressions", query, hardware=place, workload=one.key.case.rpartition("/")[0])
-    parts.title(f"Finding {one.id}")
-    parts.tab_title(f"{causes.title(FindingCause((one,)))} · finding {one.id}")
+    title = causes.title(FindingCause((one,)))
+    parts.title(title)
+    parts.tab_title(f"{title} · finding {one.id}")
     parts.html(findings.title(one))
     cause_cards.chart(url, one)
     _actions(url, one, cause)
@@ -180,9 +181,7 @@ def _evidence(url: str, one: Finding) -> None:
         parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
         parts.html(verdict_html)
     changes = findings.changes(evidence.changes)
-    if changes.rows:
-        parts.heading("What changed between the nights", changes, f"finding-{one.id}-changes.csv")
-        parts.table(changes)
+    parts.table_section("What changed between the nights", changes, f"finding-{one.id}-changes.csv")
     for title, name, table in (
         ("Related cases in that session", "related", findings.related_cases(session.related)),
         ("Operators that moved too", "moved_with", findings.moved_with(session.moved_with)),
@@ -211,8 +210,7 @@ def _kernels(url: str, one: Finding) -> None:
         table = kernels_of_case(found, one.key.case)
         if table.rows:
             name = f"finding-{one.id}-kernels.csv"
-            parts.heading("GPU kernels", table, name, f"{about} {sentences.KERNEL_TIMES}")
-            parts.table(table)
+            parts.table_section("GPU kernels", table, name, f"{about} {sentences.KERNEL_TIMES}")
             return
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from analysis.comparison.case_results import BROKEN, side
 from analysis.comparison.thresholds import Threshold, threshold_of
@@ -16,18 +16,10 @@ from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
 #: `outside`: the intervals of the two runs do not meet, and the change matters; `within`: noise. Not measured
-#: is a case of which a run has no such number, or does not know whether it works.
-Status = Literal["broke", "fixed", "broken in both", "outside", "within", "no interval", "not measured"]
-#: The order in which cases are listed.
-_ORDER: tuple[Status, ...] = (
-    "broke",
-    "fixed",
-    "outside",
-    "no interval",
-    "not measured",
-    "within",
-    "broken in both",
-)
+#: is a case of which a run has no such number, or does not know whether it works. Cases are listed
+#: in this order.
+Status = Literal["broke", "fixed", "outside", "no interval", "not measured", "within", "broken in both"]
+_ORDER: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +95,17 @@ class RunComparison:
         return kernel_changes(before, self.b.own_outcomes)
 
 
+@dataclass(frozen=True, slots=True)
+class TechniquePair:
+    """Two runs, by id, of one technique each on one hardware: so many `workloads` are in both."""
+
+    a: str
+    b: str
+    techniques: tuple[str, str]
+    hardware: str
+    workloads: int
+
+
 def candidate(run: Run) -> Environment | None:
     """The environment that a run gave last, the canary's apart; None for a run without any."""
     own = [each for each in run.environments if each.kind != EnvironmentKind.CANARY]
@@ -141,12 +144,23 @@ def _size(one: RunCaseChange) -> float:
     return abs(math.log(one.ratio))
 
 
+def has_pairs(old: Collection[str], new: Collection[str]) -> bool:
+    """Whether runs of these cases have any that `compare` holds against each other."""
+    if _techniques(old, new) is not None:
+        old, new = ({case.rpartition("/")[0] for case in cases} for cases in (old, new))
+    return not set(old).isdisjoint(new)
+
+
+def only_technique(cases: Collection[str]) -> str:
+    """The technique of all of these cases; empty where there are several, or no case."""
+    techniques = {case.rpartition("/")[2] for case in cases}
+    return techniques.pop() if len(techniques) == 1 else ""
+
+
 def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:
     """The techniques of two runs of which each has one alone, if it is another; else None."""
-    ours, theirs = ({case.rpartition("/")[2] for case in cases} for cases in (old, new))
-    if len(ours) != 1 or len(theirs) != 1 or ours == theirs:
-        return None
-    return ours.pop(), theirs.pop()
+    ours, theirs = only_technique(old), only_technique(new)
+    return (ours, theirs) if ours and theirs and ours != theirs else None
 
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:

@@ -17,6 +17,7 @@ from dashboard.run_pairs.comparison import (
     compare,
     metrics,
 )
+from dashboard.run_pairs.load import comparable
 from dashboard.server.database import opened
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
@@ -29,6 +30,7 @@ class RunPairView(View):
     """Two runs by their ids, `a` the baseline, and a metric; empty where the page chooses."""
 
     context: ClassVar = ("metric",)
+    home: ClassVar = links.RUN_PAIR
 
     a: str
     b: str
@@ -39,20 +41,21 @@ class RunPairView(View):
         changed = replace(self, **{name: value})
         return changed if name == "metric" else replace(changed, metric="")
 
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.run_pair(self.query())
+
+#: Whether two runs, by their ids, have any case to compare.
+Comparable = Callable[[str, str], bool]
+#: Runs that are tried for one that has: as the second one, and before each of those.
+_TRIED, _TRIED_BEFORE = 5, 30
 
 
 def run_pair(
-    query: Query, newest: Sequence[RunSummary], known: Callable[[str], bool]
+    query: Query, newest: Sequence[RunSummary], known: Callable[[str], bool], comparable: Comparable
 ) -> tuple[RunPairView | None, list[str]]:
     """The runs that `query` names, and complaints; None where there are no two runs.
 
     `run`, twice, names those that were ticked in the list of runs, the newer first. What the query leaves
-    open is the newest run, and before it the newest one of the same suite and hardware.
-    `known` says of an id whether there is such a run; `newest` are offered.
+    open is the newest run, and before it the newest one of the same suite and hardware, as far as the two
+    are `comparable`. `known` says of an id whether there is such a run; `newest` are offered.
     """
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
@@ -61,22 +64,31 @@ def run_pair(
     if any(more):
         complaints.append("Two runs are compared; shown are the newest of those that were ticked.")
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
-    b = b or next((run_id for run_id in ids if run_id != a), "")
-    a = a or _before(b, newest)
+    if not b:
+        others = [run_id for run_id in ids if run_id != a]
+        pairs = ((a or _before(each, newest, comparable), each) for each in others[:_TRIED])
+        b = next((each for one, each in pairs if one and comparable(one, each)), next(iter(others), ""))
+    a = a or _before(b, newest, comparable)
     if not a or not b:
         return None, complaints
     return RunPairView(a, b, last(query, "metric") or ""), complaints
 
 
-def _before(run_id: str, newest: Sequence[RunSummary]) -> str:
-    """The newest other run, of the same suite and hardware where there is one."""
-    others = [run for run in newest if run.id != run_id]
-    own = next((run for run in newest if run.id == run_id), None)
-    alike = [run for run in others if own and (run.suite, run.hardware) == (own.suite, own.hardware)]
+def _before(run_id: str, newest: Sequence[RunSummary], comparable: Comparable) -> str:
+    """The newest run before it, of the same suite and hardware where there is one; else the newest of all.
+
+    One that is comparable with it, where there is any.
+    """
+    at = next((place for place, run in enumerate(newest) if run.id == run_id), None)
+    if at is None:
+        return newest[0].id if newest else ""
+    own, others = newest[at], [*newest[at + 1 :], *newest[:at]]
+    alike = [run for run in others if (run.suite, run.hardware) == (own.suite, own.hardware)]
     # A night is held against the night before, not against an upgrade that was measured in between.
-    of_kind = [run for run in alike if own and run.kind == own.kind]
-    found = next(iter([*of_kind, *alike, *others]), None)
-    return found.id if found is not None else ""
+    of_kind = [run for run in alike if run.kind == own.kind]
+    ordered = list(dict.fromkeys(run.id for run in (*of_kind, *alike, *others)))
+    fitting = (each for each in ordered[:_TRIED_BEFORE] if comparable(each, run_id))
+    return next(fitting, next(iter(ordered), ""))
 
 
 #: Runs to choose from.
@@ -91,18 +103,19 @@ def show() -> None:
     query = parts.query()
     parts.title("Two runs")
     newest = load.recent_runs(url, limit=_OFFERED)
-    chosen, complaints = run_pair(query, newest, lambda run_id: load.run(url, run_id) is not None)
+    chosen, complaints = run_pair(
+        query,
+        newest,
+        lambda run_id: load.run(url, run_id) is not None,
+        lambda one, other: comparable(url, one, other),
+    )
     if chosen is None:
         parts.complain(complaints)
-        parts.no_match(
-            len(newest), "One run is not two", "to compare it with. This measures another:", "smoke"
-        )
+        words, command = "to compare it with. This measures another:", "pyrometer run --suite smoke"
+        parts.no_match(len(newest), "One run is not two", words, command)
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
-    offered = {
-        run.id: f"{run.suite} · {' '.join(map(wording.version, run.torch_versions))} · {run.id}"
-        for run in newest
-    }
+    offered = {run.id: _named(run) for run in newest}
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
     defined = load.metric_definitions(url)
@@ -128,6 +141,12 @@ def show() -> None:
     _kernels(found)
     _differences(url, found)
     parts.pinned(chosen.address)
+
+
+def _named(run: RunSummary) -> str:
+    """A run on offer: what it is of, on what, with which PyTorch, and its id."""
+    torch = " ".join(map(wording.version, run.torch_versions))
+    return " · ".join(part for part in (run.suite, wording.hardware(run.hardware), torch, run.id) if part)
 
 
 def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -167,8 +186,8 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
     """What broke or lies outside the noise; what lies within it is folded."""
     every = tables.changes(found, "Cases of both runs", found.cases, defined)
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
-    if common := markup.all_cases(wording.common_parameters(one.case for one in found.cases)):
-        parts.html(common)
+    if common := wording.all_cases(wording.common_parameters(one.case for one in found.cases)):
+        parts.html(markup.paragraph(common))
     moved = found.having(*_MOVED)
     if moved:
         parts.table(tables.changes(found, "What differs", moved, defined))
@@ -190,17 +209,11 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
 def _kernels(found: RunComparison) -> None:
     """The GPU kernels of the cases that differ, as far as both runs have them."""
     table = tables.kernels(found, found.having(*_MOVED))
-    if table.rows:
-        name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
-        parts.heading("GPU kernels", table, name, sentences.KERNELS)
-        parts.table(table)
+    name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
+    parts.table_section("GPU kernels", table, name, sentences.KERNELS)
 
 
 def _differences(url: str, found: RunComparison) -> None:
     """Machine, harness, preset and packages, as far as they differ."""
-    changes = run_changes.run_changes(opened(url), found.a.run.id, found.b.run.id)
-    if not changes:
-        return
-    table = findings.changes(changes)
-    parts.heading("What else differs", table, f"changes-{found.b.run.id}.csv")
-    parts.table(table)
+    changes = findings.changes(run_changes.run_changes(opened(url), found.a.run.id, found.b.run.id))
+    parts.table_section("What else differs", changes, f"changes-{found.b.run.id}.csv")

@@ -139,4 +139,6 @@ def title_of(side: RunSide) -> str:
     """A run as its PyTorch, suite, hardware and moment."""
     torch = side.environment.torch_version or side.environment.name
     run = side.run
-    return f"torch {torch} · {run.suite} · {run.machine.hardware.label} · {wording.timestamp(run.started_at)}"
+    when = wording.run_time(run.id, run.started_at)
+    where = wording.hardware(run.machine.hardware.label)
+    return f"{wording.build(torch)} · {run.suite} · {where} · {when}"

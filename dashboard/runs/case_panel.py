@@ -1,9 +1,11 @@
 """The panel of one case in a run or a comparison: it opens over the page that a number was clicked on.
 
-The address holds which case is opened, as `detail`: the way back closes the panel.
+The address holds what is opened, as `detail` or, of a run, as `case`: the way back closes the panel.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 from markupsafe import Markup
@@ -12,9 +14,10 @@ from analysis.comparison import rounds
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
-from dashboard.components import links, load, markup, parts, wording
+from dashboard.components import links, load, markup, parts, tables, wording
 from dashboard.components.query_params import Query, last, sentence
-from dashboard.trends import page as history
+from dashboard.exports import page_recorder as kept
+from dashboard.trends import chart_section
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
@@ -47,14 +50,10 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
 
     def body() -> None:
         parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), *_change(row)))
-        table = metrics_table(judged, row.case)
-        if table.rows:
-            parts.heading("Every metric", table, f"case-{run.id}.csv")
-            parts.table(table)
+        parts.table_section("Every metric", metrics_table(judged, row.case), f"case-{run.id}.csv")
         _dispatch(subject, row.case)
-        if (kernels := report_tables.kernels_of_case(subject.kernels, row.case)).rows:
-            parts.heading("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
-            parts.table(kernels)
+        kernels = report_tables.kernels_of_case(subject.kernels, row.case)
+        parts.table_section("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
         _ended(run, outcomes)
         parts.heading("Measure it again")
         parts.code(subject.reproduce(row.case))
@@ -63,8 +62,11 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
     _open(wording.case(row.case).text, body)
 
 
-def of_run(url: str, run: Run, case: str, environment: str, metric: str) -> None:
-    """Open one case of a run in an environment (a fingerprint): its processes, samples, log and history."""
+def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") -> None:
+    """Open one case of a run in an environment (a fingerprint): its processes, samples and log.
+
+    With a `metric` its history too.
+    """
     outcomes = [
         each for each in load.outcomes(url, run.id) if each.case == case and each.environment == environment
     ]
@@ -80,19 +82,57 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str) -> None
             name = f"{run.id}-{first.replicate}"
             parts.measure_again(run, first)
             if any(blocks):
+                parts.subject(wording.case(case).text, run.machine.hardware.label)
                 parts.samples(blocks, name, rounds.tainted(first.facts))
-        _history(url, run, case, metric)
+        if metric:
+            _history(url, run, case, metric)
 
     _open(wording.case(case).text, body)
 
 
-def _open(title: str, body: Callable[[], None]) -> None:
-    st.dialog(parts.plain(title), width="large", position="right", on_dismiss=_closed)(body)()
+def of_outcome(
+    url: str, run: Run, opened: Outcome, *, observed: bool, defined: wording.Definitions | None = None
+) -> None:
+    """Open one outcome of a run, with the other processes of its case and its history.
+
+    `observed` and `defined` are as in `parts.outcome`.
+    """
+    place = opened.case, opened.environment
+    outcomes = [each for each in load.outcomes(url, run.id) if (each.case, each.environment) == place]
+    metrics = {name: None for each in outcomes for name in each.metrics}
+    metric = load.EVERY_CASE if load.EVERY_CASE in metrics else next(iter(metrics), "")
+
+    def body() -> None:
+        parts.subject(wording.case(opened.case).text, run.machine.hardware.label)
+        blocks = load.samples(url, run.id, *opened.key)
+        parts.outcome(run, opened, blocks, observed=observed, defined=defined)
+        if len(outcomes) > 1:
+            parts.table_section("Processes", processes_table(run, outcomes), f"processes-{run.id}.csv")
+        if metric:
+            _history(url, run, opened.case, metric)
+
+    _open(wording.case(opened.case).text, body, ("case", "environment", "replicate"))
 
 
-def _closed() -> None:
-    if links.DETAIL in st.query_params:
-        del st.query_params[links.DETAIL]
+def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DETAIL, "environment")) -> None:
+    """Open the panel; once it is closed, the parameters of these `names` leave the address.
+
+    The foot of the page lies below it, so that the panel has the button of its own that saves the page.
+    """
+    closed, record = partial(_closed, names), kept.current()
+
+    def panel() -> None:
+        body()
+        if record is not None:
+            kept.page_button(record, kept.slug(f"panel {title}"))
+
+    st.dialog(parts.plain(title), width="large", position="right", on_dismiss=closed)(panel)()
+
+
+def _closed(names: Sequence[str]) -> None:
+    for name in names:
+        if name in st.query_params:
+            del st.query_params[name]
 
 
 def _change(row: Row) -> list[str]:
@@ -122,8 +162,7 @@ def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
         parts.caption("No process of it is stored.")
         return
     table = processes_table(run, outcomes)
-    parts.heading("Processes", table, f"processes-{run.id}.csv")
-    parts.table(table)
+    parts.table_section("Processes", table, f"processes-{run.id}.csv")
     failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
     if failed is not None and failed.log_tail.strip():
         parts.heading("Log (tail)")
@@ -136,9 +175,9 @@ def _history(url: str, run: Run, case: str, metric: str) -> None:
     query = {"metric": [metric], "hardware": [place[0]], "preset": [place[1]], "case": [case]}
     found = load_trends(url, query)
     if found is not None and not found.complaints and len(set(found.drawn.points["x"])) > 1:
-        history.chart(found.chosen, found.metric, found.drawn, [])
+        chart_section.show(found.chosen, found.metric, found.drawn, [])
     address = links.trends(metric, *place, case)
-    parts.html(f"<p>{markup.link(address, 'History →')}</p>")
+    parts.link(address, "History →")
 
 
 #: Processes in a table at most.
@@ -179,22 +218,10 @@ def processes_table(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]
 
     Those that did not end well come first. Those that were not needed are counted and not listed.
     """
-    names = {each.fingerprint: each.name for each in run.environments}
-    columns: list[Column[Outcome]] = [
-        Column(
-            "environment",
-            "Environment",
-            lambda one: names.get(one.environment, one.environment),
-            link=lambda one: links.outcome(run.id, one.case, one.environment, one.replicate),
-        ),
-        Column("replicate", "Process", lambda one: one.replicate + 1, number=True),
-        Column("status", "Outcome", lambda one: one.status, lambda one: Markup(markup.chip(one.status))),
-        Column("reason", "Why", lambda one: one.reason),
-        Column("started_at", "Started", lambda one: one.started_at, lambda one: wording.utc(one.started_at)),
-    ]
     started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
     ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)
     left = len(outcomes) - len(ordered)
-    return DataTable(
-        "Processes", columns, ordered, _MOST_PROCESSES, "more, not needed or not listed.", omitted=left
-    )
+    table = tables.outcomes(run, ordered)
+    columns = [replace(each, label=None) if each.label == "Case" else each for each in table.columns]
+    rest = "more, not needed or not listed."
+    return replace(table, label="Processes", columns=columns, most=_MOST_PROCESSES, rest=rest, omitted=left)

@@ -1,16 +1,21 @@
-"""The operator table of a traced outcome, its trace, and what another table differs by."""
+"""The operators of a traced case, on the page of its run and as a view of their own: where its time goes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pandas as pd
 import streamlit as st
 
 from analysis.operators import KERNEL, OPERATOR, difference, operators
 from common.text import printable
-from dashboard.components import filters, frames, load, parts, wording
+from dashboard.components import filters, frames, links, load, parts, wording
+from dashboard.components.query_params import Query, View, last
+from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
-from records.outcomes import OperatorTable, Outcome
+from records.outcomes import OperatorTable, Outcome, rows_left_out
 from records.runs import Run
 
 #: Nothing else of a run's folder is handed out.
@@ -44,8 +49,9 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: filters.
         return
     table = operators(opened.facts["operators"])
     parts.heading("Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, opened.case)}.csv")
-    parts.caption(wording.about_operators(opened.facts["traced"], traced_on_device=_on_device(opened)))
-    _draw(frames.operators(table, device=_on_device(opened)))
+    left_out, on_device = rows_left_out(opened.facts), _on_device(opened)
+    parts.caption(wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
+    _draw(frames.operators(table, device=on_device))
     _trace(settings, run, opened)
     _against(settings.database_url, run, opened, query)
 
@@ -65,7 +71,8 @@ def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     parts.heading("Difference", lambda: frames.operator_changes(changes), name)
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
     on_device = sums[KERNEL] if _on_device(opened) else None
-    parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device))
+    left_out = chosen.left_out, own.left_out
+    parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
 
 
@@ -142,3 +149,65 @@ def _on_device(opened: Outcome) -> bool:
 
 def _slug(run: str, case: str) -> str:
     return f"{run}-{case.replace('/', '__')}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView(View):
+    """A trace, by its run and its case, as `filters.table_name` spells both."""
+
+    home: ClassVar = links.PROFILE
+
+    table: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The selection as a URL's query."""
+        run, _, case = self.table.partition("/")
+        return {"run": [run], "case": [case]}
+
+    def after(self, name: str, value: Any) -> "ProfileView":
+        """Another trace: what was subtracted from this one is given up."""
+        return ProfileView(str(value))
+
+
+def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable, list[str]]:
+    """The trace that the address names, else the newest of the remembered workload, and complaints."""
+    wanted = {name: value for name in ("run", "case") if (value := last(query, name))}
+    if not wanted:
+        return page_context.preferred(tables, attrgetter("workload"))[0], []
+    found = [table for table in tables if all(getattr(table, name) == wanted[name] for name in wanted)]
+    if found:
+        return found[0], []
+    names = " ".join(wanted.values())
+    return tables[0], [f'There is no trace "{names}" among the newest {len(tables)}; shown is the newest.']
+
+
+def show() -> None:
+    """The trace that the address names, else the newest."""
+    settings = ServerSettings.from_environment()
+    url, query = settings.database_url, parts.query()
+    parts.title("Profile")
+    tables = load.operator_tables(url)
+    if not tables:
+        words = "with a trace. This lists the operators in which some steps of a case spend their time:"
+        parts.no_match(load.count_runs(url), "Nothing traced yet", words, "pyrometer profile resnet50")
+        return
+    table, complaints = chosen(query, tables)
+    parts.complain(complaints)
+    if "case" in query:
+        page_context.keep("/explore", query, workload=table.workload)
+    view = ProfileView(filters.table_name(table))
+    parts.select("Trace", "table", {filters.table_name(each): _trace_label(each) for each in tables}, view)
+    found = load.run(url, table.run)
+    own = (each for each in load.outcomes(url, table.run) if each.case == table.case)
+    opened = next((each for each in own if each.facts.get("operators")), None)
+    if found is None or opened is None:
+        parts.complain([f"Run {table.run} has just gone from the database."])
+        return
+    parts.link(links.run(table.run), "The run, with everything around it →")
+    section(settings, found[0], opened, query)
+    parts.pinned(view.address)
+
+
+def _trace_label(table: OperatorTable) -> str:
+    case = wording.case(table.case).text
+    return f"{case} · torch {table.torch_version} · {table.hardware} · {wording.timestamp(table.started_at)}"

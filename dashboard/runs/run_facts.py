@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from analysis.decision.comparison import COMPARED, DECIDED
-from dashboard.components import markup, parts, run_source
+from dashboard.components import markup, parts
+from dashboard.components.tables import untitled_facts
 from dashboard.runs import capabilities
 from records.kinds import RunSource
 from records.runs import Run
@@ -69,6 +70,6 @@ def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:
     return [
         ("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
         *environments,
-        ("Preset", run.preset.name, run_source.said_elsewhere(run, run.preset.settings)),
-        ("Run", run.id, {**own, **run_source.said_elsewhere(run, facts)}),
+        ("Preset", run.preset.name, untitled_facts(run, run.preset.settings)),
+        ("Run", run.id, {**own, **untitled_facts(run, facts)}),
     ]

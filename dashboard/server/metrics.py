@@ -88,10 +88,10 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     """The cases of the last night of each part that was done; `runs`: its run by schedule and part."""
     first = dict(sorted(runs.items())[:_PARTS])
     summaries = run_summaries(database, first.values())
-    ended = endings(database, list(first.values()))
     # Of a run with several environments the one given last is used: it is the candidate. A case that breaks
     # in it has no latency, whatever the other one says.
     candidates = {each.run: each.environment for each in measured_for(database, first.values()) if each.last}
+    ended = endings(database, list(first.values()), only=candidates)
     latency: list[tuple[Labels, float]] = []
     replicates: list[tuple[Labels, float]] = []
     began: list[tuple[Labels, float]] = []
@@ -120,7 +120,12 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
             "Median latency of a case in the last night that was done, by part of a schedule.",
             latency,
         ),
-        _family("case_replicates", "gauge", "How the processes of a case ended in that night.", replicates),
+        _family(
+            "case_replicates",
+            "gauge",
+            "How the processes of a case ended in that night, of an upgrade those in the new environment.",
+            replicates,
+        ),
         _family("case_night_timestamp_seconds", "gauge", "When that night began.", began),
         _family(
             "case_parts_left_out",

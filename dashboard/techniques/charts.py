@@ -4,11 +4,18 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.components.charts import QUIET, SHAPES, Spec, as_spec, kept, lines_of, once
-from dashboard.components.row_charts import TIMES
-
-#: What no other technique beats in both, and words, on a light and on a dark page.
-_BEST, _INK = ("#1f5fc4", "#7aa9ff"), ("#1c2230", "#e6e9ef")
+from dashboard.components.charts import (
+    BLUE,
+    INK,
+    QUIET,
+    SHAPES,
+    TIMES,
+    Spec,
+    as_spec,
+    kept,
+    lines_of,
+    once,
+)
 
 
 @kept
@@ -35,7 +42,7 @@ def pareto(*, dark: bool) -> Spec:
         alt.Tooltip("status:N"),
     ]
     points = alt.Chart(alt.NamedData("points"))
-    fill = alt.when("datum.best").then(alt.value(_BEST[dark])).otherwise(alt.value(QUIET))
+    fill = alt.when("datum.best").then(alt.value(BLUE[dark])).otherwise(alt.value(QUIET))
     dot = points.mark_point(filled=True, size=90, opacity=1)
     # A name stands on the side of its point where there is room.
     left = points.transform_filter("datum.left").mark_text(align="left", dx=8, dy=-7, **_name(dark=dark))
@@ -54,7 +61,7 @@ def pareto(*, dark: bool) -> Spec:
 
 def _name(*, dark: bool) -> dict[str, Any]:
     """How the name of a point is set."""
-    return {"fontSize": 11.5, "color": _INK[dark]}
+    return {"fontSize": 11.5, "color": INK[dark]}
 
 
 @kept

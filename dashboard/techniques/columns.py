@@ -8,7 +8,7 @@ from markupsafe import Markup
 from analysis.metrics import PEAK_MEMORY
 from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
-from dashboard.techniques import break_even, categories
+from dashboard.techniques import break_even
 from dashboard.techniques.results import TechniqueResult
 from reports.table import Column, DataTable
 from reports.tables import reason_text
@@ -80,7 +80,7 @@ RUN: ColumnGroup = (
 
 
 def _technique_cell(case: TechniqueResult) -> Markup:
-    return Markup(markup.technique(categories.technique(case.key)))
+    return Markup(markup.technique(case.technique))
 
 
 TECHNIQUE: ColumnGroup = (Column("case", "Technique", lambda case: case.case, _technique_cell),)

@@ -8,7 +8,6 @@ import pandas as pd
 
 from analysis.speedups import Gain
 from dashboard.components import charts, links, wording
-from dashboard.techniques import categories
 from dashboard.techniques.columns import status
 from dashboard.techniques.results import Metrics, TechniqueResult, TechniqueRun, key_of
 from runner.worker.case_key import CaseKey
@@ -35,8 +34,8 @@ class Curves:
 
 
 def timed(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
-    """The cases with a speed-up; several ranks are more hardware, and have an efficiency instead."""
-    return [case for case in cases if case.speed_up is not None and not categories.several_ranks(case.key)]
+    """The cases with a speed-up, but for those of several ranks."""
+    return [case for case in cases if case.speed_up is not None and not case.several_ranks]
 
 
 def axis(cases: Sequence[TechniqueResult]) -> tuple[float, float]:
@@ -57,7 +56,7 @@ def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) ->
         fast, small = case.speed_up, case.ratio("memory")
         if fast is None or small is None:
             continue
-        name = categories.technique(case.key)
+        name = case.technique
         rows.append(
             {
                 "technique": name,
@@ -85,7 +84,7 @@ def scaled(cases: Sequence[TechniqueResult]) -> Curves | None:
     groups: dict[str, list[tuple[int, TechniqueResult, Gain]]] = {}
     for case in cases:
         gain = case.ratio("efficiency")
-        if gain is not None and categories.several_ranks(case.key):
+        if gain is not None and case.several_ranks:
             groups.setdefault(str(case.key.under(ranks="1")), []).append(
                 (case.key.count("ranks"), case, gain)
             )
@@ -140,7 +139,7 @@ def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
 def curve_title(workload: str) -> str:
     """The title of the batch curve that a workload (a case key without its technique) has a point on."""
     parted = _without_batch(f"{workload}/eager")
-    return categories.workload(parted[1]) if parted is not None else ""
+    return wording.workload_title(parted[1].workload) if parted is not None else ""
 
 
 def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
@@ -150,7 +149,7 @@ def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, M
         if (parted := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
             continue
         batch, rest = parted
-        lines = found.setdefault(categories.workload(rest), {})
+        lines = found.setdefault(wording.workload_title(rest.workload), {})
         lines.setdefault(str(rest), []).append((batch, metrics))
     return found
 

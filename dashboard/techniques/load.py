@@ -18,12 +18,10 @@ from dashboard.techniques.view import Where
 from db.findings import store as findings
 from db.runs import coverage, queries, releases
 from records.findings import Finding, FindingGroup
-from records.kinds import RunSource, RunState
+from records.kinds import RunState
 from records.runs import Run
-from records.series import MeasurementConditions, SeriesPoint
+from records.series import SeriesPoint
 
-#: The metric that every case of ours has: where it has points, techniques were measured.
-METRIC = "latency_floor"
 #: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
 #: an upgrade does.
 POINTS_OF_A_CASE = 8
@@ -35,31 +33,23 @@ _SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 40
 #: Open regressions that are looked through, the newest.
 _FINDINGS = 500
 
-_kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
 _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 
 
-@_kept
-def places(url: str) -> list[MeasurementConditions]:
-    """Where Pyrometer itself measured techniques, the newest first."""
-    found = coverage.places(opened(url), METRIC, techniques=True)
-    return [place for place in found if place.source == RunSource.MEASURED]
-
-
-@_kept
+@load.kept
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = releases.technique_versions(opened(url), METRIC, hardware, preset)
+    found = releases.technique_versions(opened(url), load.EVERY_CASE, hardware, preset)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
-@_kept
+@load.kept
 def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
     found = releases.points_of_version(
         opened(url),
-        METRIC,
+        load.EVERY_CASE,
         version,
         hardware=hardware,
         preset=preset,
@@ -70,7 +60,7 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
-@_kept
+@load.kept
 def regressed(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
     """Open regressions in the latency of a workload's cases, of this PyTorch version or one before it."""
     newest = frames.version_order(version)
@@ -79,7 +69,7 @@ def regressed(url: str, hardware: str, version: str, workload: str) -> list[Find
         one
         for one in found
         if (one.key.case.rpartition("/")[0], one.key.hardware) == (workload, hardware)
-        and one.key.metric in ("latency", METRIC)
+        and one.key.metric in ("latency", load.EVERY_CASE)
         and frames.version_order(one.new_torch_version) <= newest
     ]
 
@@ -127,7 +117,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
     return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
 
 
-@_kept
+@load.kept
 def newest_with_ratios(
     url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:

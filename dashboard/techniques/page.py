@@ -9,32 +9,35 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as pages
-from dashboard.components.query_params import Query, sharing_label
+from dashboard.components.frames import version_choices
+from dashboard.components.query_params import Query
 from dashboard.header import page_context
+from dashboard.run_pairs.load import technique_pairs
 from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, ranking, sections, view
-from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of
+from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of, technique_words
 from records.runs import Run
 from records.series import MeasurementConditions
+
+#: Pairs of imported runs that are offered.
+_MOST_PAIRS = 8
 
 
 def show() -> None:
     """The speed-ups of the runs that the address names, else of the newest ones that have any."""
     url = ServerSettings.from_environment().database_url
     parts.title("Techniques")
-    places = load.places(url)
+    places = pages.measured_places(url, techniques=True)
     if not places:
         parts.no_match(
             pages.count_runs(url),
             "No technique measured yet",
             "of Pyrometer's own with a latency of a case under a technique: compiled, in another number "
             "format, pinned, over several ranks. This measures some against eager fp32:",
-            pages.suite_of_device(url),
+            pages.suite_command(url),
         )
-        if pages.count_runs(url) > 1:
-            words = "Two imported runs, as of eager and compiled models, stand side by side here: Two runs →"
-            parts.html(f"<p>{markup.link(links.run_pair({}), words)}</p>")
+        _imported(url)
         st.stop()
 
     ask = view.Sources(
@@ -44,9 +47,6 @@ def show() -> None:
         partial(load.newest_with_ratios, url),
     )
     address = parts.query()
-    if several := sharing_label(address, "hardware", {each.hardware: each.hardware_label for each in places}):
-        _which_hardware(url, [each for each in places if each.hardware in several])
-        st.stop()
     query = page_context.completed(
         address, view.Techniques.context, lambda query: view.techniques(query, places, ask)[2]
     )
@@ -57,8 +57,8 @@ def show() -> None:
         st.stop()
     bar = page_context.bar("/explore", address, query)
     with bar:
-        parts.select("Hardware", "hardware", offer.hardware, chosen)
-        parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
+        parts.select("Hardware", "hardware", wording.hardware_choices(offer.hardware), chosen)
+        parts.select("PyTorch", "version", version_choices(offer.versions), chosen)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
         parts.select("Preset", "preset", offer.presets, chosen)
@@ -70,24 +70,36 @@ def show() -> None:
         st.stop()
 
     chosen, detail = _workload(chosen, cases, address, (bar, row))
-    parts.tab_title(f"Techniques: {ranking.workload_title(chosen.workload)}")
+    parts.subject(
+        offer.hardware[chosen.hardware], f"PyTorch {chosen.version}", wording.workload_title(chosen.workload)
+    )
+    parts.tab_title(f"Techniques: {wording.workload_title(chosen.workload)}")
     if chosen.baseline != EAGER:
         readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
     regressed = load.regressed(url, chosen.hardware, chosen.version, chosen.workload)
     sections.all_of_them(chosen, readings, regressed, datetime.now(UTC))
+    _imported(url)
     parts.pinned(chosen.pinned([reading.run for reading in readings]))
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
-        case_panel.of_run(url, run, opened.case, opened.environment, load.METRIC)
+        case_panel.of_run(url, run, opened.case, opened.environment, pages.EVERY_CASE)
 
 
-def _which_hardware(url: str, places: Sequence[MeasurementConditions]) -> None:
-    """The question which of these `places`, newest first, all of one hardware label, are meant."""
-    newest: dict[str, str] = {}
-    for place in places:
-        if place.hardware not in newest and (run := _run(url, place.run)) is not None:
-            newest[place.hardware] = f"on {run.machine.name}, {wording.timestamp(place.started_at)}"
-    parts.which_hardware(places[0].hardware_label, newest, links.techniques)
+def _imported(url: str) -> None:
+    """Imported runs of two techniques on one hardware, each pair with a link that compares them."""
+    pairs = technique_pairs(url)
+    if not pairs:
+        return
+    parts.heading("Techniques of imported runs")
+    parts.caption("Measured by other tools, each technique in a run of its own: a hint, not a verdict.")
+    entries: list[str] = []
+    for pair in pairs[:_MOST_PAIRS]:
+        baseline, other = (each.replace(",", " ") for each in pair.techniques)
+        many = wording.plural(pair.workloads, "workload")
+        words = f"{other} against {baseline}: {many} on {pair.hardware} →"
+        address = links.view(links.RUN_PAIR, {"a": [pair.a], "b": [pair.b]})
+        entries.append(f"<li>{markup.link(address, words)}</li>")
+    parts.html(f'<ul class="py-bullets">{"".join(entries)}</ul>')
 
 
 def _workload(
@@ -106,11 +118,11 @@ def _workload(
     detail = case_panel.wanted(parts.query(), [case.case for case in cases], complaints)
     parts.complain(complaints)
     with bar:
-        titles = {each: ranking.workload_title(each) for each in workloads}
+        titles = {each: wording.workload_title(each) for each in workloads}
         parts.select("Workload", "workload", titles, chosen)
     with row:
         offered = (EAGER, *ranking.baselines(cases, chosen.workload))
-        baselines = {each: ranking.technique_words(each) for each in offered}
+        baselines = {each: technique_words(each) for each in offered}
         parts.select("Baseline", "baseline", baselines, chosen)
     return chosen, detail
 
@@ -135,7 +147,7 @@ def _readings(
             where = view.elsewhere(chosen_place, other_place, places)
             words = f"These runs have no speed-up; other runs do, {where} →"
             address = view.Techniques(*other_place, view.NEWEST).address
-            parts.html(f"<p>{markup.link(address, words)}</p>")
+            parts.link(address, words)
     return readings
 
 

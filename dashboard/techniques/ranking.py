@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.components import wording
-from dashboard.techniques import break_even, categories
+from dashboard.techniques import break_even
 from dashboard.techniques.columns import SAME_MEMORY, status
-from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, key_of
+from dashboard.techniques.results import TechniqueResult, TechniqueRun, key_of, technique_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,6 @@ class WorkloadRanking:
         return unit if isinstance(unit, str) and unit else "items"
 
 
-def workload_words(workload: str) -> tuple[str, str]:
-    """A workload as its name with the phase, and its parameters."""
-    words = wording.case(f"{workload}/{EAGER}")
-    return f"{words.name} {words.phase}".strip(), words.parameters
-
-
-def workload_title(workload: str) -> str:
-    """A workload in one line."""
-    return " ".join(part for part in workload_words(workload) if part)
-
-
-def technique_words(technique: str) -> str:
-    """A technique as an address spells it, in words: `compile=default precision=bf16`, `eager fp32`."""
-    return "eager fp32" if technique == EAGER else technique.replace(",", " ")
-
-
 def workloads(cases: Sequence[TechniqueResult]) -> list[str]:
     """The workloads, those with the most speed-ups first."""
     ratios = Counter(case.key.workload for case in cases if case.speed_up is not None)
@@ -85,8 +69,7 @@ def ranking(
     baseline = readings[0].baseline
     own = [case for case in brought if case.key.workload == workload]
     well = [case for case in own if case.failed is None]
-    # Several ranks are more hardware: they have an efficiency instead.
-    well = [case for case in well if not categories.several_ranks(case.key)]
+    well = [case for case in well if not case.several_ranks]
     timed = [case for case in well if case.speed_up is not None]
     return WorkloadRanking(
         workload,
@@ -151,13 +134,13 @@ def advice(found: WorkloadRanking) -> list[str]:
     if not proved:
         return [f"Stay with {against}: no technique measured here is proved faster.", *bound]
     best, *rest = proved
-    peers = [_named(case) for case in rest if _high(case) >= _low(best)]
+    peers = [case.technique for case in rest if _high(case) >= _low(best)]
     fastest = f"among the fastest, with {', '.join(peers)}" if peers else "the fastest"
-    lines = [f"{_named(best)} is {fastest}: {_numbers(best)}."]
+    lines = [f"{best.technique} is {fastest}: {_numbers(best)}."]
     plain = next((case for case in proved if _simpler(case, best)), None)
     if plain is not None:
-        lines.append(f"{_named(plain)} alone gives {_numbers(plain)}, with nothing to compile.")
-    return [*lines, *_pays(best, plain, against), *bound]
+        lines.append(f"{plain.technique} alone gives {_numbers(plain)}, with nothing to compile.")
+    return [*lines, *_pays(best, plain, against), *_sooner(best, proved), *bound]
 
 
 def _roofline(found: WorkloadRanking, against: str) -> list[str]:
@@ -193,15 +176,35 @@ def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) ->
     if paid is None:
         return []
     seconds = wording.duration(best.own[break_even.COLD].point)
+    warm = break_even.of(best, break_even.WARM)
+    filled = f"; {break_even.in_words(warm.steps)} steps with a filled cache" if warm is not None else ""
     text = (
         f"Compiling takes {seconds} with an empty cache; against {against} it has paid after "
-        f"{break_even.in_words(paid.steps)} steps ({wording.duration(paid.seconds)} of work)"
+        f"{break_even.in_words(paid.steps)} steps ({wording.duration(paid.seconds)} of work{filled})"
     )
     alike = plain is not None and plain.facts.get("items") == best.facts.get("items")
     steps = break_even.overtakes(plain, best) if plain is not None and alike else None
     if plain is not None and steps is not None:
-        text += f", against {_named(plain)} after {break_even.in_words(steps)}"
+        text += f", against {plain.technique} after {break_even.in_words(steps)}"
     return [f"{text}."]
+
+
+def _sooner(best: TechniqueResult, proved: Sequence[TechniqueResult]) -> list[str]:
+    """The technique whose compiling has paid first, and from when on the best one is ahead of it."""
+    alike = [case for case in proved if case.facts.get("items") == best.facts.get("items")]
+    steps = {case.case: paid.steps for case in alike if (paid := break_even.of(case)) is not None}
+    timed = [case for case in alike if case.case in steps]
+    if best not in timed:
+        return []
+    soonest = min(timed, key=lambda case: steps[case.case])
+    ahead = break_even.overtakes(soonest, best)
+    if ahead is None or _high(soonest) >= _low(best):
+        return []
+    paid = break_even.in_words(steps[soonest.case])
+    return [
+        f"{soonest.technique} has paid after {paid} steps; {best.technique} is ahead of it from "
+        f"{break_even.in_words(ahead)} on."
+    ]
 
 
 def _low(case: TechniqueResult) -> float:
@@ -212,10 +215,6 @@ def _low(case: TechniqueResult) -> float:
 def _high(case: TechniqueResult) -> float:
     """The upper end of a speed-up that has an interval."""
     return (case.speed_up.high if case.speed_up else None) or 0.0
-
-
-def _named(case: TechniqueResult) -> str:
-    return categories.technique(case.key)
 
 
 def _percent(share: float) -> str:

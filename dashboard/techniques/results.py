@@ -9,12 +9,12 @@ from typing import Any
 from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
 from analysis.speedups import ALONE, Gain, gains, refused
-from dashboard.runs.gains import Claimed
+from dashboard.techniques.claims import Claimed
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.references import Baseline
 from records.runs import Run
-from reports.text.case_text import side_reason
+from reports.text.verdict_text import side_reason
 from runner.suites.references import baselines, claims_for
 from runner.worker.case_key import CaseKey, CaseKeyError
 
@@ -51,6 +51,16 @@ class TechniqueResult:
     def speed_up(self) -> Gain | None:
         """Its speed-up, if there is a ratio."""
         return self.ratio("speed-up")
+
+    @property
+    def technique(self) -> str:
+        """Its technique in words."""
+        return technique_words(self.case.rpartition("/")[2])
+
+    @property
+    def several_ranks(self) -> bool:
+        """Whether it has several ranks: more hardware, with an efficiency instead of a speed-up."""
+        return self.key.axis("parallel") != "none" and self.key.count("ranks") > 1
 
     @property
     def times(self) -> float:
@@ -113,6 +123,11 @@ class TechniqueRun:
         return any(one.has_ratio for one in self.brought)
 
 
+def technique_words(technique: str) -> str:
+    """A technique as an address spells it, in words: `compile=default precision=bf16`, `eager fp32`."""
+    return "eager fp32" if technique == EAGER else technique.replace(",", " ")
+
+
 def environment_of(run: Run, version: str) -> str | None:
     """The fingerprint of a run's environment with a PyTorch version; the one given last is the candidate."""
     found = [each.fingerprint for each in run.environments if each.torch_version == version]
@@ -125,12 +140,14 @@ def read(
     outcomes: Sequence[Outcome],
     measurements: Sequence[Measurement],
     baseline: str = EAGER,
+    environment: str | None = None,
 ) -> TechniqueRun:
     """What a run says of techniques under a PyTorch version that it has, set against `baseline`, a technique.
 
-    Gains are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
+    Of several environments of that version one may be named, by its fingerprint; else the last speaks. Gains
+    are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
     """
-    environment = environment_of(run, version)
+    environment = environment or environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
     found = gains(own, _baselines_under(baseline))
     devices = [outcome.facts.get("device") for outcome in own if outcome.status == OutcomeStatus.OK]

@@ -9,17 +9,28 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from dashboard.components import links, markup, parts, wording
-from dashboard.components.heat_map import HeatCell, HeatHead, HeatMap
-from dashboard.runs import gains
-from dashboard.techniques import break_even, categories, charts, columns, frames, ranking
+from analysis.claims_check import ClaimMeasurement
+from dashboard.components import links, markup, parts, tables, wording
+from dashboard.components.frames import torch_versions
+from dashboard.components.markup import HeatCell, HeatHead, HeatMap
+from dashboard.techniques import break_even, charts, claims, columns, frames, ranking
 from dashboard.techniques.columns import ColumnGroup, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.ranking import WorkloadRanking
-from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of, claims_of
+from dashboard.techniques.results import (
+    TechniqueResult,
+    TechniqueRun,
+    best_of,
+    claims_of,
+    read,
+    technique_words,
+)
 from dashboard.techniques.view import Techniques
 from records.findings import Finding
 from records.kinds import RunState
+from records.outcomes import Measurement, Outcome
+from records.references import Claim
+from records.runs import Run
 from reports.table import DataTable
 from reports.text.numbers import percent
 from reports.text.verdict_text import refusal
@@ -31,6 +42,7 @@ _BASE = metric("latency_floor", "Baseline", base=True)
 _LATENCY = metric("latency_floor", "Latency")
 _MEMORY, _SIZE = gain("memory", "Memory"), gain("size", "Size")
 _EVERY = (columns.CASE, _BASE, _LATENCY, metric("throughput"), gain("speed-up", "Speed-up"), _MEMORY, _SIZE)
+_OF_RUN = (*_EVERY, gain("efficiency", "Efficiency"), gain("one process", "Over one process"), columns.RUN)
 #: Everything that techniques are measured by; what no case of a workload has is left out.
 _ALL_METRICS = (
     columns.TECHNIQUE,
@@ -82,6 +94,15 @@ _SCALING = (
     _MEMORY,
     columns.RUN,
 )
+#: How the gains of one run are to be read.
+_ABOUT_GAINS = (
+    "Speed-up: time per item of eager fp32 divided by that of the case, from the min-based latency (from the "
+    "throughput where several processes run at once). Median over n pairs of replicates measured in one "
+    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
+    "processes, the one that needs most. Efficiency: the speed-up per item over one rank, divided by the "
+    "ranks; 100 % is perfect. Disturbed: pairs in which other programs took part of a core; their ratio may "
+    "be anything."
+)
 _ABOUT_SCALING = (
     "Efficiency: the speed-up per item over one rank / the ranks; 100 % is ideal. Exposed communication: a "
     "step less the same step without communication, lower is better; noise can make it negative. Throughput "
@@ -117,6 +138,27 @@ def all_of_them(
     _failed([case for case in cases if case.failed is not None], about)
 
 
+def of_run(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
+    """What each technique of one run brings in each of its environments, and what the field claims."""
+    readings = [
+        read(run, each.torch_version, outcomes, measured, environment=each.fingerprint)
+        for each in run.environments
+    ]
+    claimed: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = {}
+    for reading in readings:
+        for claim, own in reading.claimed.items():
+            claimed.setdefault(claim, []).extend(own)
+    known = [both for both in zip(run.environments, readings, strict=True) if both[1].has_ratio]
+    for environment, reading in known:
+        title, end = "What each technique brings", ""
+        if len(known) > 1:
+            title, end = f"{title} in {environment.name}", f"-{links.short(environment.fingerprint)}"
+        table = _tabular(title, _OF_RUN, reading.brought, _About(reading.torch_version, one_run=True))
+        parts.table_section(parts.plain(title), table, f"gains-{run.id}{end}.csv", _ABOUT_GAINS)
+    table = claims.claims(claimed, lambda case, each: tables.case(run, case, each), torch_versions(run))
+    parts.table_section(table.label, table, f"claims-{run.id}.csv")
+
+
 def not_read(chosen: Techniques, newest: Newest) -> None:
     """How many cases are left to runs that the page does not read, and where those are; nothing for none."""
     if newest.cut:
@@ -124,14 +166,14 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
             f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} "
             "runs of each; older runs of them are not read."
         )
-        parts.html(f"<p>{markup.link(links.runs(), 'All runs →')}</p>")
+        parts.link(links.runs(), "All runs →")
     if not newest.runs:
         return
     parts.caption(
         f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
         f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs."
     )
-    parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
+    parts.link(chosen.of_runs(newest.runs), "The next older runs →")
 
 
 def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
@@ -155,7 +197,7 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
 
 def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """How many cases are faster than the baseline, and how many did not end well, in a sentence."""
-    against = ranking.technique_words(readings[0].baseline)
+    against = technique_words(readings[0].baseline)
     timed = [found for case in frames.timed(cases) if (found := case.speed_up) is not None]
     statuses = [columns.status(found)[1] for found in timed]
     faster, slower = statuses.count("faster"), statuses.count("slower")
@@ -182,7 +224,7 @@ def _matrix(
     chosen: Techniques, cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About
 ) -> None:
     """All workloads by techniques, from which a workload is picked."""
-    title = f"Speed-up over {ranking.technique_words(chosen.baseline)}"
+    title = f"Speed-up over {technique_words(chosen.baseline)}"
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
     if frames.timed(cases):
         parts.caption(parts.plain(summary(cases, readings)))
@@ -191,7 +233,7 @@ def _matrix(
     found = ranking.grid(cases)
     heads = [_workload_head(chosen, each) for each in found.workloads]
     lines = [
-        (HeatHead(ranking.technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
+        (HeatHead(technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
     parts.html(HeatMap(title, heads, lines).html())
@@ -199,7 +241,7 @@ def _matrix(
 
 
 def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
-    title, parameters = ranking.workload_words(workload)
+    title, parameters = wording.workload(workload)
     return HeatHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
 
 
@@ -210,7 +252,7 @@ def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
         status = wording.status(case.failed[0])
         about = f"{name}: {case.failed[1]}"
         return HeatCell(status.sign, "", status.word, status.tone, about=about, link=link)
-    found = case.ratio("efficiency") if categories.several_ranks(case.key) else case.speed_up
+    found = case.ratio("efficiency") if case.several_ranks else case.speed_up
     if found is None:
         every = (each.reason for each in case.gains.values() if each.reason is not None)
         reason = next(every, None)
@@ -228,7 +270,7 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
     if not any(case.alone for case in cases):
         parts.caption("There is no ratio: the reasons stand below.")
         return
-    against = ranking.technique_words(readings[0].baseline)
+    against = technique_words(readings[0].baseline)
     parts.caption(
         "There is no ratio: these runs measured techniques without their baseline in the same session, "
         f"as an upgrade does, which compares versions. This sets them against {parts.plain(against)}:"
@@ -241,9 +283,9 @@ def _workload(
     chosen: Techniques, found: WorkloadRanking, regressed: Sequence[Finding], about: _About
 ) -> None:
     """The chosen workload: what to use, and its techniques in one table, the fastest first."""
-    title, parameters = ranking.workload_words(found.workload)
+    title, parameters = wording.workload(found.workload)
     ends = frames.axis(found.cases)
-    against = ranking.technique_words(found.baseline)
+    against = technique_words(found.baseline)
     groups: tuple[ColumnGroup, ...] = (
         columns.opened_technique(chosen.opened),
         columns.speed_up(f"Speed-up over {against}", ends),
@@ -269,14 +311,11 @@ def _workload(
         parts.caption("No technique of this workload ended well: the reasons stand below.")
         return
     parts.table(table)
-    compiled = [case for case in found.cases if categories.subject(case.key) == "compile"]
-    if found.baseline == EAGER and any(break_even.COLD in case.own for case in compiled):
-        parts.html(markup.notes([f"Compile modes: {break_even.advice(compiled)}"]))
 
 
 def _regression(one: Finding) -> str:
     """That a technique, or what the others are set against, is itself slower than it was."""
-    technique = ranking.technique_words(one.key.case.rpartition("/")[2])
+    technique = technique_words(one.key.case.rpartition("/")[2])
     said = (
         f"{technique} has an open regression, {percent(one.change)} since {one.at:%Y-%m-%d}, "
         "and ratios with it include that."
@@ -302,12 +341,12 @@ def _memory_and_claims(
             _pareto(rows)
     if claimed:
         with both[1]:
-            parts.heading("Claims check", lambda: gains.claims_frame(claimed), "techniques-claims.csv")
-            parts.html(gains.claims(claimed, lambda case, _: _technique(case)))
+            table = claims.claims(claimed, lambda case, _: _technique(case), {})
+            parts.table_section("Claims check", table, "techniques-claims.csv")
 
 
 def _technique(case: str) -> str:
-    return markup.technique(ranking.technique_words(case.rpartition("/")[2]))
+    return markup.technique(technique_words(case.rpartition("/")[2]))
 
 
 def _pareto(rows: pd.DataFrame) -> None:
@@ -333,21 +372,18 @@ def _details(found: WorkloadRanking, about: _About) -> None:
         return
     with st.expander("All metrics of these techniques"):
         table = _tabular("All metrics", _ALL_METRICS, rows, about)
-        parts.heading(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
-        parts.table(table)
+        parts.table_section(table.label, table, "techniques-metrics.csv", break_even.FORMULA)
 
 
 def _scales(case: TechniqueResult, workload: str) -> bool:
-    scaled = categories.subject(case.key) == "scaling"
-    return scaled and case.failed is None and case.key.workload == workload
+    return "parallel" in dict(case.key.technique) and case.failed is None and case.key.workload == workload
 
 
 def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
     table = _tabular("Scaling", _SCALING, cases, about)
-    parts.heading(table.label, table, "techniques-scaling.csv", _ABOUT_SCALING)
-    parts.table(table)
+    parts.table_section(table.label, table, "techniques-scaling.csv", _ABOUT_SCALING)
     curves = frames.scaled(cases)
     if curves is None:
         return
@@ -405,12 +441,9 @@ def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
 
 
 def _failed(cases: Sequence[TechniqueResult], about: _About) -> None:
-    if not cases:
-        return
     groups = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
     table = _tabular("Not measured, and why", groups, cases, about)
-    parts.heading(table.label, table, "techniques-not-measured.csv")
-    parts.table(table)
+    parts.table_section(table.label, table, "techniques-not-measured.csv")
 
 
 def _tabular(

@@ -44,6 +44,7 @@ class Techniques(View):
     """
 
     context: ClassVar = ("hardware", "version", "workload")
+    home: ClassVar = links.TECHNIQUES
 
     hardware: str
     preset: str
@@ -80,15 +81,6 @@ class Techniques(View):
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
         return replace(self, run=_AND.join(runs) or self.run).address
-
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.techniques(self.query())
-
-    def opened(self, case: str) -> str:
-        """The address of the view with the panel of a case."""
-        return links.techniques({**self.query(), links.DETAIL: [case]})
 
     def of_workload(self, workload: str) -> str:
         """The address of the view of another workload."""

@@ -7,15 +7,13 @@ from html import escape
 
 import pandas as pd
 
+from common.text import some
 from dashboard.components import links, markup, tables, wording
 from dashboard.today.track_status import TrackStatus
 from records.outcomes import OutcomeStatus
 from records.tasks import TaskState
 from reports.text.staleness_text import counted as counted_outcomes
 from reports.text.staleness_text import in_words, silence
-
-#: Lost cases are named one by one up to so many.
-_NAMED = 3
 
 
 def cards(items: Sequence[TrackStatus], now: datetime) -> str:
@@ -108,11 +106,10 @@ def _what(one: TrackStatus) -> str:
     if summary is None:
         return '<span class="py-quiet">no run yet</span>'
     older = "" if summary.id == one.newest.run_id and not one.without_task else "an earlier night: "
-    torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
-    about = " · ".join(part for part in (torch, summary.hardware) if part)
+    torch = " ".join(markup.shortened(wording.build(each), each) for each in summary.torch_versions)
+    about = " · ".join(filter(None, (torch, markup.hardware(summary.hardware))))
     return (
-        f"{older}{tables.counts(summary)} {markup.link(links.run(summary.id), 'Run →')}"
-        f"<small>{escape(about)}</small>"
+        f"{older}{tables.counts(summary)} {markup.link(links.run(summary.id), 'Run →')}<small>{about}</small>"
     )
 
 
@@ -125,9 +122,8 @@ def _coverage(one: TrackStatus) -> str:
     share = f"{older}{cover.measured:,} of {cover.usual:,} usual cases measured"
     if not cover.lost:
         return f'<span class="py-good">✓ {escape(share)}</span>'
-    names = ", ".join(wording.case(each.case).text for each in cover.lost[:_NAMED])
-    more = f" and {len(cover.lost) - _NAMED} more" if len(cover.lost) > _NAMED else ""
-    return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names + more)}</small>'
+    names = some([wording.case(each.case).text for each in cover.lost])
+    return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names)}</small>'
 
 
 def _missing(one: TrackStatus) -> str:

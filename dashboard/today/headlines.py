@@ -1,4 +1,4 @@
-"""The biggest changes of a track's newest night: which are confirmed, and which are noise."""
+"""The cases of a track's newest night against the nights before: what is confirmed, and what is noise."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,15 +10,19 @@ from statistics import median
 import pandas as pd
 
 from analysis.comparison.thresholds import threshold_of
+from analysis.decision.run_cases import FAILED
 from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
+from analysis.staleness import LostCase
 from dashboard.components import links, markup, wording
+from dashboard.components.markup import HeatCell, HeatHead, HeatMap
 from dashboard.today.track_status import TrackStatus
 from db.runs.series_queries import Lines, identity
 from records.findings import Finding, FindingState, FindingTriage
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import TaskState
+from reports.table import Column, DataTable
 from reports.text.numbers import percent
 
 #: The metrics of a headline, the steadier first: a case without one uses the next.
@@ -189,30 +193,18 @@ def history(items: Sequence[CaseNight]) -> str:
     return links.trends(key.metric, key.hardware, key.preset)
 
 
-def table(one: TrackHeadlines, now: datetime, where: str) -> str:
+def table(one: TrackHeadlines, now: datetime, where: str) -> DataTable[CaseNight]:
     """The rows of a track."""
-    columns = [
-        ("Case", False),
-        ("Last night", True),
-        ("Change", True),
-        ("Against", True),
-        (f"Last {COURSE} nights", False),
-        ("PyTorch", False),
-        ("", False),
+    columns: list[Column[CaseNight]] = [
+        Column("", "Case", html=lambda each: markup.case(each.key.case)),
+        Column("", "Last night", html=_latest, number=True),
+        Column("", "Change", html=_change, number=True),
+        Column("", "Against", html=_level, number=True),
+        Column("", f"Last {COURSE} nights", html=lambda each: one.lines.get(each.key, wording.NONE)),
+        Column("", "PyTorch", html=lambda each: _where(each.latest, now)),
+        Column("", "", html=_further),
     ]
-    cells = (
-        (
-            markup.case(each.key.case),
-            _latest(each),
-            _change(each),
-            _level(each),
-            one.lines.get(each.key, wording.NONE),
-            _where(each.latest, now),
-            _further(each),
-        )
-        for each in one.rows
-    )
-    return markup.table(f"Cases that moved: {where}", columns, cells, folded=True)
+    return DataTable(f"Cases that moved: {where}", columns, one.rows)
 
 
 def _where(point: SeriesPoint, now: datetime) -> str:
@@ -315,3 +307,49 @@ def _order(one: CaseNight) -> tuple[object, ...]:
     place = places.index(one.verdict) if one.verdict in places else len(places)
     size = one.finding.change if one.finding else one.against.change if one.against else 0.0
     return place, -abs(size), one.key.case, one.key.hardware
+
+
+#: Workloads side by side in the matrix; further ones are in the CSV file of the changes.
+MOST_WORKLOADS = 12
+
+
+def matrix(label: str, nights: Sequence[CaseNight], lost: Sequence[LostCase] = ()) -> tuple[HeatMap, int]:
+    """The newest night of each case of a track, what has a colour first, and how many workloads are left out.
+
+    `lost` are the cases that used to be measured. Only what is confirmed is good or bad.
+    """
+    cells: dict[tuple[str, tuple[str, str]], HeatCell] = {}
+    measured = ((each.key.case, _night_cell(each)) for each in nights)
+    for key, cell in (*measured, *((each.case, _lost_cell(each)) for each in lost)):
+        words = wording.case(key)
+        cells[words.technique or "eager", (words.workload, words.parameters)] = cell
+    coloured = {workload for (_, workload), cell in cells.items() if cell.tone != "quiet"}
+    workloads = sorted({workload for _, workload in cells}, key=lambda each: (each not in coloured, each))
+    techniques = sorted({technique for technique, _ in cells}, key=lambda name: (name != "eager", name))
+    shown = workloads[:MOST_WORKLOADS]
+    lines = [(HeatHead(name, chip=True), [cells.get((name, each)) for each in shown]) for name in techniques]
+    return HeatMap(label, [HeatHead(*each) for each in shown], lines), len(workloads) - len(shown)
+
+
+def _lost_cell(one: LostCase) -> HeatCell:
+    """What crashed is broken; what the machine disturbed or lost, or was not reached, is not."""
+    if one.status in FAILED:
+        return HeatCell("×", "", "broke", "bad")
+    ended = wording.status(one.status)
+    if ended.tone == "bad":
+        return HeatCell(wording.SIGNS["odd"], "", ended.word, "odd")
+    return HeatCell(ended.sign, "", ended.word, ended.tone)
+
+
+def _night_cell(one: CaseNight) -> HeatCell:
+    # Also of a confirmed change of which less than half was there.
+    known = one.finding or one.candidate
+    link = links.finding(known.id) if known else ""
+    if one.finding is not None and one.left:
+        sign = "▲" if one.finding.change > 0 else "▼"
+        return HeatCell(sign, one.finding.direction, percent(one.finding.change), one.tone, link=link)
+    if one.against is not None and one.against.outside:
+        return HeatCell("?", "not confirmed", percent(one.against.change), link=link)
+    if one.verdict == "too few nights":
+        return HeatCell("new", "")
+    return HeatCell("·", one.verdict)

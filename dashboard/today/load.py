@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 import streamlit as st
 
 from analysis.staleness import Outage
-from dashboard.components.load import FRESH_SECONDS
+from dashboard.components.load import kept
 from dashboard.components.query_params import Query, View, pick
 from dashboard.server.database import by_url, opened, present_time
 from dashboard.today.headlines import METRICS
-from dashboard.today.schedule_heartbeat import Served, served
-from dashboard.today.track_status import TrackStatus, standings, with_results
+from dashboard.today.track_status import Served, TrackStatus, served, standings, with_results
 from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
@@ -55,14 +54,12 @@ _FINDINGS = 300
 #: Seconds for which it is not asked again how a night ended that is over, and what it measured.
 _LONG_SECONDS = 600
 
-# Shared and not copied: an answer is never changed, and copying one takes as long as a query.
-_kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
 
-_summaries = _kept(by_url(queries.run_summaries))
-_spent = _kept(by_url(queue_queries.attempt_seconds))
-findings_of = _kept(by_url(findings.findings_of_series))
-compared = _kept(by_url(queries.comparison_runs))
+_summaries = kept(by_url(queries.run_summaries))
+_spent = kept(by_url(queue_queries.attempt_seconds))
+findings_of = kept(by_url(findings.findings_of_series))
+compared = kept(by_url(queries.comparison_runs))
 # Of runs that are over.
 _endings = _kept_long(by_url(queries.endings))
 lines = _kept_long(by_url(series_queries.lines))
@@ -82,7 +79,7 @@ class TodayData:
     patience: Patience
 
 
-@_kept
+@kept
 def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = opened(url), present_time(url)
@@ -117,7 +114,7 @@ def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     return _endings(url, one.night.runs) if one.night else {}
 
 
-@_kept
+@kept
 def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
     """What was decided within so many days, what waits to be, and how many regressions are open in all."""
     database, now = opened(url), datetime.now(UTC)
@@ -133,7 +130,7 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
     )
 
 
-@_kept
+@kept
 def still_open(url: str) -> list[Finding]:
     """The confirmed regressions that are neither triaged nor muted, the newest first."""
     return findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
@@ -145,7 +142,7 @@ def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     return series_queries.points_of_runs(opened(url), runs, METRICS)
 
 
-@_kept
+@kept
 def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
     """The newest points of some series, oldest first; of a run with several environments the last one's."""
     alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)

@@ -1,15 +1,24 @@
-"""The Today page where people measure by hand: what ran last, what failed and why, and the newest numbers."""
+"""The Today page where people measure by hand: what ran last, what failed and why, and the first numbers."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from dashboard.components import frames, links, load, markup, parts, tables, wording
-from dashboard.today import first_run, headlines, problems
+import pandas as pd
+import streamlit as st
+
+from analysis.speedups import gains
+from common.text import some
+from dashboard.components import charts, frames, links, load, markup, parts, tables, wording
+from dashboard.machines import load as machine_load
+from dashboard.today import headlines, problems
 from dashboard.today import load as today_load
 from records.kinds import EnvironmentKind, RunSource
-from records.outcomes import OutcomeStatus
-from records.runs import RunSummary
+from records.outcomes import Outcome, OutcomeStatus
+from records.runs import Run, RunSummary
 from records.series import Headline
+from runner.suites.references import baselines
 
 #: Runs in which what failed is looked for, and those among which such runs are looked for.
 SEARCHED, _AMONG = 5, 20
@@ -22,7 +31,7 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     own = load.own_runs(url, _AMONG)
     if not own:
         # What came from elsewhere has no last night: it is listed, and compared in History.
-        first_run.imports(url, runs)
+        imported(url, runs)
         _failures(url, runs, own, now, mixed=False)
         return
     mixed = not all(run.source == RunSource.MEASURED for run in runs)
@@ -31,8 +40,8 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
     parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
-    if len(own) < first_run.FEW:
-        first_run.section(url, last)
+    if len(own) < FEW:
+        first_run(url, last)
     _failures(url, runs, own, now, mixed=mixed)
     if len(own) != 1:
         # A single run has nothing to be compared with: its page has its numbers.
@@ -59,7 +68,8 @@ def _headlines(url: str, now: datetime) -> None:
         return
     own = [headline for headline in known if headline.latest.source == RunSource.MEASURED]
     shown = sorted(own or known, key=_newest_first)[:SERIES]
-    parts.heading("Latest latency", lambda: frames.headlines(own or known), "latest-latency.csv")
+    every = tables.headline_table(own or known, now, {}, "everywhere")
+    parts.heading("Latest latency", every, "latest-latency.csv")
     parts.caption(
         "Changes are against the run before on the same hardware and preset: a hint, not a verdict. Lower "
         "is better; n replicates, with their range."
@@ -78,3 +88,127 @@ def _newest_first(one: Headline) -> tuple[object, ...]:
     """The newest run's, by name; what is the machine's own comes last."""
     key, own = one.key, one.latest.environment_kind == EnvironmentKind.CANARY
     return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.preset
+
+
+#: Hardware of imports that is named, that with the most series.
+_NAMED = 12
+#: With so many runs of its own a machine is not new any more.
+FEW = 3
+#: What to do where others disturbed a run.
+_WHEN_QUIET = "contended: other programs took part of the cores; measure again when nothing else runs"
+#: What a star says.
+_DISTURBED = r"\*: in some pair other programs took part of a core; such a ratio may be anything."
+
+
+def bars(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """The speed-ups of a run over eager fp32, the largest first, as `charts.speed_ups` draws them.
+
+    A label is short where that names one case only; a star marks a ratio that may be anything, for others
+    took part of a core in some pair.
+    """
+    found = [
+        (gain, gain.ratio)
+        for own in gains(outcomes, baselines).values()
+        for gain in own
+        if gain.kind == "speed-up" and gain.ratio is not None
+    ]
+    short = Counter(_short(gain.case) for gain, _ in found)
+    rows = [
+        {
+            "label": _short(gain.case) if short[_short(gain.case)] == 1 else wording.case(gain.case).text,
+            "case": wording.case(gain.case).text,
+            "ratio": ratio,
+            "low": gain.low,
+            "high": gain.high,
+            "text": f"{wording.times(ratio)}{'*' if gain.disturbed else ''}",
+        }
+        for gain, ratio in found
+    ]
+    return sorted(rows, key=lambda row: -row["ratio"])
+
+
+def _short(case: str) -> str:
+    words = wording.case(case)
+    return f"{words.name} {words.phase} · {words.technique}"
+
+
+def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
+    """What limited a run: how many processes that it needed did not end ok, and its own notes.
+
+    The canary's are not among those that a run plans, and are not counted.
+    """
+    canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
+    needed = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
+    bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
+    said: list[str] = []
+    for status in dict.fromkeys(bad):
+        said.append(f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}")
+        if status == OutcomeStatus.CONTENDED:
+            said.append(_WHEN_QUIET)
+    return [*said, *run.notes]
+
+
+def first_run(url: str, last: RunSummary) -> None:
+    """The newest run of a machine that is new here."""
+    found = load.run(url, last.id)
+    if found is None:
+        return
+    outcomes = load.outcomes(url, last.id)
+    if drawn := bars(outcomes):
+        rows = pd.DataFrame(drawn)
+        parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
+        parts.caption(
+            "Speed-up over eager fp32 of the same run, with its 95 % interval."
+            + (f" {_DISTURBED}" if any("*" in one["text"] for one in drawn) else "")
+        )
+        best = drawn[0]
+        alt_text = f"{wording.plural(len(drawn), 'speed-up')}, the largest {best['text']}: {best['label']}"
+        dark = st.context.theme.type == "dark"
+        parts.subject(last.hardware, f"PyTorch {', '.join(last.torch_versions)}", f"suite {last.suite}")
+        parts.chart(charts.speed_ups(len(drawn), dark=dark), alt_text, rows=rows)
+    if limited := limits(found[0], outcomes):
+        parts.heading("What limited it")
+        parts.html(markup.notes(limited))
+    next_steps(last)
+
+
+def next_steps(last: RunSummary) -> None:
+    """Three commands that go on from a first run."""
+    version = last.torch_versions[0].partition("+")[0] if last.torch_versions else "2.13.0"
+    parts.heading("Next steps")
+    for words, command in (
+        (
+            "Compare this PyTorch with the newest nightly:",
+            f"pyrometer upgrade {version} nightly --suite smoke",
+        ),
+        ("Measure every night what pyrometer.toml schedules, and find regressions:", "pyrometer serve"),
+        ("Bring in results of other tools:", "pyrometer import PATH"),
+    ):
+        parts.caption(words)
+        parts.code(command)
+
+
+def imported(url: str, runs: Sequence[RunSummary]) -> None:
+    """What came in from other tools and scripts, and what of it can be compared."""
+    counted = machine_load.foreign_runs(url)
+    if not counted:
+        return
+    parts.heading("What came in")
+    keys = load.series_keys(url)
+    cases = {key.case for key in keys}
+    workloads = wording.plural(len({case.rpartition("/")[0] for case in cases}), "workload")
+    hardware = Counter(key.hardware_label for key in keys)
+    versions = dict.fromkeys(version for run in runs for version in run.torch_versions)
+    lines = [f"{wording.plural(many, 'run')} {words}" for words, many in counted.most_common()]
+    lines += [
+        f"{wording.plural(len(cases), 'case')} of {workloads}, {len(keys):,} series",
+        f"Hardware: {some(list(dict(hardware.most_common())), _NAMED)}",
+    ]
+    if versions:
+        lines.append(f"PyTorch of the newest runs: {', '.join(versions)}")
+    parts.html(markup.bullets(lines))
+    parts.html(
+        f"<p>{markup.link(links.HARDWARE, 'Compare hardware →')} "
+        f"{markup.link(links.RUN_PAIR, 'Compare two runs →')} "
+        f"{markup.link(links.HISTORY, 'History →')} {markup.link(links.RUNS, 'All runs →')}</p>"
+    )

@@ -10,7 +10,7 @@ from analysis.recent_level import NIGHTS
 from configuration.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
 from dashboard.regressions import cause_cards, causes, findings
-from dashboard.today import cards, headlines, load, matrix, problems, trust, verdict
+from dashboard.today import cards, headlines, load, problems, verdict
 from dashboard.today.headlines import TrackHeadlines
 from dashboard.today.load import DAYS, TodayData, TodayView
 from dashboard.today.track_status import TrackStatus
@@ -51,7 +51,7 @@ def first_night(url: str, now: datetime) -> None:
     coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
     if coming is not None:
         sentence = f"The first night is due {wording.timestamp(coming)}"
-        parts.html(f"<p>{escape(sentence)}: {markup.link(links.machines(), 'Machines →')}</p>")
+        parts.html(f"<p>{escape(sentence)}: {markup.link(links.MACHINES, 'Machines →')}</p>")
 
 
 def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
@@ -64,7 +64,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
     if rest:
         more = f"and {' and '.join(rest)}: Machines →"
-        parts.html(f"<p>{markup.link(links.machines(), more)}</p>")
+        parts.link(links.MACHINES, more)
     if len(tracks) > len(looked):
         parts.caption(
             f"Whether all usual cases were measured is looked at for {len(looked)} of {len(tracks):,} tracks."
@@ -85,7 +85,7 @@ def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: date
         return
     cause_cards.cards(url, causes.causes(shown), now)
     if (more := len(found.items) - len(shown)) > 0:
-        parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
+        parts.link(links.findings(), f"and {more:,} more: Regressions →")
 
 
 def _still_open(url: str, found: verdict.NewFindings, now: datetime) -> None:
@@ -116,7 +116,7 @@ def _next_runs(morning: TodayData, now: datetime) -> None:
         parts.html(markup.bullets(listed))
     else:
         parts.caption("No scheduler is running, so the next runs are not known.")
-    parts.html(f"<p>{markup.link(links.schedule(), 'Schedule →')}</p>")
+    parts.link(links.SCHEDULE, "Schedule →")
 
 
 def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
@@ -127,11 +127,11 @@ def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
         newest = one.measured.run_id if one.measured and not one.unmeasured else None
         if newest is not None:
             found = load.points_of_runs(url, _recent_runs(one, newest))
-            moved, still = trust.canary_sentences(found, newest)
+            moved, still = verdict.canary_sentences(found, newest)
             outside += moved
             within += still
-    answer = trust.trust(looked, outside)
-    seen, every = trust.machines(headlines.followed(looked)), trust.machines(looked)
+    answer = verdict.trust(looked, outside)
+    seen, every = verdict.measured_machines(headlines.followed(looked)), verdict.measured_machines(looked)
     if unseen := len(every - seen):
         within.append(f"the canary is looked at on {len(seen)} of {len(seen) + unseen} machines")
     parts.html(markup.headed("Can I trust last night?", markup.label(answer.word, answer.tone)))
@@ -167,21 +167,21 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
         paragraph = f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(address, 'History →')}</p>"
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         lost = one.part.coverage.lost if one.part.coverage else ()
-        cells = matrix.matrix(one.headlines, lost)
+        cells, omitted = headlines.matrix(f"All cases: {where}", one.headlines, lost)
+        more = (
+            f'<p class="py-quiet">and {omitted:,} more workloads: the CSV file has them</p>'
+            if omitted
+            else ""
+        )
+        body = cells.html() + more
         if one.rows or lost:
-            _matrix(cells, where)
+            parts.html(body)
         else:
             with parts.folded(wording.plural(len(one.headlines), "case")):
-                _matrix(cells, where)
+                parts.html(body)
         if one.rows:
             with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
-                parts.html(headlines.table(one, now, where))
-
-
-def _matrix(cells: matrix.CaseMatrix, where: str) -> None:
-    parts.table(matrix.table(cells, f"All cases: {where}"))
-    if cells.omitted:
-        parts.html(markup.more(cells.omitted, "more workloads: the CSV file has them"))
+                parts.table(headlines.table(one, now, where))
 
 
 def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:

@@ -8,10 +8,13 @@ from typing import Literal
 
 import pandas as pd
 
+from analysis.decision.run_cases import FAILED
 from analysis.staleness import DISTURBED, part_label
+from common.text import some
 from dashboard.components import links, markup, wording
 from dashboard.today.track_status import TrackStatus
 from records.outcomes import Outcome, OutcomeCount, OutcomeStatus
+from reports.table import Column, DataTable
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20
@@ -22,7 +25,7 @@ _NOT_NEEDED = "not needed"
 
 @dataclass(frozen=True, slots=True)
 class CaseProblem:
-    """So many replicates of a case that did not end ok in the newest night of a part.
+    """So many replicates of a case, `of` those that ended, that did not end ok in the newest night of a part.
 
     `since` says in words what is new about it; it is empty where they ended so in the earlier night, too.
     `newly`: nothing of the case ended badly in the earlier night, or there was none.
@@ -37,6 +40,7 @@ class CaseProblem:
     count: int
     since: str
     newly: bool
+    of: int
 
 
 def needed(outcome: Outcome) -> bool:
@@ -59,20 +63,36 @@ def problems(
         before = endings.get(night.before[0], ()) if night.before else None
         known = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
+        ended: Counter[str] = Counter()
+        for each in endings.get(run, ()):
+            ended[each.case] += each.count if _needed(each.status, each.reason) else 0
         for each in endings.get(run, ()):
             if each.status != OutcomeStatus.OK and _needed(each.status, each.reason):
                 since = _since(each, lost, known)
                 newly = each.case not in lost and each.case not in bad
                 found.append(
                     CaseProblem(
-                        name, task.machine, run, each.case, each.status, each.reason, each.count, since, newly
+                        name,
+                        task.machine,
+                        run,
+                        each.case,
+                        each.status,
+                        each.reason,
+                        each.count,
+                        since,
+                        newly,
+                        ended[each.case],
                     )
                 )
     return sorted(found, key=_worst_first)
 
 
 def newly_failed(items: Iterable[CaseProblem]) -> int:
-    """How many cases failed that did not in the earlier night, or in a first one; without lost cases."""
+    """How many cases failed that did not in the earlier night, or in a first one.
+
+    Without those that gave no number, which are counted apart, and without what says nothing of the case: an
+    outcome that was disturbed, or lost with its machine.
+    """
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
@@ -86,6 +106,11 @@ class Cause:
     def count(self) -> int:
         """How many replicates ended so."""
         return sum(one.count for one in self.items)
+
+    @property
+    def of(self) -> int:
+        """How many replicates of its cases ended."""
+        return sum({one.case: one.of for one in self.items}.values())
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -113,17 +138,13 @@ def causes(items: Iterable[CaseProblem]) -> list[Cause]:
 def table(items: Sequence[CaseProblem]) -> str:
     """A row for each cause, which opens to its cases; what was so in the earlier night is counted."""
     found = causes(items)
-    columns = [("Outcome", False), ("Why", False), ("Cases", False), ("Where", False)]
-    cells = (
-        (
-            markup.chip(one.items[0].status, one.count),
-            _why(one.reasons),
-            _cases(one.items),
-            _where(one.items),
-        )
-        for one in found[:_ROWS]
-    )
-    parts = [markup.table("What did not end ok", columns, cells, folded=True)] if found else []
+    columns: list[Column[Cause]] = [
+        Column("", "Outcome", html=_outcome),
+        Column("", "Why", html=lambda one: _why(one.reasons)),
+        Column("", "Cases", html=lambda one: _cases(one.items)),
+        Column("", "Where", html=lambda one: _where(one.items)),
+    ]
+    parts: list[str] = [DataTable("What did not end ok", columns, found[:_ROWS]).html()] if found else []
     if len(found) > _ROWS:
         left = [one for each in found[_ROWS:] for one in each.items]
         parts.append(_rest(f"and {len(found) - _ROWS:,} more", left))
@@ -131,6 +152,12 @@ def table(items: Sequence[CaseProblem]) -> str:
     if as_before := [one for one in items if id(one) not in listed]:
         parts.append(_rest("As in the earlier night", as_before))
     return "".join(parts)
+
+
+def _outcome(one: Cause) -> str:
+    """How many ended so, of how many processes: one of three may be chance, three are not."""
+    chip = markup.chip(one.items[0].status, one.count)
+    return f"{chip}<small>of {wording.plural(one.of, 'process', 'processes')}</small>"
 
 
 def _why(reasons: Sequence[str]) -> str:
@@ -144,7 +171,7 @@ def _cases(items: Sequence[CaseProblem]) -> str:
     if len(items) == 1:
         return markup.case(items[0].case)
     lines = "".join(
-        f"<li>{escape(wording.case(one.case).text)}: {one.count}"
+        f"<li>{escape(wording.case(one.case).text)}: {one.count} of {one.of}"
         f"{f', {escape(one.reason)}' if one.reason else ''}</li>"
         for one in items
     )
@@ -161,9 +188,9 @@ def _where(items: Sequence[CaseProblem]) -> str:
 
 def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
     """All of them for a CSV file."""
-    columns = ["part", "machine", "run", "case", "status", "reason", "replicates", "new"]
+    columns = ["part", "machine", "run", "case", "status", "reason", "replicates", "of", "new"]
     rows = [
-        (one.part, one.machine, one.run, one.case, one.status, one.reason, one.count, one.since)
+        (one.part, one.machine, one.run, one.case, one.status, one.reason, one.count, one.of, one.since)
         for one in items
     ]
     return pd.DataFrame(rows, columns=columns)
@@ -176,9 +203,8 @@ def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     runs: dict[str, str] = defaultdict(str)
     for one in items:
         runs[one.run] = one.part
-    some = [markup.link(links.run(run), part) for run, part in list(runs.items())[:_ROWS]]
-    more = f" and {len(runs) - _ROWS:,} more" if len(runs) > _ROWS else ""
-    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {", ".join(some)}{more}</p>'
+    named = some([markup.link(links.run(run), part) for run, part in runs.items()], _ROWS)
+    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {named}</p>'
 
 
 def _since(ending: OutcomeCount, lost: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
@@ -194,8 +220,9 @@ def _needed(status: OutcomeStatus, reason: str) -> bool:
 
 
 def _worst_first(one: CaseProblem) -> tuple[object, ...]:
-    return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
+    some = one.count < one.of
+    return one.since != _FELL, not one.since, not _is_bad(one), some, one.part, one.case, one.status
 
 
 def _is_bad(one: CaseProblem | OutcomeCount) -> bool:
-    return wording.status(one.status).tone == "bad"
+    return one.status in FAILED

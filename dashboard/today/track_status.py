@@ -1,10 +1,12 @@
-"""The status of each track: its newest night, those before, and whether it is late."""
+"""The status of each track by its nights, and of each schedule by the facts that schedulers store."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, cast
 
+from analysis.decision.run_cases import FAILED
 from analysis.staleness import (
     GONE_FOR_GOOD,
     Coverage,
@@ -24,11 +26,90 @@ from analysis.staleness import (
     waiting,
 )
 from dashboard.components import wording
-from dashboard.today.schedule_heartbeat import Served
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task, TaskState
 from workflows.fleet_status import Patience, measures
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A schedule as one scheduler or several serve it: `by` are their machines, in order.
+
+    `alive`: one of them was seen lately. `next` are its next fire times as announced last;
+    of a scheduler that died some lie in the past. `labels` is empty for any machine.
+    """
+
+    schedule: str
+    job: str
+    cron: str
+    timezone: str
+    enabled: bool
+    built_in: bool
+    suite: str
+    environments: tuple[str, ...]
+    baseline: str
+    labels: tuple[str, ...]
+    next: tuple[datetime, ...] = ()
+    by: tuple[str, ...] = ()
+    alive: bool = False
+
+
+def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:
+    """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
+    living = {one.owner for one in alive(seen, now, silent_minutes)}
+    by_schedules: dict[Served, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
+    for one in seen:
+        zone = str(one.facts.get("timezone") or "UTC")
+        for body in _bodies(one.facts.get("schedules")):
+            by_schedules[_about(body, zone)].append((one, _moments(body.get("next"))))
+    found: list[Served] = []
+    for about, own in by_schedules.items():
+        _, announced = max(own, key=lambda each: each[0].seen_at)
+        by = tuple(sorted({one.machine for one, _ in own}))
+        found.append(replace(about, next=announced, by=by, alive=any(one.owner in living for one, _ in own)))
+    return sorted(found, key=lambda each: (each.schedule, not each.alive, each.cron))
+
+
+def _about(body: Mapping[str, Any], zone: str) -> Served:
+    """A timetable, without its scheduler."""
+    return Served(
+        schedule=str(body.get("schedule") or ""),
+        job=str(body.get("job") or ""),
+        cron=str(body.get("cron") or ""),
+        timezone=zone,
+        enabled=body.get("enabled") is True,
+        built_in=body.get("built_in") is True,
+        suite=str(body.get("suite") or ""),
+        environments=_texts(body.get("environments")),
+        baseline=str(body.get("baseline") or ""),
+        labels=_texts(body.get("labels")),
+    )
+
+
+# Another version may have written it: what cannot be read is not shown.
+
+
+def _bodies(value: object) -> list[Mapping[str, Any]]:
+    listed = cast(list[object], value) if isinstance(value, list) else []
+    return [cast(Mapping[str, Any], each) for each in listed if isinstance(each, Mapping)]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, cast(list[object], value))) if isinstance(value, list) else ()
+
+
+def _moments(value: object) -> tuple[datetime, ...]:
+    found: list[datetime] = []
+    for text in _texts(value):
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        if moment.tzinfo is not None:
+            found.append(moment)
+    return tuple(sorted(found))
+
 
 #: Nights of a part that are shown one by one.
 NIGHTS = 14
@@ -61,9 +142,9 @@ class TrackStatus:
     night waits, None where it does not. `scheduled`: some scheduler still has it in its timetable, as far as
     is known. `summary` is the run of the newest task that has one. `coverage` is that of the newest night
     that is over, None where there is nothing to hold it against. `failed` of its outcomes crashed, were
-    wrong or the like; `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are
-    the seconds of all attempts at the newest task that are over, and how many those are; None before there
-    are any.
+    wrong, ran eager or the like; `disturbed` says how many the machine spoiled, where that is worth a word.
+    `spent` are the seconds of all attempts at the newest task that are over, and how many those are; None
+    before there are any.
     """
 
     tasks: tuple[Task, ...]
@@ -217,7 +298,7 @@ def with_results(
         summary=summaries.get(run or ""),
         coverage=coverage(night, endings) if night and night.before else None,
         spent=spent.get(one.newest.id),
-        failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
+        failed=sum(each.count for each in ended if each.status in FAILED),
         disturbed=spoiled if spoiled.reported(disturbed_share) else None,
     )
 

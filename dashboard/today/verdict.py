@@ -1,17 +1,22 @@
-"""Is everything fine? One line that says so or what is not, and the sentences behind it."""
+"""Is everything fine, and can last night be trusted? A line that says so, and the sentences behind it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
+from analysis.comparison.thresholds import threshold_of
+from analysis.recent_level import against
 from analysis.staleness import Outage, part_label
 from dashboard.components import links, markup, wording
 from dashboard.regressions.causes import causes
 from dashboard.today.track_status import TrackStatus
+from db.runs.series_queries import Lines
 from records.findings import Finding, FindingGroup, FindingState
+from records.kinds import EnvironmentKind
 from records.tasks import TaskState
-from reports.text.staleness_text import silence
+from reports.text.numbers import percent
+from reports.text.staleness_text import counted, silence
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -192,3 +197,64 @@ def _unsilenced(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
 
 def _largest_first(one: Finding) -> tuple[float, int]:
     return -abs(one.change), one.id
+
+
+@dataclass(frozen=True, slots=True)
+class NightTrust:
+    """The answer in a word (yes, partly, not known) with its tone, and a sentence for each reason."""
+
+    word: str
+    tone: wording.Tone
+    sentences: tuple[str, ...]
+
+
+def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
+    """How far the newest nights can be trusted; `canary` are sentences about canaries outside their noise.
+
+    Of a track whose newest night measured nothing, an earlier night says nothing.
+    """
+    measured = [one for one in tracks if one.scheduled and one.measured and not one.unmeasured]
+    if not measured:
+        return NightTrust("not known", "quiet", ("No night was measured.",))
+    disturbed = [
+        f"{one.measured.machine}: {counted(one.disturbed)}"
+        for one in measured
+        if one.disturbed and one.measured
+    ]
+    blank = [f"{one.newest.track or one.newest.part}: no number" for one in measured if one.blank]
+    reasons = tuple(dict.fromkeys((*blank, *disturbed, *canary)))
+    if reasons:
+        return NightTrust("partly", "odd", reasons)
+    counted_machines = wording.plural(len(measured_machines(measured)), "machine")
+    return NightTrust("yes", "good", (f"No disturbance above the limit on {counted_machines}.",))
+
+
+def measured_machines(tracks: Iterable[TrackStatus]) -> set[str]:
+    """The machines that measured the newest nights of tracks, by name."""
+    measured = (one.measured for one in tracks if one.scheduled and not one.unmeasured)
+    return {task.machine for task in measured if task}
+
+
+def canary_sentences(found: Lines, newest: str) -> tuple[list[str], list[str]]:
+    """What the canaries did in the run `newest` against the nights before: outside noise, and within it."""
+    outside: list[str] = []
+    within: list[str] = []
+    for key, points in sorted(found.items(), key=lambda each: each[0].case):
+        own = [each for each in points if each.environment_kind == EnvironmentKind.CANARY]
+        latest = next((each for each in reversed(own) if each.run == newest), None)
+        if latest is None:
+            continue
+        before = [
+            each.point
+            for each in own
+            if each.machine == latest.machine and each.started_at < latest.started_at
+        ]
+        change = against(before, latest.point, threshold_of(key.metric).log)
+        if change is None or change.band is None:
+            continue
+        text = f"canary {wording.case(key.case).name} {percent(change.change)}"
+        if change.outside:
+            outside.append(f"{latest.machine}: {text}, outside noise: the machine itself changed")
+        else:
+            within.append(f"{text}, within noise")
+    return outside, within

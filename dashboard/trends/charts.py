@@ -14,6 +14,8 @@ _HEIGHT, _PANEL_HEIGHT, _TICK = 360, 128, 13
 DASHES = ((1, 0), (6, 3), (2, 3), (9, 3), (4, 2), (1, 2))
 #: Room on both sides of the lines, for the labels of the axis and for the letters at the lines' ends.
 _PADDING = 62
+#: What the links of all points begin with: in each of thousands it would be most of what a page sends.
+_PREFIX = "address"
 #: The selection of the moment that the pointer meets.
 _POINTED = "hover"
 #: Labels within the chart would lie over each other on a phone.
@@ -74,6 +76,11 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     return as_spec(drawn)
 
 
+def leading_to(spec: Spec, prefix: str) -> Spec:
+    """The same spec, whose points lead to addresses that begin so."""
+    return {**spec, "params": [*spec.get("params", ()), {"name": _PREFIX, "value": prefix}]}
+
+
 def point_sets(points: pd.DataFrame, style: TrendStyle) -> dict[str, pd.DataFrame]:
     """The named data `ends`, and `points`, or in stacked panels those of each line by its letter.
 
@@ -130,7 +137,9 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
     # Names for thousands of them take as long as all the rest, and they are not read out: the chart has
     # one itself, and a table has the points.
-    dot = points.mark_point(filled=True, size=60 if style.bars else 8, opacity=1, aria=style.bars)
+    size = 60 if style.bars else 8
+    address = alt.ExprRef(f"{_PREFIX} + datum.link")
+    dot = points.mark_point(filled=True, size=size, opacity=1, aria=style.bars, href=address)
     shapes = alt.Scale(domain=letters, range=SHAPES[:lines])
     end = _only(alt.Chart(alt.NamedData("ends")), only)
     end = end.mark_text(align="left", dx=9, fontWeight=700, fontSize=12)
@@ -143,7 +152,6 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
             **shared,
             y=y,
             shape=alt.Shape("letter:N", scale=shapes, legend=None),
-            href="link:N",
             tooltip=_tooltip(unit, style),
         ),
         end.encode(**shared, y=y, text="end:N"),
@@ -250,10 +258,13 @@ def _version_rules(x: alt.X, *, labels: bool) -> list[alt.Chart]:
 
 def _version_names(x: alt.X) -> alt.Chart:
     """Along versions: their names below the axis."""
+    room = alt.ExprRef(f"datum.narrow ? 1 : {_WIDE_ONLY}")
     names = alt.Chart(alt.NamedData("versions")).mark_text(
-        color=QUIET, align="right", baseline="top", dy=12, fontSize=11, angle=330
+        color=QUIET, baseline="top", dy=12, fontSize=11, opacity=room
     )
-    return names.encode(x=x, y=alt.value("height"), text="label:N")
+    return names.encode(
+        x=x, y=alt.value("height"), text="label:N", tooltip=alt.Tooltip("version:N", title="torch")
+    )
 
 
 def _ticks(x: alt.X, style: TrendStyle) -> alt.Chart:

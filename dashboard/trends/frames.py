@@ -1,6 +1,6 @@
 """Lines made into the DataFrames that the trend chart draws and CSV files hold."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
@@ -11,15 +11,17 @@ import pandas as pd
 
 from dashboard.components import links, wording
 from dashboard.components.frames import version_order
+from dashboard.components.query_params import public
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import TrendLine
 from dashboard.trends.view import Axis, Scale
+from interchange.foreign_runs import is_undated
 from records.series import SeriesPoint
 
 #: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
 _MAX_VERSION_RULES = 10
-#: Names along a version axis, which must not touch on a phone either.
-_MAX_VERSION_NAMES = 18
+#: Names along a version axis, side by side; of these a phone has room for every third.
+_MAX_VERSION_NAMES, _ON_PHONES = 8, 3
 #: The share of the axis that one character of a label takes.
 _LABEL_ROOM = 0.007
 #: Lines that differ by more than this factor get scales of their own.
@@ -124,7 +126,7 @@ def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     columns = ["x", "version", "label"]
     tracks: dict[tuple[str, str], list[SeriesPoint]] = defaultdict(list)
     for line in drawn:
-        for point, track in zip(line.points, line.tracks, strict=True):
+        for point, track in line.placed:
             if point.torch_version:
                 tracks[line.key.hardware, track].append(point)
     every = [sorted(own, key=lambda point: point.started_at) for own in tracks.values()]
@@ -153,53 +155,27 @@ def at_one_moment(changes: pd.DataFrame) -> bool:
 
 
 def version_names(drawn: Iterable[TrendLine]) -> pd.DataFrame:
-    """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
+    """The versions along their axis: columns x (the place), version, label (in short; empty where crowded).
+
+    `narrow`: the label is drawn on narrow screens too.
+    """
     places = _places(point.torch_version for line in drawn for point in line.points)
     every = -(-len(places) // _MAX_VERSION_NAMES)
-    named = ((place, name or "no PyTorch") for name, place in places.items())
-    rows = [(place, name, name if place % every == 0 else "") for place, name in named]
-    return pd.DataFrame(rows, columns=["x", "version", "label"])
-
-
-def table(
-    drawn: Sequence[TrendLine], unit: str, tracks: Mapping[str, str], levels: Levels | None = None
-) -> pd.DataFrame:
-    """Every point of a view, newest first, for CSV; `tracks` are their labels.
-
-    With `levels` a column says each point's share of its line's level, less one.
-    """
-    every = [
-        (point, track, line) for line in drawn for point, track in zip(line.points, line.tracks, strict=True)
-    ]
-    ordered = sorted(every, key=lambda each: (each[0].started_at, each[0].case), reverse=True)
-    rows = [
-        {
-            "case": p.case,
-            "measured (UTC)": p.started_at,
-            "torch": p.torch_version,
-            "run": p.run,
-            "point": p.point,
-            "unit": unit,
-            "n": p.n,
-            "smallest": p.smallest,
-            "largest": p.largest,
-            "95 % low": p.low,
-            "95 % high": p.high,
-            "spread": p.spread,
-            **({} if levels is None else {"relative": _share(p.point, levels.get(line.letter))}),
-            "track": tracks[track],
-            "hardware": line.key.hardware_label,
-            "machine": p.machine,
-            "harness": p.harness,
-            "environment": p.environment,
-        }
-        for p, track, line in ordered
-    ]
-    return pd.DataFrame(rows)
-
-
-def _share(value: float, level: float | None) -> float | None:
-    return None if level is None else value / level - 1
+    names = {version: wording.version(public(version)) if version else "no PyTorch" for version in places}
+    # Builds of one version for two devices keep what sets them apart.
+    shared = {name for name, many in Counter(names.values()).items() if many > 1}
+    rows: list[Row] = []
+    for version, place in places.items():
+        label = version if names[version] in shared else names[version]
+        rows.append(
+            {
+                "x": place,
+                "version": version or names[version],
+                "label": label if place % every == 0 else "",
+                "narrow": place % (every * _ON_PHONES) == 0,
+            }
+        )
+    return pd.DataFrame(rows, columns=["x", "version", "label", "narrow"])
 
 
 def _by_date(line: TrendLine, tracks: Mapping[str, str]) -> list[Row]:
@@ -251,7 +227,7 @@ def row(line: TrendLine, point: SeriesPoint) -> Row:
         "track": 1,
         "case": wording.case(point.case).text,
         "where": f"{point.machine}, {line.key.hardware_label}",
-        "measured": wording.utc(point.started_at),
+        "measured": wording.UNKNOWN_TIME if is_undated(point.run) else wording.utc(point.started_at),
         "torch": point.torch_version or wording.NONE,
         "point": point.point,
         "smallest": point.smallest,
@@ -259,7 +235,7 @@ def row(line: TrendLine, point: SeriesPoint) -> Row:
         "interval": f"{point.low:.5g} to {point.high:.5g}" if known else wording.NONE,
         "n": point.n,
         "run": point.run,
-        "link": links.result(point.run, point.case, point.environment),
+        "link": links.point(point.run, point.case, point.environment),
     }
 
 

@@ -12,6 +12,7 @@ from string import ascii_uppercase
 from dashboard.components import charts
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
+from records.kinds import EnvironmentKind
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
 #: The track of manual runs of environments that were measured once: one environment after the other.
@@ -39,9 +40,14 @@ class TrendLine:
         """Which of the lines it is, from 1."""
         return ascii_uppercase.index(self.letter) + 1
 
+    @property
+    def placed(self) -> list[tuple[SeriesPoint, str]]:
+        """Its points, each with its track."""
+        return list(zip(self.points, self.tracks, strict=True))
+
     def of_track(self, track: str) -> tuple[SeriesPoint, ...]:
         """Its points in one track."""
-        return tuple(point for point, own in zip(self.points, self.tracks, strict=True) if own == track)
+        return tuple(point for point, own in self.placed if own == track)
 
     def since(self, moment: datetime) -> "TrendLine":
         """The same without points from before a moment."""
@@ -101,8 +107,10 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
     by_hand = [
         tracks_of_place[place]
         for place, point in places.items()
-        # What has no PyTorch, as the canary, is the same with every environment.
-        if place in tracks_of_place and not tracks_of_place[place].track and point.torch_version
+        # The canary is the same with every environment.
+        if place in tracks_of_place
+        and not tracks_of_place[place].track
+        and point.environment_kind != EnvironmentKind.CANARY
     ]
     apart = _apart(by_hand)
     taken = {each.track for each in tracks_of_place.values() if each.track}
@@ -126,7 +134,7 @@ def scheduled(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[s
     return {
         track
         for line in drawn
-        for point, track in zip(line.points, line.tracks, strict=True)
+        for point, track in line.placed
         if (about := tracks_of_place.get(place_of(point))) is not None and about.track == track
     }
 

@@ -10,7 +10,6 @@ from datetime import datetime
 from functools import lru_cache, partial
 
 import pandas as pd
-import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.dispatch_difference import DispatchChange, compare_fingerprints
@@ -18,10 +17,9 @@ from analysis.metrics import Better, Metric
 from dashboard.components import load, wording
 from dashboard.components.query_params import Query
 from dashboard.server.database import opened
-from dashboard.trends import charts, frames, grid, lines, marks, moves, view
+from dashboard.trends import charts, frames, lines, marks, moves, tables, view
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
-from dashboard.trends.grid import NIGHTS, CaseHistory
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Borders, Move, border
@@ -66,7 +64,7 @@ def changes_along(
     """
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     before: dict[tuple[str, str], DispatchFingerprint] = {}
-    for point, track in zip(line.points, line.tracks, strict=True):
+    for point, track in line.placed:
         current = known.get(point.environment)
         if current is None:
             continue
@@ -127,27 +125,29 @@ class History:
         return {point for point, changes in self.of_line.items() if border(changes)}
 
 
-# Shared and not copied: it is never changed, and copying two thousand points takes as long as reading them.
-@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
+@load.kept
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     """The newest points of some series, up to so many of each, with the facts of their runs."""
     database = opened(url)
-    by_hardware: dict[str, list[SeriesKey]] = defaultdict(list)
-    for key in keys:
-        by_hardware[key.hardware].append(key)
-    points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
-    for own in by_hardware.values():
-        # Points name their case and not their hardware.
-        by_case = {key.case: points[key] for key in own}
-        for point in series_queries.series(database, own, newest=newest):
-            by_case[point.case].append(point)
-    runs = {point.run for each in points.values() for point in each}
-    measured_for = {
-        (each.run, each.environment): each for each in measured_history.measured_for(database, runs)
-    }
+    points, measured_for = _points(database, keys, newest)
     drawn = tuple(lines.lines(keys, points, measured_for))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
     return History(drawn, measured_for, judged, *_changes(url, drawn), dispatch_changes(database, drawn))
+
+
+def _points(
+    database: Database, keys: Sequence[SeriesKey], newest: int
+) -> tuple[dict[SeriesKey, list[SeriesPoint]], PlaceTracks]:
+    """The newest points of some series, and by place what each was measured for."""
+    points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
+    # Points name their case and not their hardware.
+    for hardware in dict.fromkeys(key.hardware for key in keys):
+        own = {key.case: key for key in keys if key.hardware == hardware}
+        for point in series_queries.series(database, list(own.values()), newest=newest):
+            points[own[point.case]].append(point)
+    runs = {point.run for each in points.values() for point in each}
+    about = measured_history.measured_for(database, runs)
+    return points, {(each.run, each.environment): each for each in about}
 
 
 def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
@@ -187,7 +187,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
     """The places of some lines as they follow each other, apart for what cannot be set against each other."""
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
-        for point, track in zip(line.points, line.tracks, strict=True):
+        for point, track in line.placed:
             # The canary has an environment of its own in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
@@ -226,19 +226,11 @@ class ChartData:
     ticks: pd.DataFrame
 
 
-@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=16, show_spinner=False)
-def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[CaseHistory]:
+@load.kept
+def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory]:
     """The newest nights of many series."""
-    database = opened(url)
-    points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
-    for hardware in {key.hardware for key in keys}:
-        own = {key.case: key for key in keys if key.hardware == hardware}
-        # Two tracks share the nights of a series.
-        for point in series_queries.series(database, list(own.values()), newest=2 * NIGHTS):
-            points[own[point.case]].append(point)
-    runs = {point.run for each in points.values() for point in each}
-    about = {(each.run, each.environment): each for each in measured_history.measured_for(database, runs)}
-    return grid.histories(points, about)
+    # Two tracks share the nights of a series.
+    return tables.histories(*_points(opened(url), keys, 2 * tables.NIGHTS))
 
 
 def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
@@ -267,8 +259,7 @@ def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
     )
 
 
-# Shared and not copied, as the history: it is never changed.
-@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
+@load.kept
 def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
@@ -352,7 +343,7 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
     scheduled = lines.scheduled(known.lines, known.tracks_of_place) or set(every)
     newest: dict[str, datetime] = {}
     for line in known.lines:
-        for point, track in zip(line.points, line.tracks, strict=True):
+        for point, track in line.placed:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
     # No more than can be distinguished.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])

@@ -7,7 +7,7 @@ from datetime import datetime
 import pandas as pd
 
 from analysis.metrics import METRICS
-from analysis.ratios import ratio
+from common.text import some
 from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
@@ -49,9 +49,8 @@ class TrackChange:
     @property
     def text(self) -> str:
         """In a few words."""
-        some = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes[:_LISTED]]
-        more = len(self.changes) - len(some)
-        return "; ".join(some) + (f" and {more:,} more" if more else "")
+        changes = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes]
+        return some(changes, _LISTED, "; ")
 
 
 def sign(move: Move) -> str:
@@ -123,7 +122,7 @@ def steps(
     """
     found: dict[tuple[str, str], TrackChange] = {}
     for line in drawn:
-        for point, track in zip(line.points, line.tracks, strict=True):
+        for point, track in line.placed:
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
             # First, for it says why a line may have moved.
             own = [*(dispatch or {}).get((line.letter, place_of(point)), ()), *own]
@@ -154,32 +153,6 @@ def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
         for (moment, machine), own in by_moment.items()
     ]
     return pd.DataFrame(rows, columns=["x", "what", "where", "measured", "link"])
-
-
-def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame:
-    """The moves for CSV; ratios are new / old."""
-    rows = [
-        {
-            "since (UTC)": move.point.started_at,
-            "case": move.line.key.case,
-            "hardware": move.line.key.hardware_label,
-            "machine": move.point.machine,
-            "track": tracks[move.track],
-            "what": "moved, not confirmed" if move.state == MOVED else move.word,
-            "metric": move.metric or move.line.key.metric,
-            "direction": move.direction,
-            "shape": move.shape,
-            "ratio": ratio(move.change),
-            "ratio_low": ratio(move.low),
-            "ratio_high": ratio(move.high),
-            "torch": move.point.torch_version,
-            "run": move.point.run,
-            "run before": move.before,
-            "finding": move.finding,
-        }
-        for move in items
-    ]
-    return pd.DataFrame(rows)
 
 
 def step_table(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> pd.DataFrame:

@@ -73,7 +73,7 @@ def found(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]
     """
     moves: list[Move] = []
     for line, one in _shown_findings(drawn, findings):
-        of_run = [each for each in zip(line.points, line.tracks, strict=True) if each[0].run == one.at_run]
+        of_run = [each for each in line.placed if each[0].run == one.at_run]
         # A session of that name that measured several environments: the one that the finding is about.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
         if not own:

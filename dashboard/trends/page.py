@@ -6,14 +6,14 @@ from dataclasses import replace
 import streamlit as st
 
 from analysis.metrics import Metric
-from dashboard.components import links, load, markup, parts, run_source, wording
-from dashboard.components.frames import version_order
-from dashboard.components.query_params import public
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.components.frames import version_choices
+from dashboard.components.query_params import last, named, public
 from dashboard.header import page_context
 from dashboard.regressions import findings
+from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
-from dashboard.techniques.ranking import workload_title
-from dashboard.trends import charts, frames, grid, lines, marks, tables, words
+from dashboard.trends import chart_section, frames, lines, marks, tables, words
 from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import ChartData, History, complaints, load_trends
@@ -22,7 +22,7 @@ from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
 
-#: Versions that a baseline is chosen from, the newest; an address may name any.
+#: Versions that a baseline is chosen from; an address may name any.
 _OFFERED_VERSIONS = 60
 
 
@@ -34,12 +34,13 @@ def show() -> None:
     query = page_context.completed(address, Trends.context, lambda query: complaints(url, query))
     found = load_trends(url, query)
     if found is None:
-        parts.nothing_to_draw(load.count_runs(url))
+        words = "with a measurement; their pages say why. This measures some:"
+        parts.no_match(load.count_runs(url), "No number yet", words, load.suite_command(url))
         st.stop()
 
     chosen, known, drawn, metric = found.chosen, found.known, found.drawn, found.metric
     parts.complain(found.complaints)
-    about = f", {workload_title(chosen.workload)}" if chosen.workload else ""
+    about = f", {wording.workload_title(chosen.workload)}" if chosen.workload else ""
     parts.tab_title(f"History: {metric.title}{about}")
     with page_context.bar("/explore", address, query):
         _context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
@@ -50,7 +51,9 @@ def show() -> None:
         parts.pinned(chosen.address)
         return
     opened = _at(known, chosen.at)
-    chart(chosen, metric, drawn, [(line, point) for point, line, track in opened if track in drawn.drawn])
+    of_panel = _of_panel([point for point, _, _ in opened])
+    ringed = [(line, point) for point, line, track in opened if track in drawn.drawn]
+    chart_section.show(chosen, metric, drawn, ringed)
     _captions(chosen, metric, known, drawn)
     _cut(chosen, known, found.lines)
     _canary(chosen, found.offer)
@@ -60,12 +63,15 @@ def show() -> None:
     _stepped(chosen, drawn)
     _every_point(chosen, metric, drawn)
     parts.pinned(chosen.address)
+    if of_panel is not None and (run := load.run(url, of_panel.run)) is not None:
+        case_panel.of_run(url, run[0], of_panel.case, of_panel.environment)
 
 
 def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
     """What other views share with this one."""
-    parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
-    titles = {workload: workload_title(workload) for workload in offer.workloads}
+    places = wording.hardware_choices(offer.hardware)
+    parts.several("Hardware", "hardware", places, chosen, MAX_LINES)
+    titles = {workload: wording.workload_title(workload) for workload in offer.workloads}
     parts.select("Workload", "workload", {"": "All workloads", **titles}, chosen)
     parts.select("Metric", "metric", metrics, chosen)
     if chosen.axis == "date":
@@ -90,48 +96,15 @@ def _choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartDa
 
 
 def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
-    """The versions that lines may be set against, newest first, and what is chosen."""
-    versions = sorted(set(lines.baselines(drawn).values()), key=version_order, reverse=True)
-    known = {version: version for version in versions[:_OFFERED_VERSIONS]}
+    """The versions that lines may be set against, and what is chosen."""
+    choices = version_choices(lines.baselines(drawn).values())
+    known = dict(list(choices.items())[:_OFFERED_VERSIONS])
     return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
 
 
-def chart(
-    chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
-) -> None:
-    """The lines with all marks on them, and how to read them."""
-    baseline = chosen.baseline if chosen.scale == "relative" else ""
-    title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
-    parts.heading(
-        parts.plain(title),
-        lambda: drawn.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
-        f"trend-{chosen.metric}.csv",
-    )
-    parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
-    if drawn.points.empty:
-        parts.caption("None of these lines can be set against that baseline.")
-        return
-    ring = marks.opened(opened, chosen.axis, drawn.points, drawn.levels)
-    look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
-    parts.chart(
-        charts.trend(known.unit, len(drawn.lines), chosen.axis, look),
-        alt=words.in_words(known, drawn.lines, len(drawn.drawn), baseline),
-        sets=drawn.sets,
-        versions=drawn.versions,
-        moves=drawn.marks,
-        ticks=drawn.ticks,
-        opened=ring,
-    )
-
-
 def _captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -> None:
-    """How the chart is to be read, what it is set against, and which tracks it leaves out."""
-    spelled = replace(metric, title=parts.plain(metric.title))
-    teller = run_source.teller(_newest(drawn))
-    parts.caption(
-        words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
-        + " A point leads to its samples."
-    )
+    """What the chart is set against, and which tracks it leaves out."""
+    parts.caption("A point opens its case in its run.")
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(known.lines)
         sentences = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
@@ -171,17 +144,9 @@ def _cut(chosen: Trends, known: History, many: int) -> None:
         fewer = "; fewer lines show more of each" if shown < alone else ""
         parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
         if shown < most:
-            _other_points(chosen.after("points", "all"), f"Up to {most:,} points of each line →")
+            parts.link(chosen.after("points", "all").address, f"Up to {most:,} points of each line →")
     if chosen.points == "all" and replace(chosen, points="recent").recent and not chosen.at:
-        _other_points(chosen.after("points", "recent"), "Only the newest points →")
-
-
-def _other_points(other: Trends, text: str) -> None:
-    parts.html(f"<p>{markup.link(other.address, text)}</p>")
-
-
-def _newest(drawn: ChartData) -> SeriesPoint:
-    return max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
+        parts.link(chosen.after("points", "recent").address, "Only the newest points →")
 
 
 def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None:
@@ -200,19 +165,23 @@ def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None
     own = {each.letter: lines.build(each, chosen.baseline) for each in known.lines}[line.letter]
     ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
     filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
-    parts.html(
-        f"<p>{markup.link(links.upgrade(filters), 'Measured in turns: the upgrade between the two →')}</p>"
-    )
+    address = links.view(links.UPGRADE, filters)
+    parts.link(address, "Measured in turns: the upgrade between the two →")
 
 
 def _at(known: History, run: str) -> list[tables.Own]:
     """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
-    return [
-        (point, line, track)
-        for line in known.lines
-        for point, track in zip(line.points, line.tracks, strict=True)
-        if point.run == run
-    ]
+    return [(point, line, track) for line in known.lines for point, track in line.placed if point.run == run]
+
+
+def _of_panel(points: Sequence[SeriesPoint]) -> SeriesPoint | None:
+    """The one of `points` whose panel the address opens, by its case and environment."""
+    query, complaints = parts.query(), list[str]()
+    case = case_panel.wanted(query, [point.case for point in points], complaints)
+    parts.complain(complaints)
+    own = {point.environment: point for point in points if point.case == case}
+    environment = named(last(query, "environment") or "", dict.fromkeys(own, ""))
+    return own.get(environment or next(iter(own), ""))
 
 
 def _point(
@@ -220,12 +189,8 @@ def _point(
 ) -> None:
     """One run's points: their numbers, what they can be compared with, and what else had changed."""
     run = chosen.at
-    shown = tuple(replace(line, points=(each,), tracks=(track,)) for each, line, track in own)
-    parts.heading(
-        parts.plain(f"Point of run {run}"),
-        lambda: frames.table(shown, metric.unit, drawn.tracks, drawn.levels),
-        f"point-{chosen.metric}-{run}.csv",
-    )
+    table = tables.points(own, chosen, metric, drawn.tracks, drawn.levels)
+    parts.heading(parts.plain(f"Point of run {run}"), table, f"point-{chosen.metric}-{run}.csv")
     observed = {(window.case, window.environment) for window in load.windows(url, run)}
     changes: set[RunChange] | None = None
     for each, line, track in own:
@@ -267,20 +232,16 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
         return
     table = findings.changes(changes)
     name = f"changes-{chosen.metric}-{chosen.at}.csv"
-    parts.heading("What differs from the run before in its track", table, name)
-    parts.table(table)
+    parts.table_section("What differs from the run before in its track", table, name)
 
 
 def _moved(chosen: Trends, drawn: ChartData) -> None:
     """Where lines moved; nothing where none did."""
     if not drawn.moves:
         return
-    items = drawn.moves
-    parts.heading(
-        "Where lines moved", lambda: marks.move_table(items, drawn.tracks), f"moves-{chosen.metric}.csv"
-    )
-    parts.caption(words.about_moves(chosen.metric))
-    parts.html(tables.moves(items, drawn.drawn))
+    table = tables.moves(drawn.moves, drawn.tracks, several=len(drawn.drawn) > 1)
+    about = words.about_moves(chosen.metric)
+    parts.table_section(table.label, table, f"moves-{chosen.metric}.csv", about)
 
 
 def _stepped(chosen: Trends, drawn: ChartData) -> None:
@@ -291,20 +252,16 @@ def _stepped(chosen: Trends, drawn: ChartData) -> None:
         "What changed along the way",
         lambda: marks.step_table(drawn.steps, drawn.tracks),
         f"changes-{chosen.metric}.csv",
+        words.ABOUT_STEPS,
     )
-    parts.caption(words.ABOUT_STEPS)
-    parts.html(tables.steps(drawn.steps, drawn.drawn))
+    parts.table(tables.steps(drawn.steps, drawn.drawn))
 
 
 def _every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
     """The newest points with their links; all of them as CSV."""
-    parts.heading(
-        "Every point",
-        lambda: frames.table(drawn.lines, metric.unit, drawn.tracks, drawn.levels),
-        f"points-{chosen.metric}.csv",
-    )
-    items = tables.newest_first(drawn.lines)
-    parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
+    items, several = tables.newest_first(drawn.lines), len(drawn.drawn) > 1
+    table = tables.points(items, chosen, metric, drawn.tracks, drawn.levels, several=several)
+    parts.table_section("Every point", table, f"points-{chosen.metric}.csv")
 
 
 def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
@@ -317,11 +274,9 @@ def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
         and chosen.has(key.case)
     ]
     rows = trends_load.every_case(url, labelled(keys))
-    table = grid.table(rows, chosen, metric)
+    table = tables.every_case(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
     parts.caption("Not coloured: a change of one night is no finding.")
-    if common := markup.all_cases(wording.common_parameters(one.key.case for one in rows)):
-        parts.html(common)
     parts.table(table)
 
 
@@ -332,4 +287,4 @@ def _canary(chosen: Trends, offer: TrendChoices) -> None:
     if not own or room < 1 or any(map(is_canary, chosen.cases)):
         return
     with_canary = chosen.after("cases", (*chosen.cases, *own[:room]))
-    parts.html(f"<p>{markup.link(with_canary.address, 'Add the canary of the machine →')}</p>")
+    parts.link(with_canary.address, "Add the canary of the machine →")

@@ -1,17 +1,25 @@
-"""The Trends page's legend and tables as HTML; every text from the database is escaped."""
+"""The legend and tables of a history, and the nights of every case as small pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from statistics import median
+from typing import Any
+
+from markupsafe import Markup
 
 from analysis.metrics import METRICS, Metric
+from analysis.ratios import ratio
 from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import TrendLine
+from dashboard.trends.lines import PlaceTracks, TrendLine, place_of
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
-from records.series import SeriesPoint
+from interchange.foreign_runs import is_undated
+from records.series import SeriesKey, SeriesPoint
+from reports.table import Column, DataTable
 from reports.text.finding_text import interval
 from reports.text.numbers import percent
 
@@ -39,77 +47,157 @@ def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
 
 
 def _named(line: TrendLine, several: bool) -> str:
-    where = f"<small>{escape(line.key.hardware_label)}</small>" if several else ""
+    where = f"<small>{markup.hardware(line.key.hardware_label)}</small>" if several else ""
     return f"<span>{markup.case(line.key.case)}{where}</span>"
 
 
-def moves(items: Sequence[Move], tracks: Mapping[str, str]) -> str:
-    """Where lines moved, the newest first."""
-    columns = [("Since (UTC)", False), ("Case", False), ("Change", True), ("What", False), ("Where", False)]
-    columns += [("PyTorch", False), ("", False)]
-    rows = (
-        (
-            _two(f"{move.point.started_at:%Y-%m-%d}", move.shape),
-            _lettered(move.line),
-            _change(move),
-            _what(move),
-            _two(move.point.machine, tracks[move.track] if len(tracks) > 1 else ""),
-            escape(move.point.torch_version or wording.NONE),
-            _way(move),
-        )
-        for move in sorted(items, key=lambda move: move.point.started_at, reverse=True)
-    )
-    return markup.table("Where lines moved", columns, rows, folded=True, tall=len(items) > MOST_STEPS)
+def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) -> DataTable[Move]:
+    """Where lines moved, the newest first; in CSV files ratios are new / old.
+
+    `tracks` are their labels, which pages name where there are `several`.
+    """
+    columns: list[Column[Move]] = [
+        Column(
+            "since (UTC)",
+            "Since (UTC)",
+            lambda move: move.point.started_at,
+            html=lambda move: _two(f"{move.point.started_at:%Y-%m-%d}", move.shape),
+        ),
+        Column("case", "Case", lambda move: move.line.key.case, html=lambda move: _lettered(move.line)),
+        Column("hardware", value=lambda move: move.line.key.hardware_label),
+        Column("", "Change", html=_change, number=True),
+        Column(
+            "what",
+            "What",
+            lambda move: "moved, not confirmed" if move.state == MOVED else move.word,
+            html=_what,
+        ),
+        Column("metric", value=lambda move: move.metric or move.line.key.metric),
+        Column("direction", value=lambda move: move.direction),
+        Column("shape", value=lambda move: move.shape),
+        Column("ratio", value=lambda move: ratio(move.change)),
+        Column("ratio_low", value=lambda move: ratio(move.low)),
+        Column("ratio_high", value=lambda move: ratio(move.high)),
+        Column(
+            "machine",
+            "Where",
+            lambda move: move.point.machine,
+            html=lambda move: _two(move.point.machine, tracks[move.track] if several else ""),
+        ),
+        Column("track", value=lambda move: tracks[move.track]),
+        Column("torch", "PyTorch", lambda move: move.point.torch_version),
+        Column("run", value=lambda move: move.point.run),
+        Column("run before", value=lambda move: move.before),
+        Column("finding", value=lambda move: move.finding),
+        Column("", "", html=_way),
+    ]
+    rows = sorted(items, key=lambda move: move.point.started_at, reverse=True)
+    return DataTable("Where lines moved", columns, rows)
 
 
-def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> str:
+def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[TrackChange]:
     """What else changed along the way, the newest first."""
-    columns = [("Before (UTC)", False), ("Where", False), ("What changed", False), ("", False)]
-    rows = (
-        (
-            _whole(f"{step.point.started_at:%Y-%m-%d %H:%M}"),
-            _two(step.point.machine, tracks[step.track] if len(tracks) > 1 else ""),
-            _changes(step),
-            markup.link(links.run(step.point.run), "Run\u00a0→"),
-        )
-        for step in items[:MOST_STEPS]
-    )
-    rest = markup.more(len(items) - MOST_STEPS, "earlier ones, which the CSV file has")
-    return markup.table("What changed along the way", columns, rows, folded=True, tall=True) + rest
+    columns: list[Column[TrackChange]] = [
+        Column("", "Before (UTC)", html=lambda step: _whole(f"{step.point.started_at:%Y-%m-%d %H:%M}")),
+        Column(
+            "",
+            "Where",
+            html=lambda step: _two(step.point.machine, tracks[step.track] if len(tracks) > 1 else ""),
+        ),
+        Column("", "What changed", html=_changes),
+        Column("", "", format=lambda _: "Run\u00a0→", link=lambda step: links.run(step.point.run)),
+    ]
+    rest = "earlier ones, which the CSV file has"
+    return DataTable("What changed along the way", columns, items, MOST_STEPS, rest)
 
 
 def points(
-    items: Sequence[Own], chosen: Trends, known: Metric, tracks: Mapping[str, str], levels: Levels | None
-) -> str:
-    """The newest points, each with links to its numbers and to the replicates behind it."""
-    columns = [("Case", False), ("Measured (UTC)", False), (_headed(known), True), ("95 % interval", True)]
-    columns += [("Smallest to largest", True), ("n", True)]
-    columns += [("Against", True)] if levels is not None else []
-    columns += [("PyTorch, where", False), ("", False)]
-    rows = (
-        (
-            _lettered(line),
-            _whole(f"{point.started_at:%Y-%m-%d %H:%M}"),
-            f"<strong>{escape(wording.number(point.point, known.unit))}</strong>",
-            escape(wording.value_range(point.low, point.high, known.unit)),
-            escape(wording.value_range(point.smallest, point.largest, known.unit)),
-            str(point.n),
-            *([_share(point.point, levels.get(line.letter))] if levels is not None else ()),
-            _two(point.torch_version or wording.NONE, _machine(point, track, tracks)),
-            '<span class="py-mark">'
-            f"{markup.link(chosen.address_at(point.run), 'Point')} · "
-            f"{markup.link(links.result(point.run, point.case, point.environment), 'Samples')}</span>",
-        )
-        for point, line, track in items[:MOST_POINTS]
+    items: Sequence[Own],
+    chosen: Trends,
+    known: Metric,
+    tracks: Mapping[str, str],
+    levels: Levels | None,
+    *,
+    several: bool = False,
+) -> DataTable[Own]:
+    """Every point of a view, each with links to its numbers and to the replicates behind it.
+
+    With `levels` a column says each point's share of its line's level, less one. `tracks` are labels, which
+    pages name where there are `several`.
+    """
+
+    def share(own: Own) -> float | None:
+        level = (levels or {}).get(own[1].letter)
+        return None if level is None else own[0].point / level - 1
+
+    def where(own: Own) -> str:
+        place = f"{own[0].machine} · {tracks[own[2]]}" if several else own[0].machine
+        return _two(own[0].torch_version or wording.NONE, place)
+
+    def moment(own: Own) -> str:
+        unknown = is_undated(own[0].run)
+        return _whole(wording.UNKNOWN_TIME if unknown else f"{own[0].started_at:%Y-%m-%d %H:%M}")
+
+    against: Column[Own] = Column(
+        "relative", "Against", share, lambda own: wording.signed_percent(share(own)), number=True
     )
-    rest = markup.more(len(items) - MOST_POINTS, "older ones, which the CSV file has")
-    return markup.table("The newest points", columns, rows, folded=True, tall=True) + rest
+    columns: list[Column[Own]] = [
+        Column("case", "Case", _of("case"), html=lambda own: _lettered(own[1])),
+        Column("measured (UTC)", "Measured (UTC)", _of("started_at"), html=moment),
+        Column("run", value=_of("run")),
+        *_numbers(known),
+        *([against] if levels is not None else []),
+        Column("torch", "PyTorch, where", _of("torch_version"), html=where),
+        Column("track", value=lambda own: tracks[own[2]]),
+        Column("hardware", value=lambda own: own[1].key.hardware_label),
+        *(Column(name, value=_of(name)) for name in ("machine", "harness", "environment")),
+        Column("", "", html=lambda own: _point_links(own[0], chosen)),
+    ]
+    rest = "older ones, which the CSV file has"
+    return DataTable("The newest points", columns, items, MOST_POINTS, rest)
+
+
+def _of(name: str) -> Callable[[Own], Any]:
+    return lambda own: getattr(own[0], name)
+
+
+def _numbers(known: Metric) -> list[Column[Own]]:
+    """What a point measured, and how sure that is."""
+
+    def point(own: Own) -> str:
+        return f"<strong>{escape(wording.number(own[0].point, known.unit))}</strong>"
+
+    def interval(own: Own) -> str:
+        return wording.value_range(own[0].low, own[0].high, known.unit)
+
+    def reach(own: Own) -> str:
+        return wording.value_range(own[0].smallest, own[0].largest, known.unit)
+
+    title = wording.with_unit(known.title, known.unit)
+    return [
+        Column("point", title, _of("point"), html=point, number=True),
+        Column("unit", value=lambda _: known.unit),
+        Column("95 % low", "95 % interval", _of("low"), interval, number=True),
+        Column("95 % high", value=_of("high")),
+        Column("smallest", "Smallest to largest", _of("smallest"), reach, number=True),
+        Column("largest", value=_of("largest")),
+        Column("n", "n", _of("n"), number=True),
+        Column("spread", value=_of("spread")),
+    ]
+
+
+def _point_links(point: SeriesPoint, chosen: Trends) -> str:
+    return (
+        '<span class="py-mark">'
+        f"{markup.link(chosen.address_at(point.run), 'Point')} · "
+        f"{markup.link(chosen.address_of(point), 'Samples')}</span>"
+    )
 
 
 def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, observed: bool) -> str:
     """Where a point leads: its replicates with their samples, its run, what it may be set against."""
     links_html = [
-        markup.link(links.result(point.run, point.case, point.environment), "Samples and log →"),
+        markup.link(chosen.address_of(point), "Samples and log →"),
         markup.link(links.run(point.run), "The whole run →"),
     ]
     if observed:
@@ -134,7 +222,7 @@ def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, 
         "spread": wording.percent(point.spread),
         **({} if level is None else {"against the baseline": _share(point.point, level)}),
         "PyTorch": point.torch_version,
-        "measured": wording.timestamp(point.started_at),
+        "measured": wording.run_time(point.run, point.started_at),
         "machine": point.machine,
         "hardware": line.key.hardware_label,
         **({"track": track} if track else {}),
@@ -150,10 +238,6 @@ def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
     text += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
     value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'
     return markup.card("Against the point before", value, escape(text))
-
-
-def _headed(known: Metric) -> str:
-    return wording.with_unit(known.title, known.unit)
 
 
 def _lettered(line: TrendLine) -> str:
@@ -199,10 +283,6 @@ def _nights(one: LevelShift) -> str:
     return wording.plural(one.nights, "night")
 
 
-def _machine(point: SeriesPoint, track: str, tracks: Mapping[str, str]) -> str:
-    return f"{point.machine} · {tracks[track]}" if len(tracks) > 1 else point.machine
-
-
 def _share(value: float, level: float | None) -> str:
     return wording.signed_percent(None if level is None else value / level - 1)
 
@@ -219,7 +299,101 @@ def _two(strong: str, *small: str) -> str:
 
 def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
     """All points of some lines, the newest first."""
-    every = [
-        (point, line, track) for line in drawn for point, track in zip(line.points, line.tracks, strict=True)
-    ]
+    every = [(point, line, track) for line in drawn for point, track in line.placed]
     return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)
+
+
+#: Nights of a picture, and those before the last one that it is compared with.
+NIGHTS, _COMPARED = 60, 14
+#: Cases in a table at most: the CSV file has all.
+_MOST = 120
+
+
+@dataclass(frozen=True, slots=True)
+class CaseHistory:
+    """The points of one series, oldest first; there is one at least.
+
+    They are nights of one `track` on one machine; without a schedule that is empty, and they are all points.
+    """
+
+    key: SeriesKey
+    points: tuple[SeriesPoint, ...]
+    track: str = ""
+
+    @property
+    def change(self) -> float | None:
+        """The last point against the median of the nights before it, less one; None with too few."""
+        before = [point.point for point in self.points[-_COMPARED - 1 : -1]]
+        if len(before) < 2 or (level := median(before)) <= 0:
+            return None
+        return self.points[-1].point / level - 1
+
+
+def histories(
+    points: Mapping[SeriesKey, Sequence[SeriesPoint]], tracks_of_place: PlaceTracks
+) -> list[CaseHistory]:
+    """The nights of every series, or all its points where no schedule measured it; by case and hardware.
+
+    Where several tracks or machines have nights of it, they are those of the newest: levels of two PyTorches
+    or of two machines are no history of one.
+    """
+    found: list[CaseHistory] = []
+    for key, own in points.items():
+        about = [(point, tracks_of_place.get(place_of(point))) for point in own]
+        nights = [(p, each.track) for p, each in about if each and each.track and each.track != each.baseline]
+        track, kept = "", list(own)
+        if nights:
+            last, track = nights[-1]
+            kept = [point for point, each in nights if (each, point.machine) == (track, last.machine)]
+        if kept:
+            found.append(CaseHistory(key, tuple(kept[-NIGHTS:]), track))
+    return sorted(found, key=lambda one: (one.key.case, one.key.hardware_label))
+
+
+def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTable[CaseHistory]:
+    """A row for each case; nothing is coloured, for a change of one night is no finding."""
+
+    def picture(one: CaseHistory) -> Markup:
+        return Markup(markup.sparkline([point.point for point in one.points], metric.unit, "nights"))
+
+    def address(one: CaseHistory) -> str:
+        return chosen.of_case(one.key.case, one.key.hardware)
+
+    unit = f" ({metric.unit})" if metric.unit else ""
+    common = wording.common_parameters(one.key.case for one in rows)
+    # One hardware for all rows stands in the bar above the table.
+    several = len({one.key.hardware for one in rows}) > 1
+    tracks = len({one.track for one in rows}) > 1
+    columns: list[Column[CaseHistory]] = [
+        Column(
+            "case",
+            "Case",
+            lambda one: one.key.case,
+            lambda one: Markup(markup.case(one.key.case, common)),
+            link=address,
+        ),
+        Column(
+            "hardware",
+            "Hardware" if several else None,
+            lambda one: one.key.hardware_label,
+            html=lambda one: markup.hardware(one.key.hardware_label),
+        ),
+        Column("track", "Track" if tracks else None, lambda one: one.track),
+        Column("", f"Last {NIGHTS} nights", format=picture),
+        Column(
+            "latest",
+            f"Latest{unit}",
+            lambda one: one.points[-1].point,
+            lambda one: wording.number(one.points[-1].point, metric.unit),
+            number=True,
+        ),
+        Column(
+            "change",
+            f"vs median of {_COMPARED} nights",
+            lambda one: one.change,
+            lambda one: wording.signed_percent(one.change),
+            number=True,
+        ),
+        Column("points", "Nights", lambda one: len(one.points), number=True),
+    ]
+    return DataTable("All cases", columns, rows, _MOST, about=wording.all_cases(common))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 from urllib.parse import quote_plus
 
 from analysis.detection.default_watched_metrics import HEADLINE
@@ -21,19 +21,19 @@ from dashboard.components.query_params import (
     sentence,
     short_fingerprints,
 )
-from records.series import SeriesKey
+from records.series import SeriesKey, SeriesPoint
 from runner.execution.canary_runner import CASES, GPU_CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
+#: The chosen cases as lines, or all cases of the metric as small pictures.
 Shown = Literal["lines", "grid"]
 Points = Literal["recent", "30d", "90d", "1y", "all"]
 
-AXES = ("date", "version")
-SCALES = ("absolute", "relative")
-POINTS: tuple[Points, ...] = ("recent", "30d", "90d", "1y", "all")
-#: The chosen cases as lines, or all cases of the metric as small pictures.
-SHOWN: tuple[Shown, ...] = ("lines", "grid")
+AXES: tuple[Axis, ...] = get_args(Axis)
+SCALES: tuple[Scale, ...] = get_args(Scale)
+POINTS: tuple[Points, ...] = get_args(Points)
+SHOWN: tuple[Shown, ...] = get_args(Shown)
 #: How many days before the newest point a line begins; without one it has as many points as there are.
 DAYS: Mapping[Points, int] = {"30d": 30, "90d": 90, "1y": 365}
 #: What reaches further back than the newest points of a line.
@@ -62,6 +62,7 @@ class Trends(View):
     """
 
     context: ClassVar = ("metric", "hardware", "workload", "points")
+    home: ClassVar = links.HISTORY
 
     metric: str
     hardware: tuple[str, ...]
@@ -129,11 +130,6 @@ class Trends(View):
         wanted = [(case, hardware) for case in self.cases for hardware in self.hardware]
         return tuple(found[each] for each in wanted if each in found)[:MAX_LINES]
 
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.history(self.query())
-
     def of_case(self, case: str, hardware: str) -> str:
         """The address of the view of one case on one hardware, as lines."""
         return replace(self, cases=(case,), hardware=(hardware,), at="", shown="lines").address
@@ -141,6 +137,15 @@ class Trends(View):
     def address_at(self, run: str) -> str:
         """The view's address with the points of a run opened; quick, for a table has hundreds."""
         return f"{_unopened(self)}&at={quote_plus(run)}"
+
+    def address_of(self, point: SeriesPoint) -> str:
+        """The same with the panel of the point's case."""
+        return self.prefix + links.point(point.run, point.case, point.environment)
+
+    @property
+    def prefix(self) -> str:
+        """What the addresses of its points begin with; a chart has thousands, which end as `links.point`."""
+        return f"{_unopened(self)}&"
 
 
 def labelled(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:

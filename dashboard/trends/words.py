@@ -53,9 +53,9 @@ def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
     return " · ".join(parts)
 
 
-def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = True) -> str:
-    """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
-    said = f"as {teller} reports it" if teller else known.meaning
+def how_to_read(known: Metric, axis: Axis, tool: str = "", *, rules: bool = True) -> str:
+    """How a trend chart is to be read; a metric of another `tool` means what that tool says."""
+    said = f"as {tool} reports it" if tool else known.meaning
     meaning = f" {known.title}: {said}." if said else ""
     if axis == "version":
         return (
@@ -113,6 +113,14 @@ def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: s
         f"{known.title}{compared}: {wording.plural(len(drawn), 'line')}{of_tracks} with "
         f"{wording.plural(many, 'point')} on {where}: {names}"
     )
+
+
+def measured_on(drawn: Sequence[TrendLine]) -> tuple[str, str]:
+    """The hardware of lines, and the PyTorch of their oldest and newest point."""
+    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
+    points = sorted((point for line in drawn for point in line.points), key=lambda one: one.started_at)
+    versions = [wording.version(one.torch_version) for one in points if one.torch_version]
+    return where, f"PyTorch {' to '.join(dict.fromkeys(versions[:1] + versions[-1:]))}" if versions else ""
 
 
 def comparison(

@@ -5,11 +5,11 @@ from typing import Any
 
 import altair as alt
 
-from dashboard.components import row_charts
+from dashboard.components import charts
 from dashboard.components.charts import QUIET, TONES, Spec, kept, once
 from reports.forest import ForestAxis
 
-_WORDS = row_charts.RowWords(number=270, narrow=560)
+_WORDS = charts.RowWords(number=270, narrow=560)
 _SHAPES = {
     "slower": "triangle-up",
     "faster": "triangle-down",
@@ -43,7 +43,7 @@ def intervals(style: IntervalStyle) -> Spec:
     tones = {**TONES[style.dark], "quiet": _NEITHER[style.dark]}
     colours = alt.Scale(domain=list(tones), range=list(tones.values()))
     layers = [_whiskers(style, colours), _points(style, colours)]
-    return row_charts.chart(style.lines, layers, dark=style.dark, behind=_behind(style), words=_WORDS)
+    return charts.row_chart(style.lines, layers, dark=style.dark, behind=_behind(style), words=_WORDS)
 
 
 def _horizontal(style: IntervalStyle) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _horizontal(style: IntervalStyle) -> dict[str, Any]:
     return {
         "type": "quantitative",
         "title": f"← {style.left} · {style.metric.lower()}, new against old · {style.right} →",
-        "scale": alt.Scale(domain=[-style.axis.limit, style.axis.limit], nice=False),
+        "scale": alt.Scale(domain=[-style.axis.limit, style.axis.limit], nice=False, **_WORDS.drawn),
         "axis": alt.Axis(values=style.axis.ticks, labelExpr=ticks, labelOverlap=True, titleLimit=0),
     }
 
@@ -72,11 +72,11 @@ def _behind(style: IntervalStyle) -> list[alt.Chart]:
 
 
 def _whiskers(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
-    whiskers = row_charts.below().transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    whiskers = charts.in_row().transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
     return whiskers.encode(
         x=alt.X("low", **_horizontal(style)),
         x2="high",
-        y=row_charts.height(style.lines),
+        y=charts.row_y(style.lines),
         color=alt.Color("tone:N", scale=colours, legend=None),
         # What reaches beyond the axis is no whole interval.
         strokeDash=alt.when("datum.beyond").then(alt.value([4, 3])).otherwise(alt.value([1, 0])),
@@ -87,11 +87,11 @@ def _points(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
     shapes = alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values()))
     hollow = alt.when("datum.status === 'unclear'").then(alt.value("transparent"))
     return (
-        row_charts.below()
+        charts.in_row()
         .mark_point(size=80, opacity=1, strokeWidth=2)
         .encode(
             x=alt.X("change", **_horizontal(style)),
-            y=row_charts.height(style.lines),
+            y=charts.row_y(style.lines),
             stroke=alt.Stroke("tone:N", scale=colours, legend=None),
             fill=hollow.otherwise(alt.Fill("tone:N", scale=colours, legend=None)),
             shape=alt.Shape("status:N", scale=shapes, legend=None),

@@ -1,18 +1,18 @@
 """What the upgrade page knows: runs of pairs, and each judged once for every policy it is looked at by."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
 from analysis.decision.comparison import Comparison, compared
 from analysis.decision.reasons import Decision
-from dashboard.components.load import FRESH_SECONDS
+from dashboard.components.load import kept
 from dashboard.server.database import opened
 from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db.runs import coverage, queries
-from records.kinds import RunKind, RunSource
+from db.runs import queries
+from records.kinds import RunKind
 from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import JudgedUpgrade, judged
@@ -27,16 +27,7 @@ _KEPT = 8
 _HARDWARE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """What is kept of an upgrade that was judged: its decision, what weighs most for it, the four metrics."""
-
-    decision: Decision
-    because: str
-    entries: tuple[scorecard.Entry, ...]
-
-
-@st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+@kept
 def newest(url: str) -> Known:
     """The newest upgrades and the newest sessions about findings."""
     found = queries.upgrade_runs(opened(url), newest=UPGRADES + 1)
@@ -70,18 +61,16 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
-def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Scored:
-    """The decision on a run by these rules and its four metrics; raises ValueError as `judged_by` does."""
+def scorecard_of(
+    url: str, run_id: str, stored: int, state: str, rules: RuleChanges
+) -> tuple[Decision, str, tuple[scorecard.Entry, ...]]:
+    """The decision on a run by these rules, what weighs most for it, and its four metrics.
+
+    Raises ValueError as `judged_by` does.
+    """
     _, found = _judged(url, run_id, rules)
     entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
-    return Scored(found.upgrade.decision, wording.because(found.upgrade), entries)
-
-
-@st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
-def known_hardware(url: str) -> dict[str, str]:
-    """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
-    found = coverage.places(opened(url), "latency_floor")
-    return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
+    return found.upgrade.decision, wording.because(found.upgrade), entries
 
 
 def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:

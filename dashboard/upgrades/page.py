@@ -16,11 +16,20 @@ from dashboard.components.query_params import Query, distinct, pick, public
 from dashboard.header import page_context
 from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
-from dashboard.upgrades import charts, form, heat, load, tables
-from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
+from dashboard.upgrades import charts, form, load, tables
 from dashboard.upgrades.rules import RuleChanges, rule_changes
 from dashboard.upgrades.sections import IntervalData, Report, ReportSection
-from dashboard.upgrades.view import Known, Listed, UpgradeAddress, UpgradeView, wanted
+from dashboard.upgrades.view import (
+    HardwareVerdict,
+    Known,
+    Listed,
+    UpgradeAddress,
+    UpgradeView,
+    missing,
+    on_all_hardware,
+    wanted,
+    worst_first,
+)
 from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
@@ -51,24 +60,11 @@ def show() -> None:
     if found.command:
         parts.caption("This measures them, on the machine where it runs:")
         parts.code(found.command)
-    if found.which_hardware:
-        _which_hardware(known.items, found.which_hardware)
     shown = one(url, query, found, known.items)
     if known.items:
         lists(known, shown)
     elif shown is None:
         nothing_measured()
-
-
-def _which_hardware(items: Sequence[Listed], several: Sequence[str]) -> None:
-    """The question which of `several` kinds of hardware with one label is meant; `items` are newest first."""
-    newest = {
-        each.run.hardware: each.run
-        for each in reversed(items)
-        if not each.confirms and each.run.hardware in several
-    }
-    words = {place: f"on {run.machine}, {wording.timestamp(run.started_at)}" for place, run in newest.items()}
-    parts.which_hardware(newest[several[0]].hardware_label, words, links.upgrade)
 
 
 def nothing_measured() -> None:
@@ -109,12 +105,13 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         _unjudged(run, str(error))
         _hardware(url, verdicts, run)
         return run.id
-    metrics = heat.metrics(report.judged)
+    metrics = tables.metrics(report.judged)
     shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
     detail = case_panel.wanted(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     _remember(query, run, detail)
     parts.tab_title(_tab_title(report.judged))
+    parts.subject(_tab_title(report.judged), run.machine.hardware.label, f"suite {run.suite}")
     chosen = UpgradeView(run.id, rules, shown)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
@@ -123,13 +120,14 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     parts.html(report.verdict)
     _waive(report.judged)
     _hardware(url, verdicts, run)
+    _matrix(chosen, report, metrics)
+    _files(summary, report)
+    _sections(report, folded=False)
     with parts.folded("Pass rate, latency, compile time and memory in full"):
         parts.html(tables.metric_cards(report.judged))
-    _files(summary, report)
     form.rules(chosen, stored, report.judged)
     form.to_keep(chosen, report.judged)
-    _matrix(chosen, report, metrics)
-    _sections(report)
+    _sections(report, folded=True)
     parts.pinned(chosen.address)
     if detail is not None:
         case_panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
@@ -168,10 +166,10 @@ def _scored(url: str, query: Query, each: Listed) -> HardwareVerdict:
     rules, _ = rule_changes(query, each.comparison.policy)
     run, summary = found
     try:
-        known = load.scorecard_of(url, run.id, sum(summary.counts.values()), summary.state, rules)
+        many = sum(summary.counts.values())
+        return HardwareVerdict(each, *load.scorecard_of(url, run.id, many, summary.state, rules))
     except ValueError as error:
         return HardwareVerdict(each, because=str(error))
-    return HardwareVerdict(each, known.decision, known.because, known.entries)
 
 
 def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
@@ -180,9 +178,9 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
         return
     table = tables.hardware(verdicts, run.id)
     title = "All hardware, the worst verdict first" if len(verdicts) > 1 else "Hardware"
-    parts.heading(title, table, "upgrade-hardware.csv")
-    parts.table(table)
-    if lacking := missing(verdicts, distinct(load.known_hardware(url))):
+    parts.table_section(title, table, "upgrade-hardware.csv")
+    known = {place.hardware: place.hardware_label for place in records.measured_places(url)}
+    if lacking := missing(verdicts, distinct(known)):
         parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
 
 
@@ -237,7 +235,7 @@ def _waive(judged: JudgedUpgrade) -> None:
 def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
     """Every case in one metric, which is chosen above it."""
     judged = report.judged
-    drawn = heat.matrix(judged, report.rows, chosen.shown, chosen.opened)
+    drawn = tables.matrix(judged, report.rows, chosen.shown, chosen.opened)
     if drawn is None:
         return
     others = {table.metric: table for table in judged.upgrade.tables}
@@ -281,8 +279,10 @@ def _written(judged: JudgedUpgrade, ending: str) -> bytes:
     return FORMATS[ending](judged).encode()
 
 
-def _sections(report: Report) -> None:
-    for group, sections in groupby(report.sections, key=lambda section: section.group):
+def _sections(report: Report, *, folded: bool) -> None:
+    """The sections that are folded under the name of their group, or those that are not."""
+    wanted = [section for section in report.sections if bool(section.group) == folded]
+    for group, sections in groupby(wanted, key=lambda section: section.group):
         with st.expander(group) if group else nullcontext():
             for section in sections:
                 _section(section)

@@ -4,13 +4,14 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from analysis.comparison.policy import RULES as LIMITS
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.metrics import METRICS
 from configuration.suggestions import unknown
-from dashboard.components.query_params import Query, last
+from dashboard.components.query_params import Query
 
 #: What can decide: metrics of which one knows a better.
 DECIDING = tuple(name for name, metric in METRICS.items() if metric.better != "neither")
@@ -111,9 +112,13 @@ def number(value: float) -> str:
 def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     """The changes that an address asks for, and complaints about those that cannot be made."""
     rules, complaints = RuleChanges(), list[str]()
-    for read in (_metric, _threshold, _case, _worst, _weights, _must):
+    for field, (name, read) in _READERS.items():
+        texts = [each for each in query.get(name) or () if each]
+        # Weights and globs without a value say that there are none.
+        if not texts and not (name in query and field in ("weights", "must")):
+            continue
         try:
-            changed = read(query, rules)
+            changed = replace(rules, **{field: read(texts)})
             changed.applied(policy)
         except ValueError as error:
             text = str(error)
@@ -123,23 +128,26 @@ def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     return rules.differing_from(policy), complaints
 
 
-def _metric(query: Query, rules: RuleChanges) -> RuleChanges:
-    wanted = last(query, "metric")
-    if not wanted:
-        return rules
-    if wanted not in DECIDING:
-        raise ValueError(unknown("metric", wanted, DECIDING))
-    return replace(rules, metric=wanted)
+def _deciding(texts: Sequence[str]) -> str:
+    if texts[-1] not in DECIDING:
+        raise ValueError(unknown("metric", texts[-1], DECIDING))
+    return texts[-1]
 
 
-def _threshold(query: Query, rules: RuleChanges) -> RuleChanges:
-    wanted = last(query, "threshold")
-    if not wanted:
-        return rules
-    share = _number(wanted)
+def _threshold(texts: Sequence[str]) -> float:
+    share = _number(texts[-1])
     if not 0 <= share <= _MOST_PER_CENT:
-        raise ValueError(f'a threshold is a number of per cent from 0 to 100, as 2, and "{wanted}" is none')
-    return replace(rules, threshold=share)
+        raise ValueError(
+            f'a threshold is a number of per cent from 0 to 100, as 2, and "{texts[-1]}" is none'
+        )
+    return share
+
+
+def _case(texts: Sequence[str]) -> float:
+    limit = _number(texts[-1])
+    if math.isnan(limit):
+        raise ValueError(f'the limit of a case is a number of per cent, as 5, and "{texts[-1]}" is none')
+    return limit
 
 
 def _number(text: str) -> float:
@@ -148,21 +156,6 @@ def _number(text: str) -> float:
         return float(text.strip().removesuffix("%"))
     except ValueError:
         return math.nan
-
-
-def _case(query: Query, rules: RuleChanges) -> RuleChanges:
-    wanted = last(query, "case")
-    if not wanted:
-        return rules
-    limit = _number(wanted)
-    if math.isnan(limit):
-        raise ValueError(f'the limit of a case is a number of per cent, as 5, and "{wanted}" is none')
-    return replace(rules, case=limit)
-
-
-def _worst(query: Query, rules: RuleChanges) -> RuleChanges:
-    found = dict(limit_of(each) for each in query.get("worst") or () if each)
-    return replace(rules, worst=tuple(found.items()) or None)
 
 
 def limit_of(text: str) -> tuple[str, float]:
@@ -176,13 +169,6 @@ def limit_of(text: str) -> tuple[str, float]:
     return metric, share
 
 
-def _weights(query: Query, rules: RuleChanges) -> RuleChanges:
-    wanted = query.get("weight")
-    if wanted is None:
-        return rules
-    return replace(rules, weights=tuple(dict(weight_of(each) for each in wanted if each).items()))
-
-
 def weight_of(text: str) -> tuple[str, float]:
     """Glob and weight from `GLOB:NUMBER`; raises ValueError for anything else."""
     glob, _, weight = text.rpartition(":")
@@ -194,11 +180,15 @@ def weight_of(text: str) -> tuple[str, float]:
     raise ValueError(f'a weight is CASE_OR_GLOB:NUMBER, and "{text}" is none')
 
 
-def _must(query: Query, rules: RuleChanges) -> RuleChanges:
-    wanted = query.get("must")
-    if wanted is None:
-        return rules
-    return replace(rules, must=tuple(dict.fromkeys(each for each in wanted if each)))
+#: By field of `RuleChanges`, the parameter of an address that changes it, and what reads its values.
+_READERS: Mapping[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
+    "metric": ("metric", _deciding),
+    "threshold": ("threshold", _threshold),
+    "case": ("case", _case),
+    "worst": ("worst", lambda texts: tuple(dict(map(limit_of, texts)).items())),
+    "weights": ("weight", lambda texts: tuple(dict(map(weight_of, texts)).items())),
+    "must": ("must", lambda texts: tuple(dict.fromkeys(texts))),
+}
 
 
 def toml(policy: Policy, name: str) -> str:

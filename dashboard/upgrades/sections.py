@@ -198,11 +198,14 @@ def _to_decide(judged: JudgedUpgrade) -> ReportSection | None:
     table = _at_most(tables.to_decide(judged.subject, judged.upgrade, _case), MOST_LISTED)
     if not table.rows:
         return None
-    about = f"{wording.pairs_to_decide_in_all(table.rows)}. {sentences.TO_DECIDE}"
+    takes = markup.paragraph(f"One command for {wording.pairs_to_decide_in_all(table.rows)}.")
     command = markup.code(judged.subject.decide_all(table.rows))
     folded = (f"One by one: {wording.plural(len(table.rows), 'case')}", table)
     file = _file(judged, "to-decide")
-    return ReportSection("What would decide it", (command,), about, file, csv=table, folded=(folded,))
+    content = (takes, command)
+    return ReportSection(
+        "What would decide it", content, sentences.TO_DECIDE, file, csv=table, folded=(folded,)
+    )
 
 
 def _correctness(judged: JudgedUpgrade) -> ReportSection | None:

@@ -1,18 +1,29 @@
-"""Which upgrade the page shows, and by which rules: read from its address, written back to it."""
+"""Which upgrade the page shows, by which rules, and the same pair of versions on all hardware."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from analysis.decision.comparison import DECIDED, Comparison, compared
+from analysis.decision.reasons import WORST_FIRST, Decision
 from dashboard.components import links, wording
-from dashboard.components.query_params import Query, View, last, named, sentence, sharing_label
+from dashboard.components.query_params import (
+    Query,
+    SharedLabel,
+    View,
+    last,
+    named,
+    released,
+    sentence,
+    sharing_label,
+)
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
 from records.kinds import RunKind, RunSource
 from records.runs import UpgradeRun
+from reports.scorecard import Entry
 
 LATEST = "latest"
 #: The suite of a run whose cases were named one by one: it answers for those alone.
@@ -26,6 +37,8 @@ class UpgradeView(View):
     `shown` is the metric of the matrix; empty for the one that decides.
     """
 
+    home: ClassVar = links.UPGRADE
+
     run: str
     rules: RuleChanges = field(default_factory=RuleChanges)
     shown: str = ""
@@ -38,15 +51,6 @@ class UpgradeView(View):
     def after(self, name: str, value: Any) -> "UpgradeView":
         """Another run has cases and a policy of its own: changes of rules were about this one."""
         return UpgradeView(str(value)) if name == "run" else replace(self, **{name: value})
-
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.upgrade(self.query())
-
-    def opened(self, case: str) -> str:
-        """The address of the view with the panel of a case."""
-        return links.upgrade({**self.query(), links.DETAIL: [case]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ class Listed:
     def label(self) -> str:
         """What identifies it in a choice."""
         sides = f"{version(self.old)} → {version(self.new)}"
-        return f"{sides} · {self.run.hardware_label} · {wording.timestamp(self.run.started_at)}"
+        where = wording.hardware(self.run.hardware_label)
+        return f"{sides} · {where} · {wording.timestamp(self.run.started_at)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +134,19 @@ class UpgradeAddress:
     """What an address asks for: a run, or none with the reason; `command` would measure what is missing.
 
     `any_hardware`: the address names no run and no hardware, so that the worst of its pair may be shown.
-    `which_hardware` are the fingerprints that it may mean by a label that several have.
     """
 
     run: str | None
     complaints: tuple[str, ...] = ()
     command: str = ""
     any_hardware: bool = False
-    which_hardware: tuple[str, ...] = ()
 
 
 def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> UpgradeAddress:
     """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
-    no upgrades, and are shown only by their id.
+    no upgrades, and are shown only by their id. Raises SharedLabel for hardware named as several are.
     """
     run = last(query, "run")
     if run and run != LATEST:
@@ -153,7 +156,7 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
     if hardware:
         labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
         if several := sharing_label(query, "hardware", labels):
-            return UpgradeAddress(None, which_hardware=tuple(several))
+            raise SharedLabel("hardware", hardware, several)
         place = named(hardware, labels)
         if place is None:
             return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
@@ -197,3 +200,61 @@ def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:
         f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
     )
     return UpgradeAddress(None, (sentence,), shlex.join(["pyrometer", "upgrade", old, new]))
+
+
+_WORST: tuple[Decision | None, ...] = (*WORST_FIRST, None)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareVerdict:
+    """What an upgrade came to on one hardware; `decision` is None where this database cannot judge it."""
+
+    listed: Listed
+    decision: Decision | None = None
+    because: str = ""
+    entries: tuple[Entry, ...] = ()
+
+
+def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
+    """The run that answers best on each machine that measured the same pair of versions as `one`.
+
+    On its own machine that is `one` itself. The newest whole runs of other suites there come after. What one
+    suite or one machine of a hardware found is not taken back by another. Builds for another device are the
+    same version.
+    """
+    best = {_place(one): one}
+    alike = [each for each in items if not each.confirms and _pair(each) == _pair(one)]
+    for each in alike:
+        known = best.setdefault(_place(each), each)
+        if known is not one and answers(each) > answers(known):
+            best[_place(each)] = each
+    others: dict[tuple[str, str, str], Listed] = {}
+    for each in alike:
+        place = *_place(each), each.run.suite
+        if all(answers(each)[:3]) and each.run.suite != best[_place(each)].run.suite:
+            others[place] = max(others.get(place, each), each, key=answers)
+    return [*best.values(), *others.values()]
+
+
+def worst_first(verdicts: Iterable[HardwareVerdict]) -> list[HardwareVerdict]:
+    """No-go before unclear before go; equal ones by the name of the hardware."""
+    return sorted(
+        verdicts,
+        key=lambda one: (_WORST.index(one.decision), one.listed.run.hardware_label, one.listed.run.id),
+    )
+
+
+def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> list[str]:
+    """The labels of known hardware (by fingerprint) on which the pair was not measured, by name."""
+    there = {one.listed.run.hardware for one in verdicts}
+    return sorted({label for fingerprint, label in known.items() if fingerprint not in there})
+
+
+def _place(one: Listed) -> tuple[str, str]:
+    return one.run.hardware, one.run.machine
+
+
+def _pair(one: Listed) -> tuple[str, ...]:
+    old, new = released(one.old.torch_version), released(one.new.torch_version)
+    # One version against itself: the two are distinguished by their names.
+    return (old, new, one.old.name, one.new.name) if old == new else (old, new)

@@ -129,8 +129,7 @@ def show() -> None:
 
     for source, measured in by_source(run_id, load.measurements(url, run_id)).items():
         table = limits_table(source, measured, {w.environment: w.environment_name for w in windows})
-        parts.heading(table.label, table, f"utilisation-{run_id}-{next(iter(SOURCES[source]))}.csv")
-        parts.table(table)
+        parts.table_section(table.label, table, f"utilisation-{run_id}-{next(iter(SOURCES[source]))}.csv")
     telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
 
     telemetry.all_windows(run_id, windows, chosen.case)

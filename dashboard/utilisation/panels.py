@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboard.components import wording
+from dashboard.components import frames, wording
 from dashboard.utilisation.window_charts import Panel, PanelScale, line_set
-from records.telemetry import Recording
+from records.telemetry import Recording, mean_over_time
 from runner.telemetry.columns import COLUMNS
 
 #: Points drawn at most in one chart, all of its panels together; beyond, each bucket of a line keeps its
@@ -207,13 +207,13 @@ def _cpu(column: str) -> bool:
 
 def _mean(recording: Recording, column: str, rows: Iterable[int]) -> float | None:
     """The mean of some rows over the time they cover: some are thirty times as long as others."""
-    spans = [
-        (recording.ended_ns[row] - recording.started_ns[row], value)
-        for row in rows
-        if (value := recording.values[column][row]) is not None
-    ]
-    whole = sum(length_ns for length_ns, _ in spans)
-    return sum(length_ns * value for length_ns, value in spans) / whole if whole else None
+    return mean_over_time(
+        [
+            (value, recording.ended_ns[row] - recording.started_ns[row])
+            for row in rows
+            if (value := recording.values[column][row]) is not None
+        ]
+    )
 
 
 def _unit(column: str) -> str:
@@ -245,14 +245,8 @@ def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
 
 def _kept(values: Sequence[float | None], most: int) -> list[int]:
     rows = [row for row, value in enumerate(values) if value is not None]
-    if len(rows) <= most:
-        return rows
     numbers = np.array([values[row] for row in rows], dtype=np.float64)
-    kept: set[int] = set()
-    for bucket in np.array_split(np.arange(len(rows)), most // 2):
-        own = numbers[bucket]
-        kept |= {rows[bucket[int(own.argmin())]], rows[bucket[int(own.argmax())]]}
-    return sorted(kept)
+    return [rows[place] for place in frames.extremes(numbers, most)]
 
 
 def _interrupted(recording: Recording, before: int, after: int) -> bool:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
-import pandas as pd
 import streamlit as st
 
 from dashboard.components import filters, links, load, markup, parts, wording
@@ -16,6 +15,7 @@ from records.kinds import RunKind, RunSource
 from records.outcomes import OutcomeStatus
 from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
+from reports.table import Column, DataTable
 
 #: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
 MOST_WINDOWS = 40
@@ -121,7 +121,7 @@ def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[Teleme
             with column:
                 _device(window, recording, origin, seconds)
     address = links.outcome(chosen.run, chosen.case, chosen.environment, chosen.replicate)
-    parts.html(f"<p>{markup.link(address, 'The replicate and its samples →')}</p>")
+    parts.link(address, "The replicate and its samples →")
 
 
 def _rows(url: str, window: TelemetryWindow) -> Recording | str:
@@ -144,11 +144,13 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     drawn = panels.panels(recording)
     if drawn:
         rows = panels.hovered(recording, origin)
+        parts.subject(wording.case(window.case).text, window.hardware, f"PyTorch {window.torch_version}")
         parts.chart(
             window_charts.window(drawn, seconds, hovered=len(rows) > 0),
             alt=wording.window_in_words(
                 name, [panel.heading for panel in drawn], window.rows, window.seconds
             ),
+            count=wording.plural(window.rows, "sample"),
             sets=panels.lines(recording, drawn, origin),
             heat=panels.heat(recording, drawn, origin),
             rows=rows,
@@ -175,85 +177,88 @@ def cards(window: TelemetryWindow) -> str:
 
 def all_windows(run_id: str, windows: Sequence[TelemetryWindow], case: str) -> None:
     """The windows of the run, those of `case` first, each with the link that opens it; all of them as CSV."""
-    parts.heading("All windows of this run", lambda: frame(windows), f"telemetry-{run_id}.csv")
-    parts.caption(wording.ABOUT_WINDOWS)
-    parts.html(table(windows, case))
+    shown = table(windows, case)
+    parts.table_section(shown.label, shown, f"telemetry-{run_id}.csv", wording.ABOUT_WINDOWS)
 
 
-def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
+def table(windows: Sequence[TelemetryWindow], case: str = "") -> DataTable[TelemetryWindow]:
     """The windows of a run by case, those of `case` first, one row per device."""
-    columns = [
-        ("Case", False),
-        ("Device", False),
-        ("Mean utilisation (%)", True),
-        ("Of what", False),
-        ("Power (W)", True),
-        ("Highest °C", True),
-        ("Samples", True),
-        ("Seconds", True),
-        ("", False),
-    ]
-
-    def two(first: str, second: str) -> str:
-        return f"{escape(first)}<small>{escape(second)}</small>"
-
     several = len({w.environment for w in windows}) > 1
     first = {(w.case, w.environment): w.replicate for w in windows}
     repeated = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
     ordered = sorted(windows, key=lambda window: (window.case != case, *_by_case(window)))
-    rows: list[tuple[str, ...]] = []
-    before: tuple[str, str, int] | None = None
-    for w in ordered[:MOST_WINDOWS]:
-        whose = (w.case, w.environment, w.replicate)
-        name = "" if whose == before else markup.case(w.case)
-        if name and several:
-            name += f"<small>{escape(w.environment_name)}</small>"
-        if name and w.case in repeated:
-            name += f"<small>replicate {w.replicate}</small>"
-        before = whose
-        address = links.utilisation(w.run, w.case, w.environment, w.replicate)
-        rows.append(
-            (
-                name,
-                two(*wording.device(w.name, w.device)),
-                f"<strong>{_value(w.utilisation, '')}</strong>",
-                two(*wording.utilisation(w.device, w.utilisation_source)),
-                _value(w.power, ""),
-                _value(w.temperature, ""),
-                str(w.rows),
-                _value(w.seconds, ""),
-                markup.link(address, "Open →") if name else "",
-            )
-        )
-    left = len(ordered) - MOST_WINDOWS
-    rest = markup.more(left, "more, which the CSV file has; any case is chosen above")
-    return markup.table("All windows of this run", columns, rows) + rest
+    leading = {(w.case, w.environment, w.replicate): w.device for w in reversed(ordered)}
 
+    def leads(w: TelemetryWindow) -> bool:
+        return leading[w.case, w.environment, w.replicate] == w.device
 
-def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:
-    """The windows of a run, for CSV."""
-    rows = [
-        {
-            "run": w.run,
-            "case": w.case,
-            "environment": w.environment_name,
-            "torch": w.torch_version,
-            "machine": w.machine,
-            "hardware": w.hardware,
-            "replicate": w.replicate,
-            "device": w.device,
-            "name": w.name,
-            "utilisation_source": w.utilisation_source,
-            "utilisation_of": " · ".join(wording.utilisation(w.device, w.utilisation_source)),
-            "utilisation_percent": w.utilisation,
-            "power_w": w.power,
-            "temperature_c": w.temperature,
-            "rows": w.rows,
-            "seconds": w.seconds,
-        }
-        for w in sorted(windows, key=_by_case)
+    def name(w: TelemetryWindow) -> str:
+        small = [w.environment_name] if several else []
+        small += [f"replicate {w.replicate}"] if w.case in repeated else []
+        return markup.case(w.case) + "".join(f"<small>{escape(each)}</small>" for each in small)
+
+    columns: list[Column[TelemetryWindow]] = [
+        Column("run", value=lambda w: w.run),
+        Column("case", "Case", lambda w: w.case, html=lambda w: name(w) if leads(w) else ""),
+        Column("environment", value=lambda w: w.environment_name),
+        *_conditions(),
+        Column(
+            "device",
+            "Device",
+            lambda w: w.device,
+            html=lambda w: markup.two_lines(*wording.device(w.name, w.device)),
+        ),
+        Column("name", value=lambda w: w.name),
+        *_means(),
+        Column("rows", "Samples", lambda w: w.rows, number=True),
+        Column("seconds", "Seconds", lambda w: w.seconds, html=lambda w: _value(w.seconds, ""), number=True),
+        Column(
+            "",
+            "",
+            format=lambda w: "Open →" if leads(w) else "",
+            link=lambda w: links.utilisation(w.run, w.case, w.environment, w.replicate) if leads(w) else "",
+        ),
     ]
-    return pd.DataFrame(rows)
+    rest = "more, which the CSV file has; any case is chosen above"
+    return DataTable("All windows of this run", columns, ordered, MOST_WINDOWS, rest, folded=False)
+
+
+def _conditions() -> list[Column[TelemetryWindow]]:
+    """Where a window was recorded, in CSV files."""
+    return [
+        Column("torch", value=lambda w: w.torch_version),
+        Column("machine", value=lambda w: w.machine),
+        Column("hardware", value=lambda w: w.hardware),
+        Column("replicate", value=lambda w: w.replicate),
+    ]
+
+
+def _means() -> list[Column[TelemetryWindow]]:
+    """The summary of a window."""
+    return [
+        Column(
+            "utilisation_percent",
+            "Mean utilisation (%)",
+            lambda w: w.utilisation,
+            html=lambda w: f"<strong>{_value(w.utilisation, '')}</strong>",
+            number=True,
+        ),
+        Column("utilisation_source", value=lambda w: w.utilisation_source),
+        Column(
+            "utilisation_of",
+            "Of what",
+            lambda w: " · ".join(wording.utilisation(w.device, w.utilisation_source)),
+            html=lambda w: markup.two_lines(*wording.utilisation(w.device, w.utilisation_source)),
+        ),
+        Column("power_w", "Power (W)", lambda w: w.power, html=lambda w: _value(w.power, ""), number=True),
+        Column(
+            "temperature_c",
+            "Highest °C",
+            lambda w: w.temperature,
+            html=lambda w: _value(w.temperature, ""),
+            number=True,
+        ),
+    ]
 
 
 def _by_case(window: TelemetryWindow) -> tuple[str, str, int, bool, str]:

@@ -416,7 +416,9 @@ def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]
 def _difference(database: Database, run: str, measure: Measure) -> tuple[str, int]:
     stored = {each.key: each for each in queries.measurements_of_run(database, run)}
     made = {each.key: each for each in measure(replicates_of_run(database, run))}
-    wrong = [name for name, each in made.items() if name not in stored or not _alike(each, stored[name])]
+    wrong = [
+        name for name, each in made.items() if name not in stored or not same_numbers(each, stored[name])
+    ]
     wrong += stored.keys() - made.keys()
     if not wrong:
         return "", len(stored)
@@ -425,7 +427,8 @@ def _difference(database: Database, run: str, measure: Measure) -> tuple[str, in
     return f"{sentence}: {metric} of {case} is one.", len(stored)
 
 
-def _alike(one: Measurement, other: Measurement) -> bool:
+def same_numbers(one: Measurement, other: Measurement) -> bool:
+    """Whether two measurements have the same numbers, but for rounding."""
     pairs = zip(_numbers(one), _numbers(other), strict=True)
     return all(
         a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=_ROUNDING))

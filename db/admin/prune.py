@@ -1,6 +1,5 @@
 """Delete what is older than its limit: recordings and samples of old runs, and old tasks of the queue."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,11 +33,7 @@ def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = Fal
 
     Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
     """
-    return (
-        _counted(database, tables.TelemetryRow, before)
-        if dry_run
-        else _deleted(database, tables.TelemetryRow, before)
-    )
+    return (_counted if dry_run else _deleted)(database, tables.TelemetryRow, before)
 
 
 def prune_samples(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
@@ -46,11 +41,7 @@ def prune_samples(database: Database, before: datetime, *, dry_run: bool = False
 
     Counted are the outcomes that had any. They and their metrics stay for ever.
     """
-    return (
-        _counted(database, tables.SamplesRow, before)
-        if dry_run
-        else _deleted(database, tables.SamplesRow, before)
-    )
+    return (_counted if dry_run else _deleted)(database, tables.SamplesRow, before)
 
 
 def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) -> int:
@@ -108,14 +99,10 @@ def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
         runs = connection.execute(_old_runs(table, before)).scalars().all()
     sizes: list[int] = []
     for some in in_batches(runs, _RUNS_AT_ONCE):
-        sizes += _deleted_of(database, table, some)
+        statement = delete(table).where(table.run_number.in_(some)).returning(func.length(table.blob))
+        with database.writing() as connection:
+            sizes += connection.execute(statement).scalars()
     return Pruned(len(sizes), sum(sizes))
-
-
-def _deleted_of(database: Database, table: Raw, runs: Sequence[int]) -> list[int]:
-    statement = delete(table).where(table.run_number.in_(runs)).returning(func.length(table.blob))
-    with database.writing() as connection:
-        return list(connection.execute(statement).scalars())
 
 
 def _old_runs(table: Raw, before: datetime) -> Select[int]:

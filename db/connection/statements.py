@@ -1,9 +1,10 @@
 """Statements that are alike in both databases: inserts that meet existing rows, long lists, prefixes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -14,6 +15,8 @@ Values = Mapping[str, Any]
 # Columns are read by name; their types are those of the records that they end in.
 AnySelect = Select[*tuple[Any, ...]]
 AnyRow = Row[*tuple[Any, ...]]
+#: Where a row stands in a list, the newest first: its time, and its number among those of that time.
+Place = tuple[datetime, int]
 
 #: A stock SQLite takes 32,766 parameters in one statement, Postgres 65,535.
 BATCH = 10_000
@@ -65,3 +68,14 @@ def insert_or_replace(
 def begins_with(column: InstrumentedAttribute[str], beginning: str) -> ColumnElement[bool]:
     """That a text begins with another one, case-sensitively (SQLite's LIKE is not so)."""
     return func.substr(column, 1, len(beginning), type_=column.type) == beginning
+
+
+def later_in_list(
+    after: Place | None, at: InstrumentedAttribute[datetime], number: InstrumentedAttribute[int]
+) -> list[ColumnElement[bool]]:
+    """That rows come after a place in a list, the newest first; no condition for None."""
+    if after is None:
+        return []
+    moment, last = after
+    # An index answers the first one.
+    return [at <= moment, or_(at < moment, number < last)]

@@ -36,7 +36,7 @@ from records.findings import (
 from records.series import SeriesKey, Track
 
 from ..connection.engine import Database
-from ..connection.statements import AnyRow, AnySelect, insert_for
+from ..connection.statements import AnyRow, AnySelect, Place, insert_for, later_in_list
 from ..errors import DatabaseUnavailable, ReadOnly
 from ..runs.series_queries import identity, series_key, series_names
 from ..schema import core_tables as tables
@@ -263,14 +263,17 @@ def findings(
     group: tuple[FindingGroup, datetime] | None = None,
     newest: int = 200,
     offset: int = 0,
+    after: Place | None = None,
 ) -> list[Finding]:
     """The newest findings after the first `offset`, newest first: all, or those with given states, triages,
     schedule or track.
 
     `direction`: only those that are worse, or better. `since`: only those found or decided no earlier.
-    `group`: only those that belong to the group at a moment.
+    `group`: only those that belong to the group at a moment. `after`: only those that come after this place,
+    which is `found_at` and `id` of another.
     """
-    query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
+    query = _query().where(*later_in_list(after, _FINDING.found_at, _FINDING.id))
+    query = query.order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
     query = query.limit(newest).offset(offset)
     if states is not None:
         query = query.where(_FINDING.state.in_(states))

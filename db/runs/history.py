@@ -93,14 +93,7 @@ def _sides(connection: Connection, run_ids: Sequence[str], newest: int) -> dict[
         tables.RunEnvironmentRow,
         tables.EnvironmentRow,
     )
-    columns = (
-        run.id,
-        run.started_at,
-        environment.fingerprint,
-        environment.torch_version,
-        machine.name,
-        run.harness,
-    )
+    columns = run.id, run.started_at, environment.fingerprint, machine.name
     query = (
         select(run.number, environment.id.label("environment"), link.position, *columns)
         .join(machine, machine.id == run.machine_id)
@@ -123,18 +116,16 @@ def _points(
     places = {side: place for place, side in enumerate(sides)}
     moments = [each.started_at for each in sides.values()]
     table = tables.MeasurementRow
-    query = select(
-        table.series_id, table.run_number, table.environment_id, table.point, table.spread, table.n
-    )
+    query = select(table.series_id, table.run_number, table.environment_id, table.point)
     # One stretch of each series, and what does not belong left out: to look each run's points up by its
     # number costs a step into the table for every one of them.
     query = query.where(table.started_at.between(min(moments), max(moments)))
     found: dict[int, list[tuple[int, HistoryPoint]]] = defaultdict(list)
     for row in rows_among(connection, query, table.series_id, series):
-        series_id, number, environment, point, spread, n = row
+        series_id, number, environment, point = row
         side = number, environment
         if side in sides:
-            found[series_id].append((places[side], HistoryPoint(sides[side], point, spread, n)))
+            found[series_id].append((places[side], HistoryPoint(sides[side], point)))
     return {
         series_id: [point for _, point in sorted(each, key=lambda one: one[0])]
         for series_id, each in found.items()

@@ -1,10 +1,20 @@
 """Reads of runs and of what they hold: one function per question, records for answers."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, UnaryExpression, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    UnaryExpression,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from records.environments import Environment, NamedEnvironment
 from records.kinds import EnvironmentKind, RunCategory, RunKind, RunSource, RunState
@@ -13,27 +23,45 @@ from records.outcomes import Measurement, Outcome, OutcomeCount, OutcomeStatus, 
 from records.runs import ForeignRuns, Run, RunPreset, RunsOnly, RunSummary, UpgradeRun
 
 from ..connection.engine import Database
-from ..connection.statements import AnySelect, in_batches, rows_among
+from ..connection.statements import AnySelect, Place, in_batches, later_in_list, rows_among
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from . import sample_codec
 from .series_queries import measured_values
 
+#: So many words of a text that is looked for count.
+_WORDS = 8
 #: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.
 STILL_RUNNING = -1
 
 
 def recent_runs(
-    database: Database, *, limit: int = 50, offset: int = 0, only: RunsOnly | None = None
+    database: Database,
+    *,
+    limit: int = 50,
+    offset: int = 0,
+    only: RunsOnly | None = None,
+    after: Place | None = None,
 ) -> list[RunSummary]:
-    """The newest runs first, by when they started; without `only`, of all there are."""
+    """The newest runs first, by when they started; without `only`, of all there are.
+
+    `after`: only those that come after this place, which is another run's (`place_of_run`).
+    """
     # Turned to in the index alone: the runs before the page are passed over without a look at them.
-    numbers = select(tables.RunRow.number).where(*_those(only)).order_by(*_newest_run_first())
-    numbers = numbers.limit(limit).offset(offset)
+    numbers = select(tables.RunRow.number).where(*_those(only), *_after(after))
+    numbers = numbers.order_by(*_newest_run_first()).limit(limit).offset(offset)
     page = numbers.subquery()
     query = _summaries().join(page, page.c.number == tables.RunRow.number).order_by(*_newest_run_first())
     with database.reading() as connection:
         return _run_summaries(connection, query)
+
+
+def place_of_run(database: Database, run_id: str) -> Place | None:
+    """Where a run stands in a list, the newest first; None if there is none of that id."""
+    query = select(tables.RunRow.started_at, tables.RunRow.number).where(tables.RunRow.id == run_id)
+    with database.reading() as connection:
+        found = connection.execute(query).first()
+    return (found.started_at, found.number) if found else None
 
 
 def count_runs(database: Database, only: RunsOnly | None = None) -> int:
@@ -235,7 +263,28 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
         (only.state, run.state == only.state),
     ]
     asked = [condition for wanted, condition in conditions if wanted]
+    asked += map(_has_word, only.text.split()[:_WORDS])
     return [*asked, *(_of_category(RunCategory(only.category)) if only.category else ())]
+
+
+def _has_word(word: str) -> ColumnElement[bool]:
+    """Whether the id of a run, its suite, machine, hardware or a PyTorch of it contains a word."""
+    run, machine, hardware = tables.RunRow, tables.MachineRow, tables.HardwareRow
+    own, environment = tables.RunEnvironmentRow, tables.EnvironmentRow
+    machines = select(machine.id).where(machine.name.icontains(word, autoescape=True))
+    places = select(hardware.id).where(hardware.label.icontains(word, autoescape=True))
+    builds = (
+        select(own.run_number)
+        .join(environment, environment.id == own.environment_id)
+        .where(environment.torch_version.icontains(word, autoescape=True))
+    )
+    return or_(
+        run.id.icontains(word, autoescape=True),
+        run.suite.icontains(word, autoescape=True),
+        run.machine_id.in_(machines),
+        run.hardware_id.in_(places),
+        run.number.in_(builds),
+    )
 
 
 def _of_category(category: RunCategory) -> list[ColumnElement[bool]]:
@@ -248,6 +297,10 @@ def _of_category(category: RunCategory) -> list[ColumnElement[bool]]:
     # A task that was lost on a machine is measured anew: its earlier run is no person's either.
     scheduled = or_(exists().where(task.run_id == run.id), exists().where(attempt.run_id == run.id))
     return [own, run.kind == RunKind.RUN, scheduled if category == RunCategory.NIGHTLY else ~scheduled]
+
+
+def _after(place: Place | None) -> list[ColumnElement[bool]]:
+    return later_in_list(place, tables.RunRow.started_at, tables.RunRow.number)
 
 
 def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
@@ -347,8 +400,13 @@ def stored_outcomes(database: Database) -> dict[str, int]:
         }
 
 
-def endings(database: Database, run_ids: Sequence[str]) -> dict[str, list[OutcomeCount]]:
-    """The endings of each of these runs by case and status, without those of the canary."""
+def endings(
+    database: Database, run_ids: Sequence[str], *, only: Mapping[str, str] | None = None
+) -> dict[str, list[OutcomeCount]]:
+    """The endings of each of these runs by case and status, without those of the canary.
+
+    `only`: of each run those in this environment (a fingerprint), and none of a run without one.
+    """
     outcome, run, case = tables.OutcomeRow, tables.RunRow, tables.BenchmarkCaseRow
     environment = tables.EnvironmentRow
     found: list[OutcomeCount] = []
@@ -362,6 +420,9 @@ def endings(database: Database, run_ids: Sequence[str]) -> dict[str, list[Outcom
                 .where(run.id.in_(some), environment.kind != EnvironmentKind.CANARY)
                 .group_by(run.id, case.key, outcome.status)
             )
+            if only is not None:
+                sides = [(each, only[each]) for each in some if each in only]
+                query = query.where(tuple_(run.id, environment.fingerprint).in_(sides))
             found += [OutcomeCount(*row) for row in connection.execute(query)]
     by_run: dict[str, list[OutcomeCount]] = {run_id: [] for run_id in run_ids}
     # Not sorted by the database: each has its own order of texts.
@@ -407,10 +468,38 @@ def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]
         return frozenset(connection.execute(query).scalars())
 
 
+def runs_before(database: Database, run: Run, newest: int) -> list[str]:
+    """The ids of so many runs before a run that were made for no comparison, newest first.
+
+    They are of the same machine and hardware, with the same preset and harness.
+    """
+    table, hardware, preset = tables.RunRow, tables.HardwareRow, tables.PresetRow
+    named = select(tables.MachineRow.id).where(tables.MachineRow.name == run.machine.name)
+    like = select(hardware.id).where(hardware.fingerprint == run.machine.hardware.fingerprint)
+    under = select(preset.id).where(preset.fingerprint == run.preset.fingerprint)
+    query = (
+        select(table.id)
+        .where(table.machine_id.in_(named), table.hardware_id.in_(like), table.preset_id.in_(under))
+        .where(table.harness == run.harness, table.kind == RunKind.RUN, table.started_at < run.started_at)
+        .order_by(*_newest_run_first())
+        .limit(newest)
+    )
+    with database.reading() as connection:
+        return list(connection.execute(query).scalars())
+
+
 def upgrade_runs(
-    database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100, offset: int = 0
+    database: Database,
+    kind: RunKind = RunKind.UPGRADE,
+    *,
+    newest: int = 100,
+    offset: int = 0,
+    after: Place | None = None,
 ) -> list[UpgradeRun]:
-    """The newest runs of a kind that measures two environments in turns, newest first, after `offset`."""
+    """The newest runs of a kind that measures two environments in turns, newest first, after `offset`.
+
+    `after`: as of `recent_runs`.
+    """
     run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
         select(
@@ -430,8 +519,8 @@ def upgrade_runs(
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
         .join(preset, preset.id == run.preset_id)
-        .where(run.kind == kind)
-        .order_by(run.started_at.desc(), run.number.desc())
+        .where(run.kind == kind, *_after(after))
+        .order_by(*_newest_run_first())
         .limit(newest)
         .offset(offset)
     )

@@ -142,9 +142,7 @@ def version_harnesses(
     query = query.with_only_columns(*columns).distinct()
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     with database.reading() as connection:
-        for where, how, harness in sorted(
-            connection.execute(query.with_only_columns(*columns).distinct()).all()
-        ):
+        for where, how, harness in sorted(connection.execute(query).all()):
             found[where, how] = (*found.get((where, how), ()), harness)
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.environments import packages_in
 from records.kinds import EnvironmentKind
 from records.runs import RunChange
 
@@ -112,9 +113,10 @@ def _rows(connection: Connection, runs: Collection[str]) -> Sequence[Any]:
 
 
 def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
-    conditions = {
-        name: value for name, value in row.facts.get("conditions", {}).items() if name not in _RESTLESS
-    }
+    stated = row.facts.get("conditions")
+    # A file may have something else in their place.
+    own: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
+    conditions = {name: value for name, value in own.items() if name not in _RESTLESS}
     harness = {"harness": row.harness, "cases": row.facts.get("user_version")}
     preset = {"preset": row.preset, **row.settings}
     how = {name: row.facts.get(name) for name in ("timing", "device")}
@@ -158,7 +160,7 @@ def _of_the_environment(row: Any) -> dict[tuple[str, str], str]:
     return {
         **_named("environment", {"torch": row.torch_version, "python": row.python_version}),
         **_named("environment", own),
-        **_named("environment", _versions(row.facts.get("packages", ()))),
+        **_named("environment", _versions(packages_in(row.facts))),
     }
 
 

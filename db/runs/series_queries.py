@@ -215,6 +215,19 @@ def page_of_series(
     return [point for _, point in points(rows, dict.fromkeys(ids, key.case))]
 
 
+def before_newest(database: Database, key: SeriesKey, newest: int) -> int:
+    """How many points of one series come before its `newest` ones, which are those of `series`."""
+    table = tables.MeasurementRow
+    with database.reading() as connection:
+        ids = list(series_ids_of(connection, [key]))
+        oldest = select(table.started_at).where(table.series_id.in_(ids)).order_by(table.started_at.desc())
+        since = oldest.limit(1).offset(newest - 1).scalar_subquery()
+        query = select(func.count()).select_from(table)
+        return connection.execute(
+            query.where(table.series_id.in_(ids), table.started_at < since)
+        ).scalar_one()
+
+
 def headlines(database: Database, metric: str) -> list[Headline]:
     """Of each series of `metric` the newest point and the newest one of an earlier run, by case.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, select, type_coerce
 
-from records.outcomes import OperatorTable
+from records.outcomes import OperatorTable, rows_left_out
 from records.series import SeriesKey
 
 from ..connection.engine import Database
@@ -79,13 +79,14 @@ def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
         device=str(row.facts.get("device", "")),
         harness=row.harness,
         rows=tuple(row.facts["operators"]),
+        left_out=rows_left_out(row.facts),
     )
 
 
 def _query() -> Select[*tuple[Any, ...]]:
     """Outcomes that hold a table, with their identity, newest run first."""
     outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
-    machine, hardware, preset = tables.MachineRow, tables.HardwareRow, tables.PresetRow
+    hardware, preset = tables.HardwareRow, tables.PresetRow
     return (
         select(
             tables.RunRow.id,
@@ -104,7 +105,6 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
-        .join(machine, machine.id == tables.RunRow.machine_id)
         .join(hardware, hardware.id == tables.RunRow.hardware_id)
         .join(preset, preset.id == tables.RunRow.preset_id)
         # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not

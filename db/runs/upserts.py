@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, select, update
 
+from common.text import named_values
 from records.environments import Environment
 from records.fingerprints import compared_settings, environment_follows, preset_follows
 from records.machines import Hardware, Machine
@@ -220,13 +221,6 @@ def _parts(key: str) -> Values:
         "key": key,
         "name": name,
         "phase": phase,
-        "parameters": _pairs(parameters),
-        "technique": _pairs(technique),
-    }
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """The `name=value` pairs of one part of a key; none in `-` and `eager`."""
-    return {
-        name: value for name, equals, value in (each.partition("=") for each in text.split(",")) if equals
+        "parameters": named_values(parameters),
+        "technique": named_values(technique),
     }

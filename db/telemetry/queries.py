@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, func, select
 
-from records.telemetry import Recording, TelemetryWindow
+from records.telemetry import Recording, TelemetryWindow, mean_over_time
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect
@@ -36,9 +36,9 @@ def stored_values(recording: Recording) -> dict[str, Any]:
         "utilisation_source": recording.utilisation_source,
         "rows": len(recording.started_ns),
         "seconds": (span[1] - span[0]) / 1e9,
-        "utilisation": _mean(recording, UTILISATION.get(recording.utilisation_source, "")),
+        "utilisation": mean_over_time(_known(recording, UTILISATION.get(recording.utilisation_source, ""))),
         "power": _power(recording),
-        "temperature": max((value for _, value in _known(recording, "temperature")), default=None),
+        "temperature": max((value for value, _ in _known(recording, "temperature")), default=None),
         "codec": codec,
         "blob": blob,
     }
@@ -47,21 +47,15 @@ def stored_values(recording: Recording) -> dict[str, Any]:
 def _power(recording: Recording) -> float | None:
     """Mean watts: joules by the energy counter, else the driver's own reading, which is a second late."""
     joules = _known(recording, "energy")
-    seconds = sum(length for length, _ in joules) / 1e9
-    return sum(joule for _, joule in joules) / seconds if seconds else _mean(recording, "power")
+    seconds = sum(ns for _, ns in joules) / 1e9
+    if seconds:
+        return sum(joule for joule, _ in joules) / seconds
+    return mean_over_time(_known(recording, "power"))
 
 
-def _mean(recording: Recording, column: str) -> float | None:
-    """The mean of a column over the time its rows cover; None where there is no such time."""
-    known = _known(recording, column)
-    whole = sum(length for length, _ in known)
-    return sum(length * value for length, value in known) / whole if whole else None
-
-
-def _known(recording: Recording, column: str) -> list[tuple[int, float]]:
+def _known(recording: Recording, column: str) -> list[tuple[float, int]]:
     """The values of a column that are numbers, each with its row's length in nanoseconds."""
-    rows = zip(recording.started_ns, recording.ended_ns, recording.values.get(column, ()), strict=False)
-    return [(end - start, value) for start, end, value in rows if value is not None and isfinite(value)]
+    return [span for span in recording.spans(column) if isfinite(span[0])]
 
 
 def windows(

@@ -1,24 +1,30 @@
 """Publish an upgrade or a run on GitHub: one comment in the pull request, and a check of three states.
 
+    python deploy/github/publish.py --begin
     python deploy/github/publish.py FOLDER
 
-FOLDER holds `verdict.json` and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where
-it goes, and with which token, is in the variables that GitHub Actions sets: GITHUB_API_URL,
-GITHUB_REPOSITORY, GITHUB_EVENT_PATH, GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier
-job is updated; each suite that is run, or compared in two environments, has one on each hardware, and a
-check. Exit code 1: something could not be published, with the reason; the reports lie in FOLDER all the same.
+The first is called before anything is measured. It notes in the comments of other commits that this one has
+no verdict: a job that crashes, is cancelled or runs out of time leaves them so. FOLDER holds `verdict.json`
+and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where it goes, and with which
+token, is in the variables that GitHub Actions sets: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_EVENT_PATH,
+GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier job is updated; each suite that is run,
+or compared in two environments, has one on each hardware and device, and a check. Exit code 1: something
+could not be published, with the reason; the reports lie in FOLDER.
 """
 
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 RUN_SCHEMA, FLEET_SCHEMA = "pyrometer.run/1", "pyrometer.fleet-upgrade/1"
@@ -34,6 +40,12 @@ CONCLUSIONS = {
     "unclear": "neutral",
 }
 _TRIES, _TIMEOUT_SECONDS, _PAGE = 4, 30, 100
+#: A comment of ours: its mark, its commit (older ones have none), perhaps a note, and the text.
+_OURS = re.compile(
+    r"(?P<mark><!-- pyrometer [a-z]+ [0-9a-f]+ -->)\n(<!-- commit (?P<commit>\S+) -->\n)?"
+    r"(> \*\*Commit .*?\n\n<!-- end of the note -->\n)?(?P<text>.*)",
+    re.DOTALL,
+)
 
 
 class NotPublished(Exception):
@@ -45,7 +57,8 @@ class GitHub:
 
     def __init__(self, url: str, repository: str, token: str) -> None:
         self._url = f"{url.rstrip('/')}/repos/{repository}"
-        self._token = token
+        # With the end of a line it would be no header, and the error would show it.
+        self._token = "".join(token.split())
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """One request; a server that fails is asked again. Raises NotPublished."""
@@ -64,7 +77,8 @@ class GitHub:
             except HTTPError as error:
                 why = f"{error.code} {error.reason}"
                 again = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-            except (URLError, TimeoutError, ValueError) as error:
+            except (OSError, HTTPException, ValueError) as error:
+                # Also a connection that ends before the answer, or in the midst of it.
                 why, again = str(error), True
             if not again:
                 break
@@ -81,18 +95,39 @@ class GitHub:
             page += 1
 
 
-def comment(github: GitHub, pull_request: int, mark: str, text: str) -> None:
-    """Update the comment of an earlier job with this mark, or write the first one."""
-    body = {"body": f"{mark}\n{text}"}
+def comment(github: GitHub, pull_request: int, commit: str, mark: str, text: str) -> None:
+    """Update the comment of an earlier job with this mark, or write the first one.
+
+    There are two where the answer to the first was lost, so that it was sent again.
+    """
+    body = {"body": f"{mark}\n<!-- commit {commit} -->\n{text}\n\nOf commit {commit}.\n"}
+    updated = False
     for one in github.comments(pull_request):
         if str(one["body"]).startswith(mark):
-            try:
+            # One of another author, who copied it, is refused.
+            with suppress(NotPublished):
                 github.call("PATCH", f"/issues/comments/{one['id']}", body)
-            except NotPublished:
-                # Of another author, who copied it.
-                continue
-            return
-    github.call("POST", f"/issues/{pull_request}/comments", body)
+                updated = True
+    if not updated:
+        github.call("POST", f"/issues/{pull_request}/comments", body)
+
+
+def note(github: GitHub, pull_request: int, commit: str) -> None:
+    """Note in each comment of another commit that `commit` has no verdict; its own verdict replaces both."""
+    for one in github.comments(pull_request):
+        found = _OURS.fullmatch(str(one["body"]).replace("\r\n", "\n"))
+        if found is None or found["commit"] == commit:
+            continue
+        mark, earlier, text = found["mark"], found["commit"], found["text"]
+        own = f"<!-- commit {earlier} -->\n" if earlier else ""
+        about = f"commit {earlier}" if earlier else "an earlier commit"
+        body = (
+            f"{mark}\n{own}> **Commit {commit} has no verdict here**: its job has not ended yet, or ended "
+            f"without one. What follows is of {about}.\n\n<!-- end of the note -->\n{text}"
+        )
+        # One of another author, who copied it, is refused.
+        with suppress(NotPublished):
+            github.call("PATCH", f"/issues/comments/{one['id']}", {"body": body})
 
 
 def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text: str) -> None:
@@ -113,7 +148,7 @@ def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
     if verdict["schema"] == RUN_SCHEMA:
         run = verdict["run"]
         environments = ", ".join(one["name"] for one in verdict["environments"])
-        kind, name = "run", f"Pyrometer run: {run['suite']} in {environments}, on {run['hardware']}"
+        kind, name = "run", f"Pyrometer run: {run['suite']} in {environments}, on {_measured_on(run)}"
     elif verdict["schema"] == FLEET_SCHEMA:
         machines = [machine for one in verdict["hardware"] for machine in one["machines"]]
         # One without a verdict has no report.
@@ -122,9 +157,14 @@ def place_of(verdict: dict[str, Any]) -> tuple[str, str]:
     else:
         old, new = (verdict["environments"][side]["asked"] for side in ("old", "new"))
         run = verdict["run"]
-        kind, name = "upgrade", f"Pyrometer: {run['suite']}, {old} to {new}, on {run['hardware']}"
+        kind, name = "upgrade", f"Pyrometer: {run['suite']}, {old} to {new}, on {_measured_on(run)}"
     # A digest, as a name of an environment may hold what ends a comment.
     return f"<!-- pyrometer {kind} {hashlib.sha256(name.encode()).hexdigest()[:16]} -->", name
+
+
+def _measured_on(run: dict[str, Any]) -> str:
+    """The hardware and the device, which an older report of a run does not have: a machine may have two."""
+    return ", ".join(filter(None, (run["hardware"], run.get("device"))))
 
 
 def read(path: Path) -> str:
@@ -158,36 +198,56 @@ def shortened(text: str) -> str:
     return f"{kept}\n\nThe rest is in the report among the artifacts of this run.\n"
 
 
-def main(folder: Path) -> int:
-    """Publish what lies in `folder`; the exit code."""
-    try:
-        verdict = read_json(folder / "verdict.json")
-        text = shortened(read(folder / "verdict.md"))
-        event = read_json(Path(os.environ["GITHUB_EVENT_PATH"]))
-    except NotPublished as error:
-        print(f"not published: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+def begin() -> None:
+    """What is to be seen while the job has no verdict; raises NotPublished."""
+    pull_request = read_json(Path(os.environ["GITHUB_EVENT_PATH"])).get("pull_request")
+    if pull_request:
+        note(_github(), pull_request["number"], pull_request["head"]["sha"])
+
+
+def publish(folder: Path) -> None:
+    """Publish what lies in `folder`; raises NotPublished."""
+    verdict = read_json(folder / "verdict.json")
+    text = shortened(read(folder / "verdict.md"))
+    event = read_json(Path(os.environ["GITHUB_EVENT_PATH"]))
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"decision={verdict['decision']}\n")
-    url = os.environ.get("GITHUB_API_URL", "https://api.github.com")
-    github = GitHub(url, os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"])
+    github = _github()
     pull_request = event.get("pull_request")
     # The commit of the event is GitHub's trial merge; the check belongs to the branch's own.
     commit = pull_request["head"]["sha"] if pull_request else os.environ["GITHUB_SHA"]
     mark, name = place_of(verdict)
-    failed = False
-    for publish in (
-        lambda: comment(github, pull_request["number"], mark, text) if pull_request else None,
+    failures: list[str] = []
+    for each in (
+        lambda: comment(github, pull_request["number"], commit, mark, text) if pull_request else None,
         lambda: check(github, commit, name, verdict, text),
     ):
         try:
-            publish()
+            each()
         except NotPublished as error:
-            failed = True
-            print(f"not published: {error}", file=sys.stderr)  # noqa: T201
-    return int(failed)
+            failures.append(str(error))
+    if failures:
+        raise NotPublished("\nnot published: ".join(failures))
+
+
+def _github() -> GitHub:
+    url = os.environ.get("GITHUB_API_URL", "https://api.github.com")
+    return GitHub(url, os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"])
+
+
+def main(word: str) -> int:
+    """Note, or publish what lies in the folder `word`; the exit code."""
+    try:
+        if word == "--begin":
+            begin()
+        else:
+            publish(Path(word))
+    except NotPublished as error:
+        print(f"not published: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(sys.argv[1]))

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from common.text import os_reason
 from configuration.schema import SlurmSettings
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
@@ -265,8 +266,7 @@ def _engine_errors(node: str = "") -> Generator[None]:
     except SlurmRefused as error:
         raise NodeRefused(f"Slurm refuses a job on {node}: {error}") from error
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        raise NodeSilent(f"{error.strerror or error}{where}") from error
+        raise NodeSilent(os_reason(error)) from error
 
 
 def _goes_with_jobs(name: str) -> bool:

@@ -38,7 +38,7 @@ class Job:
     @property
     def journal(self) -> Path | None:
         """The journal of its run; None where it measures none."""
-        return Path(self.data_dir) / "runs" / self.run / journal.FILE if self.run else None
+        return journal.path_of(Path(self.data_dir), self.run) if self.run else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,8 @@ class JobFolder:
     def write_job(self, job: Job) -> None:
         """Write the job file, and remove old folders."""
         make_room(self.path)
+        # Its variables may hold the password of a package index.
+        self.path.chmod(0o700)
         write_whole(
             self.path / "order.json", json.dumps({name: getattr(job, name) for name in job.__slots__})
         )

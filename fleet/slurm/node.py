@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
+from common.text import os_reason
 from runner import nodes
 from scheduled_jobs.jobs.context import ChildExit
 from scheduled_jobs.scheduler.child_process import Child
@@ -58,10 +60,8 @@ def main() -> None:
         try:
             ended, asked = _run(folder, job)
         except OSError as error:
-            where = f": {error.filename}" if error.filename else ""
-            ended = ChildExit(None, None, f"it cannot be started: {error.strerror or error}{where}")
-    body = {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
-    folder.write_end({**body, "asked": asked, "seconds": time.monotonic() - began})
+            ended = ChildExit(None, None, f"it cannot be started: {os_reason(error)}")
+    folder.write_end({**asdict(ended), "asked": asked, "seconds": time.monotonic() - began})
 
 
 def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:

@@ -211,7 +211,7 @@ class SlurmQueue:
         row = None
         with suppress(SlurmAway):
             row = self._row(token)
-            if row is not None and row.state in _RUNS and now - polled.missing_since < UNSEEN_SECONDS:
+            if row is not None and row.state in _RUNS and now - polled.missing_since < STOP_SECONDS:
                 return ""
         if row is not None and row.state in _BECAUSE:
             return _reason(polled.folder, row, job)

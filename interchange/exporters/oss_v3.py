@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite, nan
 from typing import Any, BinaryIO
 
+from common.text import named_values
 from records.environments import Environment
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run
@@ -115,7 +116,7 @@ def _record(run: Run, environment: Environment, case: str, metric: OssRecord) ->
             "type": "",
             "backend": technique,
             "origins": [],
-            "extra_info": _texts({**_pairs(parameters), "case": case}),
+            "extra_info": _texts({**named_values(parameters), "case": case}),
         },
         "metric": metric,
     }
@@ -211,13 +212,8 @@ def _parts(case: str) -> tuple[str, str, str, str]:
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else (case, "", "", "")
 
 
-def _pairs(text: str) -> dict[str, str]:
-    pairs = (pair.partition("=") for pair in text.split(","))
-    return {name: value for name, equals, value in pairs if equals}
-
-
 def _dtype(parameters: str, technique: str) -> str:
-    stated = {**_pairs(parameters), **_pairs(technique)}
+    stated = {**named_values(parameters), **named_values(technique)}
     return next((stated[name] for name in _DTYPES if name in stated), "")
 
 

@@ -106,12 +106,7 @@ def _result_files(path: Path, results: Path) -> list[Path]:
 
 
 def _document(path: Path, name: str) -> Value:
-    try:
-        text = text_of(path)
-    except BadFile as error:
-        # Many files of a results folder share one name.
-        raise BadFile(SourcePlace(name), error.sentence) from None
-    return json_of(text, SourcePlace(name))
+    return json_of(text_of(path, name), SourcePlace(name))
 
 
 def _benchmarks(accumulator: RunAccumulator, document: Value) -> Iterator[tuple[str, _Benchmark]]:

@@ -1,7 +1,6 @@
 """CSV tables of PyTorch's own benchmarks: what dynamo's runner writes, and the targets kept with it."""
 
 import csv
-import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported, ImportProblem
-from ..source_file import Value, head, made_at, number_in, text_of
+from ..source_file import Value, head, identity_of, made_at, number_in, number_or_none, text_of
 from ..units import slug
 from .dynamo_table import (
     ABOUT,
@@ -111,7 +110,7 @@ def _origin(path: Path, text: str, table: DynamoTable, name: TableFileName, foun
         started_at=started,
         dated=dated,
         # Two tables of one content are two where their names say that they are about different things.
-        identity=f"{hashlib.sha256(text.encode()).hexdigest()} {name}",
+        identity=f"{identity_of(path, text, dated=dated)} {name}",
         hardware=name.on(found.hardware),
         facts={"file": path.name, "table": table.kind, "notes": [note], **found.facts},
     )
@@ -146,7 +145,7 @@ def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
 
     def take(row: DynamoRow, case: str) -> None:
         headline = [row.cells[column] for column in ("speedup", "abs_latency") if column in row.cells]
-        if any(_is_positive(cell) for cell in headline):
+        if any((number_or_none(cell) or 0.0) > 0 for cell in headline):
             _numbers(row, case, prefix, found, name.device_of(row))
             return
         said = next((cell.text() for cell in headline if status_of(cell.text())), "")
@@ -291,22 +290,8 @@ def _failed(row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found
     """A model without a valid answer has no measurements: what its row says beyond noughts is set aside."""
     found.failures.append(Failure(case, status, reason))
     for column, cell in row.cells.items():
-        if column not in _NO_NUMBERS and cell.text() != reason and not _is_nought(cell):
+        if column not in _NO_NUMBERS and cell.text() != reason and number_or_none(cell) != 0:
             found.aside(cell.place, f"{cell.text()[:60]} is of a model that ended as {status}")
-
-
-def _is_positive(cell: Value) -> bool:
-    try:
-        return number_in(cell) > 0
-    except BadFile:
-        return False
-
-
-def _is_nought(cell: Value) -> bool:
-    try:
-        return number_in(cell) == 0
-    except BadFile:
-        return False
 
 
 def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found, device: str | None = None) -> None:

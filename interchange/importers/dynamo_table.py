@@ -1,6 +1,5 @@
 """The tables of PyTorch's benchmarks: their kinds, columns, words for failures and file names."""
 
-import csv
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import case_key, plain
 from ..runs import ImportProblem
-from ..source_file import MOST_CELLS, Value, number_in, refuse_twice, text_lines, times_in
+from ..source_file import Value, csv_cells, number_or_none, refuse_twice, times_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,51 +274,34 @@ def kind_of(header: tuple[str, ...], stem: str) -> str | None:
         return "operators"
     if header[:3] == ABOUT[:3] and ("compilation_metrics" in stem or "compile" in "".join(header[3:])):
         return "compilation"
-    if len(header) == len(_INSTRUCTIONS) and all(_is_number(cell) for cell in header[2:]):
+    numbers = [number_or_none(Value(cell, SourcePlace(""))) for cell in header[2:]]
+    if len(header) == len(_INSTRUCTIONS) and None not in numbers:
         return "instructions"
     return None
 
 
-def _is_number(text: str) -> bool:
-    try:
-        number_in(Value(text, SourcePlace("")))
-    except BadFile:
-        return False
-    return True
-
-
 def table_of(text: str, path: Path) -> DynamoTable:
     """The rows of a file under its header, which the table of instruction counts lacks; raises BadFile."""
-    reader = csv.reader(text_lines(text), strict=True)
     header: tuple[str, ...] = ()
     kind = ""
-    cells_read = 0
     rows: list[DynamoRow] = []
     problems: list[ImportProblem] = []
-    try:
-        for cells in reader:
-            own = tuple(cell.strip() for cell in cells)
-            if not any(own) or own == header:
+    for place, cells in csv_cells(text, path.name):
+        own = tuple(cell.strip() for cell in cells)
+        if not any(own) or own == header:
+            continue
+        if not header:
+            header, kind = _header(own, path.stem, place)
+            if kind != "instructions":
                 continue
-            place = SourcePlace(path.name, reader.line_num)
-            cells_read += len(own)
-            if cells_read > MOST_CELLS:
-                raise BadFile(place, f"is a table of more than {MOST_CELLS:,} cells")
-            if not header:
-                header, kind = _header(own, path.stem, place)
-                if kind != "instructions":
-                    continue
-            if len(own) > len(header):
-                sentence = f"has {len(own)} cells under a header of {len(header)}: set aside"
-                problems.append(ImportProblem(place, sentence))
-                continue
-            if _is_cut_short(own, header, kind):
-                sentence = f"is cut short: {len(own)} cells under a header of {len(header)}"
-                problems.append(ImportProblem(place, sentence))
-                continue
+        if len(own) > len(header):
+            sentence = f"has {len(own)} cells under a header of {len(header)}: set aside"
+            problems.append(ImportProblem(place, sentence))
+        elif _is_cut_short(own, header, kind):
+            sentence = f"is cut short: {len(own)} cells under a header of {len(header)}"
+            problems.append(ImportProblem(place, sentence))
+        else:
             rows.append(_row(own, header, place))
-    except csv.Error as error:
-        raise BadFile(SourcePlace(path.name, reader.line_num), f"is no CSV: {error}") from None
     if not header:
         raise BadFile(SourcePlace(path.name), "is empty")
     return DynamoTable(kind, header, tuple(rows), tuple(problems))

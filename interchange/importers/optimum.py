@@ -42,10 +42,7 @@ class _File:
         return _File(self.path.parent / name, str(Path(self.name).parent / name))
 
     def text(self) -> str:
-        try:
-            return text_of(self.path)
-        except BadFile as error:
-            raise BadFile(SourcePlace(self.name), error.sentence) from None
+        return text_of(self.path, self.name)
 
     def json(self) -> Value:
         return json_of(self.text(), SourcePlace(self.name))

@@ -20,7 +20,17 @@ from records.runs import RunPreset
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, digest, plain
 from ..runs import Imported, ImportedRun
-from ..source_file import MOST_CELLS, Value, head, json_of, made_at, refuse_much, text_lines, text_of
+from ..source_file import (
+    MOST_CELLS,
+    Value,
+    head,
+    identity_of,
+    json_of,
+    made_at,
+    refuse_much,
+    text_lines,
+    text_of,
+)
 from ..units import slug
 from .dynamo_table import status_of
 from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extra_text
@@ -139,7 +149,8 @@ def read(path: Path) -> Imported:
     """
     accumulator = RunAccumulator(NAME)
     text = text_of(path)
-    file = FileTime(*made_at(path), hashlib.sha256(text.encode()).hexdigest())
+    made, note, dated = made_at(path)
+    file = FileTime(made, note, dated, identity_of(path, text, dated=dated))
     groups: dict[str, _Group] = {}
     for at in _records(text, path.name, accumulator):
         with accumulator.setting_aside():

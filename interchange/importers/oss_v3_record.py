@@ -44,12 +44,12 @@ Members = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class FileTime:
-    """The time for a record that has none: the file's, how that is known, and its digest."""
+    """The time for a record that has none: the file's, how that is known, and what identifies the file."""
 
     made_at: datetime
     note: str
     dated: bool
-    digest: str
+    identity: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class OssRecord:
         torch = about.get("torch") or about.get("pytorch") or {}
         sha, repo = text(self.top, "head_sha"), text(self.top, "repo")
         runners, exported = self._runners(), self._exported()
-        identity = [exported or job, about, file.digest if note == file.note else ""]
+        identity = [exported or job, about, file.identity if note == file.note else ""]
         tested = {"repo": repo, "head_sha": sha} if sha and not self.is_ours else {}
         return ForeignOrigin(
             format=NAME,

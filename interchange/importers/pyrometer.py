@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from analysis.metrics import DIRECTIONS, METRICS
-from common.bounded_lines import MAX_LINE
+from common.bounded_files import MAX_LINE
 from common.journal_lines import decode_line
 from records.environments import Environment
 from records.json_values import count_of, maybe, moment_of, name_in, one_of, table_of, text_of, texts_of
@@ -54,7 +54,7 @@ _MOST_BLANK, _MOST_PACKED, _MOST_BAD = 1 << 20, 1000, 10_000
 def knows(path: Path) -> bool:
     """Whether a file begins as an export does, compressed or not."""
     try:
-        refuse_streams(path)
+        refuse_streams(path, SourcePlace(path.name))
         with path.open("rb") as packed, _opened(packed) as file:
             return _BEGINNING.match(file.read(_BEGINNING_BYTES)) is not None
     except (BadFile, OSError, EOFError, zlib.error, ValueError):
@@ -83,7 +83,7 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     run whose own line is missing before it. Raises BadFile where nothing can be used, at the line at which
     more than `limit` bytes have come, and for a small file that unpacks without end.
     """
-    refuse_streams(path)
+    refuse_streams(path, SourcePlace(path.name))
     reading = _Reading(path.name)
     number = 0
     try:

@@ -1,6 +1,5 @@
 """The tables of timm's benchmark.py: how many images per second each model infers or trains."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import Imported
-from ..source_file import Value, csv_rows, head, made_at, number_in, text_of
+from ..source_file import Value, csv_rows, head, identity_of, made_at, number_in, text_of
 
 NAME = "timm-csv"
 TITLE = "timm benchmark results (CSV)"
@@ -68,14 +67,13 @@ def read(path: Path) -> Imported:
             points += _points(accumulator, row, name)
             failures += _failures(row, name)
     started, note, dated = made_at(path)
-    # A table with a time in its name is the same when it has grown.
-    content = "" if dated else hashlib.sha256(text.encode()).hexdigest()
+    known = identity_of(path, text, dated=dated)
     origin = ForeignOrigin(
         format=NAME,
         suite="timm",
         started_at=started,
         dated=dated,
-        identity=path.name if dated else f"{content} {name}",
+        identity=known if dated else f"{known} {name}",
         hardware=name.hardware,
         torch_version=name.torch_version,
         environment_facts={"cuda": name.cuda} if name.cuda else {},

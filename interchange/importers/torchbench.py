@@ -1,6 +1,5 @@
 """TorchBench user benchmarks: `metrics-*.json`, whose values are numbers or what went wrong."""
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
 from ..runs import Imported
-from ..source_file import Value, head, json_of, made_at, text_of
+from ..source_file import Value, head, identity_of, json_of, made_at, text_of
 from ..units import slug
 from .dynamo_table import AS_GIVEN, status_of
 
@@ -183,14 +182,16 @@ def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
 
 def _origin(path: Path, text: str, name: str, about: dict[str, Value]) -> ForeignOrigin:
     started, note, dated = made_at(path)
+    known, torch = identity_of(path, text, dated=dated), _word(about, "pytorch_version")
     return ForeignOrigin(
         format=NAME,
         suite=f"{NAME}.{slug(name) or 'unnamed'}",
         started_at=started,
         dated=dated,
-        identity=hashlib.sha256(text.encode()).hexdigest(),
+        # One content has one PyTorch.
+        identity=f"{known} {torch}" if dated else known,
         hardware=_word(about, "device") or "unknown",
-        torch_version=_word(about, "pytorch_version"),
+        torch_version=torch,
         environment_facts={"git": _word(about, "pytorch_git_version")} if about else {},
         facts=_facts(name, about, note),
     )

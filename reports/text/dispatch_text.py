@@ -68,7 +68,8 @@ def difference_words(difference: DispatchDifference, most: int) -> list[str]:
     if (more := max(0, len(named) - most) + difference.left_out) > 0:
         lines.append(f"and {more} more")
     if code:
-        graphs = sum(change.count_after for change in code)
+        # Of a graph that changed, one text is gone and another is new.
+        graphs = max(sum(change.count_before for change in code), sum(change.count_after for change in code))
         lines.append(f"generated code: {graphs} {'graph differs' if graphs == 1 else 'graphs differ'}")
     left_out = ((_part(part), _NOT_COMPARED.get(why, why)) for part, why in difference.not_compared.items())
     return lines + [f"not compared: {part}: {why}" for part, why in left_out]

@@ -1,6 +1,7 @@
 """A finding as text, on a terminal and on a page alike, and what can be noted about it."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from analysis.detection.confirmation import ConfirmationCause, FindingVerdict
@@ -8,9 +9,8 @@ from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
-from .case_text import ending
 from .numbers import called, change_near, percent
-from .verdict_text import open_because
+from .verdict_text import ending, open_because
 
 #: What each state of a finding means, for a reader who meets the word for the first time.
 STATES: Mapping[FindingState, str] = {
@@ -25,6 +25,8 @@ STATES: Mapping[FindingState, str] = {
         "baseline moved likewise"
     ),
 }
+#: A finding is muted until a moment before this one: later ones are on no calendar in some time zones.
+MUTED_BEFORE = datetime(9999, 1, 1, tzinfo=UTC)
 #: What each triage means.
 TRIAGES: Mapping[FindingTriage, str] = {
     FindingTriage.OPEN: "not triaged yet",

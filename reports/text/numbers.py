@@ -51,7 +51,7 @@ def share_near(value: float, limit: float) -> str:
 def ends(low: float, high: float) -> tuple[str, str]:
     """Both ends of an interval, as `percent` prints them; where it leaves 0 outside, neither reads as 0."""
     bars = _zero(low, high)
-    first, last = (_apart(_teller(end), end, bars) or percent(end) for end in (low, high))
+    first, last = (_apart(_renderer(end), end, bars) or percent(end) for end in (low, high))
     return first, last
 
 
@@ -69,7 +69,7 @@ def change_near(
     for more in range(0 if limit is None else _digits_of(limit), _MOST_DIGITS):
         limit_text = None if limit is None else _percent(limit, more)
         bars = [] if limit is None or limit_text is None else [(limit, limit_text[1])]
-        texts = {number: _apart(_teller(number), number, [*bars, *_zero(*ranged)]) for number in numbers}
+        texts = {number: _apart(_renderer(number), number, [*bars, *_zero(*ranged)]) for number in numbers}
         if all(texts.values()):
             break
     else:
@@ -104,7 +104,7 @@ def _apart(
     return None
 
 
-def _teller(change: float) -> Callable[[int], _Rendered]:
+def _renderer(change: float) -> Callable[[int], _Rendered]:
     return lambda more: _percent(change, more)
 
 

@@ -32,9 +32,8 @@ from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus
 
-from .case_text import ending, side_reason
 from .numbers import called, change_near, of_cases, percent, share, share_near, word
-from .verdict_text import open_because
+from .verdict_text import ending, open_because, side_reason
 
 #: So many cases are named in a sentence.
 _NAMED = 4
@@ -207,11 +206,17 @@ def _worse(one: Worse) -> str:
 
 def _doubtful(one: Doubtful) -> str:
     case, verdict = one.largest
-    return (
+    text = (
         f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} undecided and may be "
-        f"{called('slower', one.metric)} by {share(one.limit)} or more; largest: {case} "
-        f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
+        f"{called('slower', one.metric)} by {share(one.limit)} or more"
     )
+    largest = f"largest: {case} {percent(verdict.change)} in {plural(verdict.n, 'pair')}"
+    if one.few == one.cases:
+        return f"{text}; {largest}, too few to judge by"
+    if one.few:
+        verb = "has" if one.few == 1 else "have"
+        largest = f"{one.few} of them {verb} too few pairs to judge by; of the others the {largest}"
+    return f"{text}; {largest}"
 
 
 def _only_screened(one: OnlyScreened) -> str:

@@ -1,14 +1,10 @@
 """Sentences about silent machines, late nights and waiting tasks."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from analysis.staleness import Disturbed, Outage, WaitReason
-from common.text import utc
+from common.text import some, utc
 from records.tasks import Task
-
-#: Machines are named one by one up to so many.
-_NAMED = 3
 
 
 def silence(one: Outage) -> str:
@@ -49,11 +45,6 @@ def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None)
     if because.why == "busy":
         return f"{some(because.machines)} {'does' if one else 'do'} something else first"
     return f"{some(because.machines)} {'takes' if one else 'take'} it next"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first of some machines, and how many more there are."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def in_words(length: timedelta) -> str:

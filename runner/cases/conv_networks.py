@@ -1,13 +1,14 @@
-"""Convolutional networks of other kinds than ResNet: densely connected, depthwise, with attention."""
+"""Convolutional networks of other kinds than ResNet: dense, depthwise, with attention, a pyramid."""
 
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import SelfAttention, cross_entropy
+from .layers import SelfAttention, cross_entropy, squared_error
 
 CLASSES = 10
 
@@ -230,4 +231,76 @@ def convolution_attention(batch: int, image: int) -> Workload:
         flops=total + flops.linear(batch, width, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
         classes=True,
+    )
+
+
+def _leaky_convolution(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Sequential:
+    # No bias: the batch normalisation behind the convolution would take it out again.
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.LeakyReLU(0.1))
+
+
+class FeaturePyramid(nn.Module):
+    """Predictions (batch, places, 24) at three sizes of an image; coarse maps, doubled, join finer ones.
+
+    Source: Redmon and Farhadi 2018, arXiv:1804.02767, section 2.3 (YOLOv3), with few channels.
+    """
+
+    WIDTHS, MIDDLE, OUTPUTS = (3, 32, 64, 128, 256), 64, 24
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(
+            _leaky_convolution(inputs, outputs, 3, stride=2) for inputs, outputs in pairwise(self.WIDTHS)
+        )
+        self.join = nn.ModuleList(
+            [
+                _leaky_convolution(self.WIDTHS[-1], self.MIDDLE, 1),
+                _leaky_convolution(self.MIDDLE + self.WIDTHS[-2], self.MIDDLE, 3),
+                _leaky_convolution(self.MIDDLE + self.WIDTHS[-3], self.MIDDLE, 3),
+            ]
+        )
+        self.heads = nn.ModuleList(nn.Conv2d(self.MIDDLE, self.OUTPUTS, 1) for _ in self.join)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: list[Tensor] = []
+        found: list[Tensor] = []
+        for layer in self.down:
+            images = layer(images)
+            features.append(images)
+        coarse = features.pop()
+        for level in range(len(self.heads)):
+            coarse = self.join[level](coarse)
+            found.append(self.heads[level](coarse).flatten(2))
+            if features[1:]:
+                finer = F.interpolate(coarse, scale_factor=2.0, mode="nearest")
+                coarse = torch.cat([finer, features.pop()], 1)
+        return torch.cat(found, 2).transpose(1, 2)
+
+
+@case(family="convolutional networks", phases=("infer", "train"), batch=[4], image=[96])
+def feature_pyramid(batch: int, image: int) -> Workload:
+    """A small detector: leaky convolutions that halve an image four times, and a way up over three sizes.
+
+    Guards: resizing and concatenation between convolutions, alone and fused, where detectors lost a third.
+    """
+    kind = FeaturePyramid
+    total, size = 0, image
+    sizes: list[int] = []
+    for inputs, outputs in pairwise(kind.WIDTHS):
+        size = flops.conv_size(size, 3, 2, 1)
+        sizes.append(size)
+        total += flops.conv2d(batch, inputs, outputs, 3, size)
+    total += flops.conv2d(batch, kind.WIDTHS[-1], kind.MIDDLE, 1, sizes[-1])
+    for inputs, side in zip(kind.WIDTHS[-2:-4:-1], sizes[-2:-4:-1], strict=True):
+        total += flops.conv2d(batch, kind.MIDDLE + inputs, kind.MIDDLE, 3, side)
+    for side in sizes[-3:]:
+        total += flops.conv2d(batch, kind.MIDDLE, kind.OUTPUTS, 1, side)
+    return Workload(
+        FeaturePyramid(),
+        (torch.randn(batch, 3, image, image),),
+        items=batch,
+        unit="images",
+        flops=total,
+        loss=squared_error(batch, sum(side * side for side in sizes[-3:]), kind.OUTPUTS),
     )

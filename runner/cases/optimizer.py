@@ -135,3 +135,18 @@ def gradient_clipping(layers: int) -> Workload:
     """
     weights = tuple(one for _ in range(layers) for one in BertLayer(BASE).parameters())
     return Workload(ClippedGradients(weights), (), items=sum(one.numel() for one in weights), unit="weights")
+
+
+@case(
+    family="optimizers",
+    kind=["adam", "adamw", "sgd", "adagrad", "rmsprop", "clipping"],
+    count=[500],
+)
+def small_weights(kind: str, count: int) -> Workload:
+    """The step of a default optimizer over many tensors of 64 numbers, or the clipping of their gradients.
+
+    Guards: what each tensor costs before its kernel, in a loop over the weights or in making lists of them.
+    """
+    weights = tuple(nn.Parameter(torch.randn(64)) for _ in range(count))
+    model = ClippedGradients(weights) if kind == "clipping" else DefaultStep(kind, weights)
+    return Workload(model, (), items=count, unit="tensors")

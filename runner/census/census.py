@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from common.bounded_lines import bounded_bytes
-from common.bounded_toml import NestedTooDeep, toml_tables
+from common.bounded_files import NestedTooDeep, bounded_bytes, toml_tables
 from common.text import plural
 
 from ..errors import RunnerError
@@ -22,6 +21,8 @@ SCHEMA = "pyrometer.census/1"
 KEPT_SHARE = 0.95
 #: A census of more operators than this is cut, whatever share that leaves.
 MOST = 1000
+#: The least weight: a file rounds shares to a millionth, and a policy takes no weight of 0.
+_LEAST_WEIGHT = 1e-6
 #: With them a census takes a few MiB at most.
 _MOST_BYTES = 8 << 20
 
@@ -139,7 +140,7 @@ class Census:
     @property
     def weights(self) -> dict[str, float]:
         """The share of each case, as a policy weighs it."""
-        return {one.case: one.share for one in self.measured}
+        return {one.case: max(one.share, _LEAST_WEIGHT) for one in self.measured}
 
     def to_toml(self) -> str:
         """The file."""

@@ -1,5 +1,6 @@
 """ATen operators and device kernels from the events of torch.profiler."""
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,6 +99,9 @@ def _contiguous(dims: Sequence[tuple[int, int]]) -> bool:
 
 
 def _shortened(name: str) -> str:
-    """A kernel's name without the arguments of its function, of bounded length."""
+    """A kernel's name, of bounded length; long ones that differ only in their end stay different."""
     name = re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"\s+", " ", name))
-    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+    if len(name) <= _NAME_LENGTH:
+        return name
+    mark = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return f"{name[: _NAME_LENGTH - len(mark) - 1]}~{mark}"

@@ -22,12 +22,16 @@ _NUMBERED = re.compile(
 )
 _THREADS = re.compile(r"num_threads\(\d+\)")
 _QUOTED_PATH = re.compile(r"(['\"])[^'\"\n]*/[^'\"\n]*\1|<[\w./-]+\.h>|\"[\w./-]+\.h\"")
-_HASH = re.compile(r"\b[0-9a-f]{16,}\b|\bc[a-z2-7]{50,}\b")
+#: Not the digits of a decimal: a constant is part of what is computed.
+_HASH = re.compile(r"(?<![.\w])(?=\d*[a-f])[0-9a-f]{16,}\b|\bc[a-z2-7]{50,}\b")
 _HASH_LENGTH = 16
-#: Lines that prepare a module and differ between versions without another kernel.
+#: Comments of Python and of C++. Within a line of Python `//` divides.
+_COMMENT = re.compile(r"(\s*#(?!\s*pragma)|(^|(?<=[;{},]))\s*//).*$")
+#: Lines that prepare a module and differ between versions without another kernel; of those that give a part
+#: of PyTorch a name, the indented ones call it.
 _FRAME = re.compile(
-    r"\s*(import |from |#include |assert_size_stride|assert_alignment|del |async_compile|\w+ = torch\.|"
-    r"\w+ = (extern_kernels|inductor_ops|aten)\b|AOT ID)"
+    r"\s*(import |from |#include |assert_size_stride|assert_alignment|del |async_compile|AOT ID)|"
+    r"\w+ = (torch\.|(extern_kernels|inductor_ops|aten)\b)"
 )
 _CALL = re.compile(r"^(def call\(|    def call\()", re.MULTILINE)
 _AFTER_CALL = re.compile(r"^(runner = |def benchmark_compiled_module|def get_args|if __name__)", re.MULTILINE)
@@ -84,8 +88,8 @@ def normalised(code: str) -> str:
     call = _CALL.search(code)
     if call and (end := _AFTER_CALL.search(code, call.end())):
         code = code[: end.start()]
-    kept = (re.sub(r"\s*(#(?!pragma| *pragma)|//).*$", "", line).strip() for line in code.splitlines())
-    text = "\n".join(line for line in kept if line and not _FRAME.match(line))
+    kept = (_COMMENT.sub("", line) for line in code.splitlines())
+    text = "\n".join(line.strip() for line in kept if line.strip() and not _FRAME.match(line))
     text = _THREADS.sub("num_threads(n)", _QUOTED_PATH.sub("PATH", _HASH.sub("HASH", text)))
     numbers: dict[str, str] = {}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from common.bounded_files import read_or_empty
 from common.processes import SupervisedProcess
 from common.text import has_credentials, without_credentials
 
@@ -95,10 +96,7 @@ class _Lines:
 
     @property
     def _printed(self) -> str:
-        try:
-            return self._path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
+        return read_or_empty(self._path)
 
 
 def _free(folder: Path) -> int:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,17 +68,23 @@ class BasePython:
         return (*self.pip, "--python", python) if self.installs_elsewhere else (python, "-I", "-m", "pip")
 
 
+def _answer(command: Sequence[str | Path], folder: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    """What an interpreter answers; raises OSError and TimeoutExpired."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=inherited_variables(),
+        cwd=folder,
+        timeout=_QUERY_SECONDS,
+    )
+
+
 def minor_version(python: Path) -> str:
     """`3.11` of an interpreter; empty where it does not answer."""
     question = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        done = subprocess.run(
-            [python, "-I", "-S", "-c", question],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=inherited_variables(),
-            timeout=_QUERY_SECONDS,
-        )
+        done = _answer([python, "-I", "-S", "-c", question])
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
@@ -91,15 +98,8 @@ def installed_torch(name: str, python: Path) -> dict[str, Any]:
     """
     check_interpreter(name, python)
     try:
-        done = subprocess.run(
-            [python, "-c", _WHICH_TORCH],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=inherited_variables(),
-            # Where -c would look for modules first.
-            cwd=python.parent,
-            timeout=_QUERY_SECONDS,
-        )
+        # In the folder where -c would look for modules first.
+        done = _answer([python, "-c", _WHICH_TORCH], python.parent)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BrokenEnvironment(f"environment {name} ({python}) does not answer: {error}") from error
     if done.returncode:
@@ -115,13 +115,7 @@ def look_at(path: str) -> BasePython:
     if not Path(python).exists():
         raise BuildFailed(f"{what}: there is no such file")
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", _QUESTION],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=inherited_variables(),
-            timeout=_QUERY_SECONDS,
-        )
+        done = _answer([python, "-I", "-c", _QUESTION])
         facts = json.loads(done.stdout)
         pip, version = tuple(map(str, facts["pip"])), Version(str(facts["version"]))
         found = BasePython(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from common.atomic_file import write_whole
+from common.bounded_files import read_or_empty
 from common.text import without_credentials
 
 from ..errors import IndexFailed
@@ -216,10 +217,7 @@ def nightly_index(device: str, driver: str) -> str:
 
 def _driver() -> str:
     """The version of the NVIDIA driver that is loaded; empty for none."""
-    try:
-        return _DRIVER.read_text().strip()
-    except OSError:
-        return ""
+    return read_or_empty(_DRIVER).strip()
 
 
 #: What pip's own configuration calls the settings that say where packages are.

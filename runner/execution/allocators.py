@@ -28,7 +28,7 @@ class NoAllocator(Exception):
 def variables_for(allocator: str, variables: Mapping[str, str]) -> dict[str, str]:
     """`variables` with what they say about malloc replaced by `allocator`; raises NoAllocator.
 
-    `allocator` is a value of the axis, `profile` excepted.
+    `allocator` is a value of the axis, `preset` excepted.
     """
     plain = _without_malloc(variables)
     if allocator == "quiet":

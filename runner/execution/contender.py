@@ -39,7 +39,7 @@ from ..worker.messages import (
 from .blocks import Blocks
 from .compile_cache import mark_filled, prepare_cache
 from .launch import affinity_held
-from .metrics import disturbance, replicate_metrics, roofline, sustained_throughput
+from .metrics import all_sampled, disturbance, replicate_metrics, roofline, sustained_throughput
 from .process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from .tracing import Tracing
 
@@ -119,8 +119,8 @@ class Contender:
         self._unchecked = Unchecked()
         self._offender = ""
         self._on_cuda = device.startswith("cuda")
-        shared = self._on_cuda and CaseKey.parse(planned.case).count("instances") > 1
-        self._blocks = Blocks(timing, self._on_cuda, shared)
+        self._instances = CaseKey.parse(planned.case).count("instances")
+        self._blocks = Blocks(timing, self._on_cuda, self._on_cuda and self._instances > 1)
         self._telemetry = telemetry
         self._recordings: tuple[Recording, ...] = ()
         self._cache = cache
@@ -267,7 +267,11 @@ class Contender:
             if not blocks.untimed:
                 about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
                 metrics = replicate_metrics(self._ready, blocks.all, *about, on_cuda=self._on_cuda)
-            found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}
+            found = disturbance(blocks.clean or blocks.all)
+            share = self._interference_check.core_share()
+            # Of instances each needs a core, and of other nodes nothing is counted here.
+            if share is not None and self._instances <= 1 and not self._nodes:
+                found["core_share"] = share
             if self._timing.contention_limit >= 1:
                 # The user chose to ignore interference, so it is not reported.
                 found["contention_ignored"] = True
@@ -276,13 +280,14 @@ class Contender:
         found |= notes
         check = finished.facts.get("check") or {}
         status, reason = self._blocks.invalid_reason(self._offender) or (OutcomeStatus.OK, "")
-        if finished.facts.get("not_compiled"):
-            status, reason = OutcomeStatus.NOT_COMPILED, str(finished.facts["not_compiled"])
+        # A worker that died in its report has said so before.
+        facts = {**self._ready.facts, **finished.facts, **found}
+        if facts.get("not_compiled"):
+            status, reason = OutcomeStatus.NOT_COMPILED, str(facts["not_compiled"])
         if check.get("wrong"):
             status, reason = OutcomeStatus.WRONG, str(check["wrong"])
         if self._cache and status == OutcomeStatus.OK:
             mark_filled(self._cache)
-        facts = {**self._ready.facts, **finished.facts, **found}
         self._end(status, reason, metrics, facts, report)
 
     def _window_metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
@@ -294,13 +299,15 @@ class Contender:
         sustained = sustained_throughput(self._window, self._ready.facts["items"]) if self._on_cuda else {}
         if self._telemetry is None:
             return sustained, facts
-        # GPUs of other machines are not sampled; without them there is no energy per item.
-        items = None if self._nodes else float(self._ready.facts["items"])
+        # Neither GPUs of other machines are sampled nor a second one of one process; without them there is no
+        # energy per item.
+        known = all_sampled(self._recordings, self._ready.facts)
+        items = float(self._ready.facts["items"]) if known and not self._nodes else None
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
         metrics |= sustained
-        return metrics | roofline(metrics, self._ready.facts), facts
+        return metrics | (roofline(metrics, self._ready.facts) if known else {}), facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.processes import SupervisedProcess
+from common.processes import SupervisedProcess, oom_kills
 
 from ..worker.case_key import CaseKey
 from .process import Launch, worker_environment
@@ -40,6 +40,7 @@ class ForkedProcess:
         self._worker = worker
         self._lock = threading.Lock()
         self._ended = False
+        self._oom_kills = oom_kills()
         #: Readable once the worker has ended.
         self._pidfd = os.pidfd_open(worker)
 
@@ -85,6 +86,7 @@ class ForkedProcess:
             "pid": self._worker,
             "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+            "oom_killed": oom_kills() > self._oom_kills,
         }
 
 

@@ -15,14 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from runner.preset import MachinePreset, parse_cpus
+from common.processes import listed
+from runner.preset import SYSTEM, MachinePreset, listed_cpus, parse_cpus, siblings
 from runner.worker.case_key import CaseKey
 from runner.worker.variables import ALLOCATOR_VARIABLE
 
 from .allocators import NoAllocator, variables_for
-from .process import listed
-
-_SYS = Path("/sys/devices/system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +47,18 @@ class Topology:
         return tuple(sorted({self.nodes[cpu] for cpu in cpus}))
 
 
-def read_topology(allowed: Iterable[int], root: Path = _SYS) -> Topology:
+def read_topology(allowed: Iterable[int], root: Path = SYSTEM) -> Topology:
     """The topology of the `allowed` CPUs as the kernel reports it below `root`.
 
     A CPU without an entry is a core of its own on node 0.
     """
     cpus = tuple(sorted(allowed))
-    siblings = {cpu: _siblings(cpu, root) for cpu in cpus}
+    cores = {cpu: siblings(cpu, root) for cpu in cpus}
     nodes = dict.fromkeys(cpus, 0)
     for folder in root.glob("node/node[0-9]*"):
         node = int(folder.name.removeprefix("node"))
-        nodes |= {cpu: node for cpu in _listed(folder / "cpulist") if cpu in nodes}
-    return Topology(cpus, siblings, nodes)
-
-
-def _siblings(cpu: int, root: Path) -> frozenset[int]:
-    return frozenset({cpu, *_listed(root / f"cpu/cpu{cpu}/topology/thread_siblings_list")})
-
-
-def _listed(path: Path) -> tuple[int, ...]:
-    try:
-        return parse_cpus(path.read_text().strip())
-    except (OSError, ValueError):
-        # A node of memory alone has an empty list.
-        return ()
+        nodes |= {cpu: node for cpu in listed_cpus(folder / "cpulist") if cpu in nodes}
+    return Topology(cpus, cores, nodes)
 
 
 #: Waiting threads of `omp=spin` go on for 10 to 50 ms: longer than any gap within a step, and bounded, so

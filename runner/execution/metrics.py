@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from records.telemetry import HOST, Recording
+
 from ..worker.messages import Block, Finished, Ready, Window
 
 #: What includes compiling: of a compiled case it is measured with a cold cache.
@@ -77,7 +79,9 @@ def _reported(ready: Ready, blocks: Sequence[Block], finished: Finished, cache: 
     """The worker's own metrics, without those of which this process has too little to go by."""
     # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
     left_out = set[str](_COMPILING if cache == "warm" else ())
-    requests = ready.facts["items"] * sum(block.iterations for block in blocks)
+    # Of several instances each has the percentile of its own requests, and the items are those of all.
+    members = max(1, len(ready.facts.get("members", ())))
+    requests = ready.facts["items"] // members * sum(block.iterations for block in blocks)
     if requests < _PERCENTILES["latency_p99"][1]:
         # Of few requests it is the longest one.
         left_out.add("queue_latency_p99")
@@ -158,6 +162,12 @@ def _center_and_floor(
     if not all(places):
         return None
     return fmean(median(each) for each in places), fmean(min(each) for each in places)
+
+
+def all_sampled(recordings: Collection[Recording], facts: Mapping[str, Any]) -> bool:
+    """Whether there are recordings of every GPU of this machine that the case computes on."""
+    sampled = sum(one.device != HOST for one in recordings)
+    return facts.get("cuda_devices", 0) <= sampled
 
 
 def sustained_throughput(window: Window, items: float) -> dict[str, float]:

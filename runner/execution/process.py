@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import psutil
 
+from common.bounded_files import tail
 from common.processes import SupervisedProcess
 
 from ..nodes import Node
@@ -181,12 +182,7 @@ class WorkerProcess:
 
     def log_tail(self) -> str:
         """The end of what the worker printed."""
-        try:
-            with self._log.open("rb") as file:
-                file.seek(max(0, self._log.stat().st_size - _LOG_TAIL_BYTES))
-                return file.read().decode(errors="replace")
-        except OSError:
-            return ""
+        return tail(self._log, _LOG_TAIL_BYTES)
 
 
 def _started(launch: Launch, mode: str, to_worker: int, from_worker: int) -> RunningProcess:
@@ -246,8 +242,3 @@ def _processes_with_token(token_prefix: str) -> Iterator[int]:
             token = process.environ().get(TOKEN_VARIABLE)
             if token is not None and token.startswith(token_prefix) and process.pid != os.getpid():
                 yield process.pid
-
-
-def listed(cpus: tuple[int, ...]) -> str:
-    """CPU numbers as command lines have them: `0,1,4`."""
-    return ",".join(map(str, cpus))

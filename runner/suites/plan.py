@@ -79,7 +79,7 @@ def invalid(cases: Iterable[str], workloads: Iterable[Mapping[str, Any]]) -> dic
     return problems
 
 
-def sessions(planned: Sequence[Planned], timing: Timing) -> list[SessionPlan]:
+def sessions(planned: Sequence[Planned]) -> list[SessionPlan]:
     """Group replicates into sessions: the cases of one workload together, one replicate after the other.
 
     All first replicates come before all second ones: replicates of a case lie apart in time, so that they
@@ -89,10 +89,7 @@ def sessions(planned: Sequence[Planned], timing: Timing) -> list[SessionPlan]:
     for one in planned:
         groups.setdefault((one.replicate, CaseKey.parse(one.case).workload), []).append(one)
     ordered = sorted(groups.items(), key=lambda item: item[0][0])
-    return [
-        SessionPlan(f"{workload}#{replicate}", tuple(group), sum(estimate(one, timing) for one in group))
-        for (replicate, workload), group in ordered
-    ]
+    return [SessionPlan(f"{workload}#{replicate}", tuple(group)) for (replicate, workload), group in ordered]
 
 
 def estimate(planned: Planned, timing: Timing, *, on_cuda: bool = False) -> float:

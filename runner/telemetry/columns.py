@@ -7,8 +7,8 @@ source, so that numbers of two sources never share a name.
 from dataclasses import dataclass
 from typing import Literal
 
-#: How rows become a metric: `mean` weighted by the rows' lengths, `max`, `median`, or `sum`.
-Summary = Literal["mean", "max", "median", "sum"]
+#: How rows become a metric: `mean` weighted by the rows' lengths, `max` or `median`.
+Summary = Literal["mean", "max", "median"]
 
 
 @dataclass(frozen=True, slots=True)

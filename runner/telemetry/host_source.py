@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from common.bounded_files import read_or_empty
+from common.processes import proportional_kib
 from records.telemetry import HOST
 from runner.worker.measurements.affinity_check import pages_local, parse_cpu_list
 
-from .process_tree import Tree, TreeCounts, cpu_ns, proportional_kib, resident_kib
+from .process_tree import Tree, TreeCounts, cpu_ns, resident_kib
 from .sample_log import SampleLog
 from .telemetry_interface import HostCounters
 
@@ -64,9 +66,8 @@ class HostSource:
         self._nodes: set[int] = set()
         self.members: frozenset[int] = frozenset()
 
-    def open(self) -> str:
-        """Nothing has to be asked for: always the empty string."""
-        return ""
+    def open(self) -> None:
+        """Nothing has to be asked for."""
 
     def read(self, root: int) -> HostCounters:
         """All counters now: of every CPU where some are measured, otherwise of those that are allowed."""
@@ -195,7 +196,8 @@ class HostSource:
         """Percent of resident memory on the nodes of the measured CPUs; None where there is one node only."""
         if not self._nodes:
             return None
-        share = pages_local("\n".join(_text(Path(f"/proc/{pid}/numa_maps")) for pid in pids), self._nodes)
+        maps = (read_or_empty(Path(f"/proc/{pid}/numa_maps")) for pid in pids)
+        share = pages_local("\n".join(maps), self._nodes)
         return None if share is None else 100 * share
 
 
@@ -206,7 +208,7 @@ def _stat() -> tuple[dict[int, _Times], int]:
     """
     cpus: dict[int, _Times] = {}
     running = 0
-    for line in _text(Path("/proc/stat")).splitlines():
+    for line in read_or_empty(Path("/proc/stat")).splitlines():
         name, _, rest = line.partition(" ")
         if name.startswith("cpu") and name[3:].isdigit():
             # user, nice, system, idle, iowait, irq, softirq, steal; guests are within user (proc(5)).
@@ -228,7 +230,7 @@ def _frequencies(cpus: Sequence[int]) -> list[float]:
     psutil reads the files of all CPUs each time, and each read may wake an idle CPU.
     """
     some = cpus[:: max(1, -(-len(cpus) // _FREQUENCIES))]
-    texts = (_text(_CPUS / f"cpu{cpu}/cpufreq/scaling_cur_freq").strip() for cpu in some)
+    texts = (read_or_empty(_CPUS / f"cpu{cpu}/cpufreq/scaling_cur_freq").strip() for cpu in some)
     return [int(text) / 1000 for text in texts if text.isdigit()]
 
 
@@ -238,13 +240,6 @@ def _own_nodes(cpus: Sequence[int]) -> set[int]:
     own = {
         int(folder.name.removeprefix("node"))
         for folder in folders
-        if parse_cpu_list(_text(folder / "cpulist")) & {*cpus}
+        if parse_cpu_list(read_or_empty(folder / "cpulist")) & {*cpus}
     }
     return own if len(folders) > 1 else set()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

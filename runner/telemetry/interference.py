@@ -116,7 +116,7 @@ def _steal_time(
     before: HostCounters, after: HostCounters, elapsed: int, cpus: tuple[int, ...], limit: float
 ) -> Interference | None:
     """Steal time of the CPU that lost most: threads that synchronise wait for the slowest."""
-    lost = {cpu: grown(before.steal_ns.get(cpu), after.steal_ns.get(cpu)) or 0 for cpu in cpus}
+    lost = _stolen(before, after, cpus)
     cpu = max(lost, key=lost.__getitem__, default=None)
     if cpu is None or lost[cpu] - _TICK_NS <= limit * elapsed:
         return None
@@ -124,6 +124,11 @@ def _steal_time(
     return Interference(
         OutcomeStatus.CONTENDED, "hypervisor", f"the hypervisor took {percent(share)} of CPU {cpu}", share
     )
+
+
+def _stolen(before: HostCounters, after: HostCounters, cpus: tuple[int, ...]) -> dict[int, int]:
+    """What the hypervisor took of each CPU, in nanoseconds."""
+    return {cpu: grown(before.steal_ns.get(cpu), after.steal_ns.get(cpu)) or 0 for cpu in cpus}
 
 
 def _cpu_contention(
@@ -340,6 +345,27 @@ def own_processes() -> frozenset[int]:
     return frozenset({process.pid, *(child.pid for child in process.children(recursive=True))})
 
 
+#: Of a block, in nanoseconds: how long it took, for how long others kept the case's threads waiting for a
+#: CPU, and what the hypervisor took of the CPU that lost most.
+_CoreTimes = tuple[int, int, int]
+
+
+def _core_times(
+    before: Reading, after: Reading, cpus: tuple[int, ...], own_cpus: tuple[int, ...]
+) -> _CoreTimes | None:
+    """None where the counters are absent or went backwards."""
+    if before.host is None or after.host is None:
+        return None
+    counted = cpus or tuple(after.host.busy_ns)
+    waited = grown(before.host.delay_ns, after.host.delay_ns)
+    foreign = _foreign(before.host, after.host, counted, _disjoint(cpus, own_cpus))
+    if waited is None or foreign is None or after.at_ns <= before.at_ns:
+        return None
+    stolen = _stolen(before.host, after.host, counted)
+    # The threads of a case also wait for each other.
+    return after.at_ns - before.at_ns, min(waited, foreign), max(stolen.values(), default=0)
+
+
 #: After this many readings in a row without data the telemetry is not read again: each may take seconds.
 _MAX_EMPTY_READINGS = 3
 
@@ -368,6 +394,7 @@ class InterferenceCheck:
         self._problems: dict[str, None] = {}
         self._empty_readings = 0
         self._first: tuple[float, CpuTimes] | None = None
+        self._clean: list[_CoreTimes | None] = []
 
     def before(self) -> None:
         """Read the counters before a block."""
@@ -399,6 +426,8 @@ class InterferenceCheck:
             own=own,
             clock_ratio=clock_ratio,
         )
+        if interference is None:
+            self._clean.append(_core_times(before, after, self._cpus, self._own_cpus))
         if interference is None and self._limit < NEVER:
             self._problems |= dict.fromkeys(notes_on_gpu(before, after, own))
         if interference and interference.cause == "cpu" and self._first is None:
@@ -411,6 +440,18 @@ class InterferenceCheck:
             return None
         since, before = self._first
         return busiest(before, cpu_times(), time.monotonic() - since, self._cpus, own_processes())
+
+    def core_share(self) -> float | None:
+        """The share of a core that the case's processes had of what they wanted, in blocks that count.
+
+        One that sleeps wants none; those that take turns on a core, or fill it in parts, have it together.
+        None where the kernel does not report how long threads wait.
+        """
+        known = [each for each in self._clean if each is not None]
+        if not known or len(known) < len(self._clean):
+            return None
+        elapsed, robbed, stolen = (sum(column) for column in zip(*known, strict=True))
+        return max(0.0, 1.0 - (robbed + stolen) / elapsed)
 
     def facts(self) -> Mapping[str, Any]:
         """Facts of the outcome: problems of the telemetry sources."""

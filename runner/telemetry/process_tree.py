@@ -100,14 +100,6 @@ def cpu_ns(pid: int) -> int:
     return _process_ns(pid, _parse(text).ticks) if text else 0
 
 
-def proportional_kib(pid: int) -> int | None:
-    """Resident memory in KiB, a page of several processes divided among them; None where not reported."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    return None
-
-
 def resident_kib(pid: int) -> int:
     """Resident memory in KiB with all that is shared, which is cheap to read; 0 for one that is gone."""
     fields = _read(f"/proc/{pid}/statm").split()

@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from common.processes import listed
 from records.telemetry import HOST, Recording
-from runner.execution.process import TOKEN_VARIABLE, inherited_variables, listed
+from runner.execution.process import TOKEN_VARIABLE, inherited_variables
 
 from .sample_log import bare, recordings
 from .telemetry_interface import GpuCounters, HostCounters, Reading

@@ -13,8 +13,8 @@ from .sample_log import SampleLog
 class TelemetrySource(Protocol):
     """Counters on request, and rows between requests."""
 
-    def open(self) -> str:
-        """Prepare the source, which may take seconds; returns what is missing, or the empty string."""
+    def open(self) -> None:
+        """Prepare the source, which may take seconds."""
         ...
 
     def read(self, root: int) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from records.telemetry import HOST, Recording
+from records.telemetry import HOST, Recording, mean_over_time
 
 from ..worker.messages import Window
 from .columns import COLUMNS, Summary
@@ -52,11 +52,11 @@ def summarise(
         if len(one.started_ns) < _LEAST_ROWS:
             notes.append(f"{one.name or one.device}: fewer than {_LEAST_ROWS} rows in the window")
             continue
-        for name, values in one.values.items():
+        for name in one.values:
             column = COLUMNS.get(name)
             if column is None or not column.metric:
                 continue
-            rows = _power_rows(one, window) if name == "power" else _rows_with_values(one, values)
+            rows = _power_rows(one, window) if name == "power" else one.spans(name)
             if len(rows) >= (_LEAST_ROWS if column.summary == "mean" else 1):
                 metrics.setdefault(column.metric, []).append(_HOW[column.summary](rows))
     found = {metric: _over_devices(metric, values) for metric, values in metrics.items()}
@@ -64,38 +64,30 @@ def summarise(
     return found | energy, tuple(notes)
 
 
-def _rows_with_values(recording: Recording, values: Sequence[float | None]) -> list[Row]:
-    if not values:
-        return []
-    ends = zip(recording.started_ns, recording.ended_ns, strict=True)
-    return [(v, end - start) for v, (start, end) in zip(values, ends, strict=True) if v is not None]
-
-
 def _power_rows(recording: Recording, window: Window) -> list[Row]:
     """Watts of each row from the energy counter; without one as answered, after the window's first second."""
-    joules = _rows_with_values(recording, recording.values.get("energy", ()))
+    joules = recording.spans("energy")
     if len(joules) >= _LEAST_ROWS:
         return [(joule / ns * 1e9, ns) for joule, ns in joules if ns > 0]
     later = recording.within(window.started_ns + _POWER_SETTLING_NS, window.ended_ns)
-    return _rows_with_values(later, later.values["power"])
+    return later.spans("power")
 
 
 def _mean(rows: Sequence[Row]) -> float:
-    length = sum(ns for _, ns in rows)
-    return sum(value * ns for value, ns in rows) / length if length else fmean(value for value, _ in rows)
+    found = mean_over_time(rows)
+    return fmean(value for value, _ in rows) if found is None else found
 
 
 _HOW: Mapping[Summary, Callable[[Sequence[Row]], float]] = {
     "mean": _mean,
     "max": lambda rows: max(value for value, _ in rows),
     "median": lambda rows: median(value for value, _ in rows),
-    "sum": lambda rows: sum(value for value, _ in rows),
 }
 
 
 def _over_devices(metric: str, values: Sequence[float]) -> float:
     summary = next(column.summary for column in COLUMNS.values() if column.metric == metric)
-    return {"max": max, "sum": sum}.get(summary, fmean)(values)
+    return max(values) if summary == "max" else fmean(values)
 
 
 def _energy(recordings: Sequence[Recording], window: Window, items: float) -> dict[str, float]:
@@ -108,7 +100,7 @@ def _energy(recordings: Sequence[Recording], window: Window, items: float) -> di
     for one in recordings:
         if one.device == HOST:
             continue
-        rows = _rows_with_values(one, one.values.get("energy", ()))
+        rows = one.spans("energy")
         covered = sum(ns for _, ns in rows)
         if len(rows) < _LEAST_ROWS or covered < _LEAST_ENERGY_SHARE * length:
             # Of some GPUs only, it would be the energy of nothing.

@@ -74,7 +74,7 @@ class Telemetry(Protocol):
         ...
 
     def stop(self) -> tuple[Recording, ...]:
-        """Stop sampling; every row since `watch`, a recording per device, the host first."""
+        """Stop sampling; every row since `start`, a recording per device, the host first."""
         ...
 
     def close(self) -> None:

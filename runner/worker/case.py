@@ -23,13 +23,15 @@ class Workload:
     scalar and is needed for phase `train` only.
 
     `variants` are the inputs of later steps, taken in turn: step k calls the model with
-    `(inputs, *variants)[k % n]`. They keep a small operation from finding its inputs in the cache, or bring
-    other shapes. `report` is asked once, at the end, for metrics of the workload's own, by the names of the
-    catalogue. `ceiling` asks for the share of the fastest matrix product here. `checkpointed` names the
-    submodules (`layers.0`) that activation checkpointing wraps. `classes`: the output is one tensor, whose
-    last dimension holds the scores of classes, which is then compared by the class it names, too.
-    `bytes_moved`: of one step of a copy in fp32, for its bandwidth. Without `compared` the answer is not
-    compared with a reference's: it draws random numbers, or need not be finite.
+    `(inputs, *variants)[k % n]`; they bring other numbers or shapes. With `rotated` timed steps take copies
+    of the inputs in turn instead: the same numbers at other addresses, 512 MiB together as they are computed
+    with, so that a small operation does not find its inputs in the cache. `report` is asked once, at the end,
+    for metrics of the workload's own, by the names of the catalogue. `ceiling` asks for the share of the
+    fastest matrix product here. `checkpointed` names the submodules (`layers.0`) that activation
+    checkpointing wraps. `classes`: the output is one tensor, whose last dimension holds the scores of
+    classes, which is then compared by the class it names, too. `bytes_moved`: of one step of a copy in fp32,
+    for its bandwidth. Without `compared` the answer is not compared with a reference's: it draws random
+    numbers, or need not be finite.
     """
 
     model: "nn.Module"
@@ -45,6 +47,7 @@ class Workload:
     classes: bool = False
     bytes_moved: int | None = None
     compared: bool = True
+    rotated: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError for inputs that are no tuple, unknown submodules and impossible numbers."""
@@ -70,6 +73,8 @@ class Workload:
             raise ValueError("variants must be a tuple of tuples of tensors, such as ((x,), (y,))")
         if any(len(variant) != len(self.inputs) for variant in self.variants):
             raise ValueError(f"every variant must hold {len(self.inputs)} tensors, as inputs does")
+        if self.variants and self.rotated:
+            raise ValueError("rotated inputs are copies of one set: give either rotated or variants")
 
     def _check_checkpointed(self) -> None:
         checkpointed: Any = self.checkpointed

@@ -81,7 +81,7 @@ _ALL = (
         "fp32",
         (
             *("fp32", "tf32", "amp-fp16", "amp-bf16", "bf16", "fp16"),
-            *("int8-dynamic", "int8-static", "int8-torchao", "int8-qat"),
+            *("int8-dynamic", "int8-static", "int8-pt2e", "int8-torchao", "int8-qat"),
         ),
         "number format: autocast (amp-), the whole model in it, quantised, or trained for it (int8-qat)",
     ),

@@ -296,6 +296,10 @@ class OperatorRecorder(TorchDispatchMode):
                 node.register_hook(end)
 
     def _begin_step(self) -> None:
+        if self._seen == 0:
+            # What came before makes the model, and belongs to no step.
+            for seen in (self._operators, self._regions, self._left_out):
+                seen.clear()
         self._seen += 1
         self._within = False
         if self._seen > self._skip + 1:

@@ -15,6 +15,13 @@ from .measurements import bounds
 
 #: Small enough that training changes no number's size, large enough to be a real update.
 LEARNING_RATE = 1e-5
+#: All sets of rotated inputs together. Three times the level-2 cache of every GPU there is (the largest has
+#: 126 MiB) and of most last-level caches of CPUs. A constant, not what this machine would need: a case is the
+#: same workload everywhere. Behind a larger cache, as of a virtual machine that sees its host's, part may
+#: still be found.
+ROTATED_BYTES = 512 << 20
+#: Of small inputs no more sets than this; below 128 KiB a set, the cache may keep them.
+_MOST_SETS = 4096
 #: What only the workload can know. Everything else is measured, and no case may put its own word over that.
 _OWN_METRICS = ("data_wait", "queue_latency", "queue_latency_p99")
 
@@ -81,7 +88,7 @@ class PreparedCase:
     """The callable that is timed and what surrounds it.
 
     `step()` runs one inference (returning the model's output) or one training step (returning the loss,
-    gradients left in place). `rewind()` makes the next step use the first inputs again. `model` is None for
+    gradients left in place) on the next inputs of `rotation`. `model` is None for
     a case given as a closure. `shapes` are those of the inputs, in the order in which steps take them.
     `classes` and `compared`: see `Workload`.
     """
@@ -92,7 +99,7 @@ class PreparedCase:
     items: int
     unit: str
     flops: float | None
-    rewind: Callable[[], None] = lambda: None
+    rotation: "InputRotation" = field(default_factory=lambda: InputRotation(((),)))
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     final_metrics: list[FinalMetrics] = field(default_factory=list[FinalMetrics])
@@ -141,7 +148,7 @@ def begin(key: CaseKey, device: str, made: Workload) -> Preparation:
 
 def finish(prep: Preparation) -> PreparedCase:
     """The prepared case of a preparation whose techniques are all applied."""
-    rotation = InputRotation(prep.inputs)
+    rotation = InputRotation(prep.inputs, copied=prep.workload.rotated)
     step = prep.make_step(prep, rotation)
     flops = prep.workload.flops
     if flops is not None and prep.training:
@@ -160,7 +167,7 @@ def finish(prep: Preparation) -> PreparedCase:
         prep.workload.items,
         prep.workload.unit,
         flops,
-        rotation.rewind,
+        rotation,
         prep.metrics,
         prep.facts,
         words,
@@ -168,6 +175,26 @@ def finish(prep: Preparation) -> PreparedCase:
         prep.workload.classes,
         prep.workload.compared,
     )
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """How many numbers a tensor's memory holds: fewer where it is expanded, more where it has gaps."""
+    if tensor.layout != torch.strided or not tensor.numel():
+        return tensor.numel()
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in the same layout at another address."""
+    given, extent = tensor.detach(), _extent(tensor)
+    if given.device.type == "xla":
+        # XLA would compute a clone in the step that takes it.
+        return given.cpu().to(given.device)
+    if extent == given.numel():
+        copied = given.clone()
+    else:
+        copied = given.as_strided((extent,), (1,)).clone().as_strided(given.shape, given.stride())
+    return copied.requires_grad_(tensor.requires_grad)
 
 
 def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
@@ -215,16 +242,29 @@ def guarded(prepared: PreparedCase, words: FinalMetrics) -> Mapping[str, float]:
 
 
 class InputRotation:
-    """The inputs of one step after the other, round and round."""
+    """The inputs of one step after the other, round and round; of `copied` ones there is one set at first."""
 
-    def __init__(self, inputs: tuple[Inputs, ...]) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: tuple[Inputs, ...], *, copied: bool = False) -> None:
+        self.inputs = inputs
+        self._copied = copied
         self._next = 0
+
+    def fill(self) -> None:
+        """Before steps are timed: copy what is to be copied, ROTATED_BYTES together; larger inputs never.
+
+        Copies, because a cache goes by address, and copying is much faster than drawing.
+        """
+        if not self._copied:
+            return
+        first = self.inputs[0]
+        set_bytes = sum(_extent(tensor) * tensor.element_size() for tensor in first)
+        count = min(_MOST_SETS, ROTATED_BYTES // max(1, set_bytes))
+        self.inputs = (first, *(tuple(map(_copy, first)) for _ in range(count - 1)))
 
     def take(self) -> Inputs:
         """The next step's inputs."""
-        taken = self._inputs[self._next]
-        self._next = (self._next + 1) % len(self._inputs)
+        taken = self.inputs[self._next]
+        self._next = (self._next + 1) % len(self.inputs)
         return taken
 
     def rewind(self) -> None:

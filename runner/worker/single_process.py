@@ -86,6 +86,7 @@ class SingleProcess:
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
         """Steps until they are steady; the first ones record the loss trace and the cost of new shapes."""
         self._early_steps()
+        self.prepared.rotation.fill()
         memory.release_memory(self._device)
         return timing.warm_up(self.prepared.step, self._device, min_seconds, max_seconds)
 

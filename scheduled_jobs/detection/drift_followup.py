@@ -78,7 +78,7 @@ def _by_nights(
     moved = further(nights, start, rules, control) if start is not None else None
     if moved is None or not moved.clear(one.change, (known and known.further) or 0.0):
         return None
-    newest = series.points[-1]
+    newest = series.points[-1].at
     return Continuation(
         change=one.change + moved.change,
         night=newest.started_at.isoformat(),
@@ -117,8 +117,8 @@ def findings_to_repeat(
         new = newest_other(series, first, index, len(series.points) - 1)
         if new is None or not size or (size > 0) != _rises(one):
             continue
-        old, last = series.points[first], series.points[new]
-        level = series.points[since].run
+        old, last = series.points[first].at, series.points[new].at
+        level = series.points[since].at.run
         reason = f"{one.state} once, but its newest nights stay off the old level by {percent(size)}"
         sides = ComparedRuns(old.run, old.environment, last.run, last.environment, level)
         found[one.id] = Reopened(size, sides, reason)

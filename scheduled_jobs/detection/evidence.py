@@ -1,6 +1,5 @@
 """Evidence of a finding besides its number: what else changed, what moved too, where time went."""
 
-import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from db.connection.engine import Database
 from db.runs.traces import newest_operator_table
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding
 from records.findings import Finding, FindingState
+from records.json_values import finite
 from records.series import SeriesKey
 from reports.text.verdict_text import left_out_because, open_because
 from runner.environments.versions import date_of, parse
@@ -43,9 +43,6 @@ def pair_verdict(verdict: Verdict) -> PairVerdict:
         "smallest": verdict.smallest,
         "threshold": verdict.threshold,
     }
-    finite = {
-        name: value if value is None or math.isfinite(value) else None for name, value in numbers.items()
-    }
     return PairVerdict(
         metric=verdict.metric,
         unit=METRICS[verdict.metric].unit,
@@ -54,7 +51,7 @@ def pair_verdict(verdict: Verdict) -> PairVerdict:
         pairs=verdict.n,
         needed=verdict.needed,
         left_out=tuple(map(left_out_because, verdict.left_out)),
-        **finite,
+        **finite(numbers),
     )
 
 

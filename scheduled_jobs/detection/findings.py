@@ -32,7 +32,7 @@ class MachineSeries:
     @property
     def places(self) -> Mapping[str, int]:
         """The number of each run's point."""
-        return {point.run: place for place, point in enumerate(self.points)}
+        return {point.at.run: place for place, point in enumerate(self.points)}
 
 
 def compared_runs(one: Finding) -> ComparedRuns:
@@ -92,7 +92,7 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
 def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
     low, high = compared_nights(change, series)
-    ours = series.points[low].environment != series.points[high].environment and not change.machine
+    ours = series.points[low].at.environment != series.points[high].at.environment and not change.machine
     return FindingState.CANDIDATE if ours else FindingState.MACHINE
 
 
@@ -123,7 +123,7 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
     `began_as` is the first of those that were confirmed before it was seen to be one.
     """
-    at = series.points[change.index].run
+    at = series.points[change.index].at.run
     alike = [one for one in known if one.direction == change.direction]
     same_run = [one for one in alike if one.at_run == at]
     first_as = next((one.evidence.first_as for one in same_run if one.evidence.first_as), "")
@@ -205,7 +205,7 @@ def _finding(
     sides = _sides(change, series, _first_piece(change, series, known))
     if change.shape == "drift":
         low = series.places.get(sides.old_run, low)
-    before, at, after = points[low], points[change.index], points[high]
+    before, at, after = points[low].at, points[change.index].at, points[high].at
     pair = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
     return NewFinding(
         key=series.key,
@@ -229,7 +229,7 @@ def _finding(
                 noise=judged.noise,
                 smallest=judged.smallest,
                 factor=judged.factor,
-                before=before.point,
+                before=points[low].point,
                 after=points[-1].point,
                 control=change.machine,
                 relative=change.relative,
@@ -264,9 +264,9 @@ def _newest_of_level(change: Change, series: MachineSeries) -> int:
 
 def newest_other(series: MachineSeries, old: int, index: int, last: int) -> int | None:
     """The newest night from `index` to `last` with another environment than night `old`; None without one."""
-    environment = series.points[old].environment
+    environment = series.points[old].at.environment
     nights = range(last, index - 1, -1)
-    return next((night for night in nights if series.points[night].environment != environment), None)
+    return next((night for night in nights if series.points[night].at.environment != environment), None)
 
 
 def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
@@ -280,7 +280,7 @@ def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
         return compared_nights(change, series)
     margin = 1 if change.index < nights - 1 else 0
     low, high = max(change.index - 1 - margin, change.since), change.index + margin
-    if series.points[low].environment == series.points[high].environment:
+    if series.points[low].at.environment == series.points[high].at.environment:
         return compared_nights(change, series)
     return low, high
 
@@ -288,7 +288,7 @@ def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
 def _sides(change: Change, series: MachineSeries, first: Finding | None) -> ComparedRuns:
     """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
     low, high = compared_nights(change, series)
-    old, new, level = series.points[low], series.points[high], series.points[change.since]
+    old, new, level = (series.points[place].at for place in (low, high, change.since))
     sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)
     if first is None:
         return sides

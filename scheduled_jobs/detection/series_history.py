@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from analysis.detection.nights import NightValue
+from common.text import some
 from db.connection.engine import Database
 from db.runs.run_changes import changes_along
 from records.runs import NOT_PYTORCHS, RunChange
-from records.series import HistoryPoint, SeriesHistory, SeriesKey
+from records.series import HistoryPoint, HistoryRun, SeriesHistory, SeriesKey
 
 from .findings import MachineSeries
 
@@ -29,7 +30,7 @@ def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
         machines: dict[str, list[HistoryPoint]] = defaultdict(list)
         for point in history.points:
             if 0 < point.point < float("inf"):
-                machines[point.machine].append(point)
+                machines[point.at.machine].append(point)
         found += [MachineSeries(history.key, name, tuple(own)) for name, own in machines.items()]
     return found
 
@@ -47,12 +48,12 @@ def machine_series_key(series: MachineSeries) -> MachineSeriesKey:
 
 def runs_by_machine(series: Iterable[MachineSeries]) -> dict[str, list[str]]:
     """The runs of each machine that any series has a point of, oldest first."""
-    machines: dict[str, dict[str, HistoryPoint]] = defaultdict(dict)
+    machines: dict[str, dict[str, HistoryRun]] = defaultdict(dict)
     for each in series:
-        machines[each.machine].update((point.run, point) for point in each.points)
+        machines[each.machine].update((point.at.run, point.at) for point in each.points)
     return {
-        machine: sorted(points, key=lambda run: (points[run].started_at, run))
-        for machine, points in machines.items()
+        machine: sorted(runs, key=lambda run: (runs[run].started_at, run))
+        for machine, runs in machines.items()
     }
 
 
@@ -70,8 +71,7 @@ def border(changes: Iterable[RunChange]) -> str:
         for each in changes
         if each.kind in NOT_PYTORCHS
     ]
-    more = f" and {len(sentences) - _LISTED} more" if len(sentences) > _LISTED else ""
-    return "; ".join(sentences[:_LISTED]) + more
+    return some(sentences, _LISTED, "; ")
 
 
 def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[NightValue]:
@@ -83,9 +83,9 @@ def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str
     made: list[NightValue] = []
     last, week = -1, (0, 0)
     for point in series.points:
-        now = number[point.run]
+        now = number[point.at.run]
         since = [borders[run] for run in runs[last + 1 : now + 1] if run in borders] if made else []
-        own = point.started_at.isocalendar()[:2]
+        own = point.at.started_at.isocalendar()[:2]
         made.append(NightValue(point.point, "; ".join(since), weekly=own != week))
         last, week = now, own
     return made
@@ -95,12 +95,12 @@ def control_of(series: MachineSeries, control: MachineSeries | None) -> list[Nig
     """The control's value for each night of a series, the nearest in time; None where there is no control."""
     if control is None:
         return None
-    moments = [point.started_at for point in control.points]
+    moments = [point.at.started_at for point in control.points]
     found: list[NightValue | None] = []
     for point in series.points:
-        place = bisect_left(moments, point.started_at)
+        place = bisect_left(moments, point.at.started_at)
         adjacent = control.points[max(0, place - 1) : place + 1]
-        nearest = min(adjacent, key=lambda one: abs(one.started_at - point.started_at))
-        near = abs(nearest.started_at - point.started_at) <= _SAME_NIGHT
+        nearest = min(adjacent, key=lambda one: abs(one.at.started_at - point.at.started_at))
+        near = abs(nearest.at.started_at - point.at.started_at) <= _SAME_NIGHT
         found.append(NightValue(nearest.point) if near else None)
     return found if any(found) else None

@@ -73,9 +73,8 @@ class StartChild(Protocol):
 
     `arguments` follow `pyrometer` on the command line. Output goes to the task's log; each line of stdout
     that is a JSON object also goes to `on_event`. `run` is the id of the run that it measures, whose journal
-    is on this machine afterwards; empty for none. `nodes` is how many
-    nodes the fleet's engine is to give to it. Raises Stopped once the child has ended, if a stop was
-    requested, and ChildLost if the host was lost.
+    is on this machine afterwards; empty for none. `nodes` is how many nodes the fleet's engine is to give to
+    it. Raises Stopped once the child has ended, if a stop was requested, and ChildLost if the host was lost.
     """
 
     def __call__(

@@ -212,7 +212,7 @@ def _judged(
         shown.continuations |= continuations(series, known, own, control, rules, now)
         shown.repeated |= findings_to_repeat(series, known, own, control, rules)
         # On the night of a border, and once its segment is judged: one night alone is seldom right.
-        tonight = series.points[-1].run == look.runs[series.machine][-1]
+        tonight = series.points[-1].at.run == look.runs[series.machine][-1]
         alone = tonight and control is None and not look.pinned
         border = newest_crossing(own, (1, rules.relearn)) if alone else None
         shown.crossings += [(series, border)] if border else []

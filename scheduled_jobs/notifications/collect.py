@@ -42,6 +42,7 @@ from .digest import (
     DigestProblem,
     PartResult,
     UpgradeDecision,
+    within,
 )
 
 #: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
@@ -133,7 +134,7 @@ def collect_digest_data(
     tonight = [task.run_id for _, task in own if task.run_id]
     by_run = endings(database, [*tonight, *(run for each in nights for run in each.runs)])
     own_endings = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
-    over = [task for task in _others(database) if _within(task.ended_at, since, until)]
+    over = [task for task in _others(database) if within(task.ended_at, since, until)]
     return DigestData(
         night=night,
         timezone=settings.timezone,
@@ -208,7 +209,7 @@ def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime)
         own = tuple(
             task
             for task in run.tasks
-            if run.due_at > since or task.state == TaskState.RUNNING or _within(task.ended_at, since, until)
+            if run.due_at > since or task.state == TaskState.RUNNING or within(task.ended_at, since, until)
         )
         if own or (run.kind == "missed" and run.due_at > since):
             found.append(ScheduledRun(run.schedule, run.due_at, run.kind, run.made_at, own))
@@ -282,7 +283,7 @@ def _crossed(database: Database, since: datetime, until: datetime) -> list[Borde
     for task in reversed(tasks(database, job="detect", state=TaskState.DONE, newest=_TASKS)):
         for body in task.result.get(BORDER_CHANGES, ()):
             first.setdefault((task.schedule, border_change_of(body)), task.ended_at)
-    return [one for (_, one), ended in first.items() if _within(ended, since, until)]
+    return [one for (_, one), ended in first.items() if within(ended, since, until)]
 
 
 def _machine_of(database: Database, run: str) -> str:
@@ -380,7 +381,7 @@ def _failed(over: Iterable[Task]) -> list[DigestProblem]:
 
 
 def _notices(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
-    return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
+    return [one.title for one in newest if one.kind == RELEASE and within(one.made_at, since, until)]
 
 
 def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> list[DigestProblem]:
@@ -392,9 +393,5 @@ def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> 
         )
         for one in newest
         for target, was in sorted(one.deliveries.items())
-        if _within(given_up_at(was), since, until)
+        if within(given_up_at(was), since, until)
     ]
-
-
-def _within(moment: datetime | None, since: datetime, until: datetime) -> bool:
-    return moment is not None and since < moment <= until

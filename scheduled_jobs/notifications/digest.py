@@ -54,7 +54,7 @@ def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> t
         for one in findings
         if one.state == FindingState.CONFIRMED
         and not one.silenced(until)
-        and since < (_noted_at(one) or since) <= until
+        and within(_noted_at(one), since, until)
     ]
     return tuple(sorted(found, key=lambda one: (one.direction != "worse", -abs(one.change), one.finding)))
 
@@ -272,7 +272,7 @@ def digest(night: DigestData) -> Digest:
         if one.state in REPORTED and not _was_reported(one, night) and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == FindingState.CONFIRMED and not _is_part(one, new)]
-    ended = [one for one in night.findings if _within(one.decided_at, night)]
+    ended = [one for one in night.findings if within(one.decided_at, night.since, night.until)]
     return Digest(
         night=night.night,
         timezone=night.timezone,
@@ -444,5 +444,6 @@ def _coverage_key(one: LostCase) -> CoverageKey:
     return one.schedule, one.part, one.case
 
 
-def _within(moment: datetime | None, night: DigestData) -> bool:
-    return moment is not None and night.since < moment <= night.until
+def within(moment: datetime | None, since: datetime, until: datetime) -> bool:
+    """Whether something happened in the time of a digest."""
+    return moment is not None and since < moment <= until

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from analysis.metrics import METRICS
 from analysis.staleness import part_label
-from common.text import plural, printable
+from common.text import plural, printable, some
 from configuration.schedules import zone
 from records.tasks import TaskState
 from reports.text import markdown, numbers
@@ -31,8 +31,6 @@ _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORE
 
 #: Mail programs and chats show about so much of a subject.
 _SUBJECT = 200
-#: In a subject, parts of schedules are named one by one up to so many.
-_NAMED = 3
 
 #: The names that 0.1.0 gave to fields of a digest and of a change in it.
 _OLD_FIELDS = {"troubles": "problems", "news": "notices", "told": "reported"}
@@ -309,16 +307,11 @@ def _problem_counts(problems: Sequence[DigestProblem], place: tzinfo) -> list[st
         elif own and kind == "missing":
             # Two parts of one night are one night.
             nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
-            found.append(f"{plural(len(nights), *names)}: {_listed([one.part for one in own])}")
+            parts = list(dict.fromkeys(one.part for one in own))
+            found.append(f"{plural(len(nights), *names)}: {some(parts)}")
         elif own:
             found.append(plural(len(own), *names))
     return found
-
-
-def _listed(names: Iterable[str]) -> str:
-    each = list(dict.fromkeys(names))
-    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
-    return f"{', '.join(each[:_NAMED])}{more}"
 
 
 def _going_on_in_all(going_on: Sequence[ContinuedChange]) -> list[str]:

@@ -1,7 +1,6 @@
 """A command of `pyrometer` as a child of the service: supervised, logged, and its events received."""
 
 import json
-import os
 import shutil
 import sys
 import threading
@@ -12,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from common.bounded_files import size_of, tail
 from common.processes import SupervisedProcess
+from common.text import os_reason
 
 from ..jobs.context import ChildExit, ChildLost, OnEvent, Stopped, ignore_event
 
@@ -69,8 +70,7 @@ def run_child(
     try:
         child = Child(command, logs, patience_seconds=patience_seconds)
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        raise ChildLost(f"the command cannot be started now: {error.strerror or error}{where}") from error
+        raise ChildLost(f"the command cannot be started now: {os_reason(error)}") from error
     requested = False
     try:
         while not child.has_ended(_LOOK_SECONDS):
@@ -103,7 +103,7 @@ class Child:
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         make_room(logs.folder)
-        self._log, self._log_start = logs.log, _size(logs.log)
+        self._log, self._log_start = logs.log, size_of(logs.log)
         self._process = SupervisedProcess(
             command,
             logs.log,
@@ -161,12 +161,7 @@ class RunningChild:
 
 def last_sentence(log: Path, start: int = 0) -> str:
     """The last line of a log, from byte `start` on, that says something; without our name before it."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    text = tail(log, _TAIL_BYTES, start)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("pyrometer: ") if lines else ""
 
@@ -176,7 +171,7 @@ class Lines:
 
     def __init__(self, path: Path, on_event: OnEvent) -> None:
         self._path, self._on_event = path, on_event
-        self._at = _size(path)
+        self._at = size_of(path)
         self._torn = b""
 
     def read(self) -> None:
@@ -194,13 +189,6 @@ class Lines:
                 event = json.loads(line)
                 if isinstance(event, dict):
                     self._on_event(cast(dict[str, Any], event))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def make_room(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """From schedules to scheduled runs: which are due, and what is to be done at each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -158,10 +158,15 @@ def _begin(database: Database, name: str, last: datetime | None, now: datetime) 
 
 def trigger_schedule(database: Database, settings: Settings, name: str, now: datetime) -> datetime:
     """Enqueue a scheduled run now; returns its fire time. Raises NoSuchSchedule, DatabaseError."""
-    tasks = tasks_of(settings, name)
+    return plan_now(database, name, MANUAL, tasks_of(settings, name), now)
+
+
+def plan_now(
+    database: Database, schedule: str, kind: str, tasks: Sequence[NewTask], now: datetime
+) -> datetime:
+    """Enqueue these tasks now; returns the fire time, later where another run has the same microsecond."""
     moment = now
-    while not plan_run(database, name, moment, MANUAL, tasks, now):
-        # Another trigger had the same microsecond.
+    while not plan_run(database, schedule, moment, kind, tasks, now):
         moment += timedelta(microseconds=1)
     return moment
 

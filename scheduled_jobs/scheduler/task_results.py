@@ -1,6 +1,6 @@
 """Record how an attempt ended: done, with its follow-ups; lost; or returned to the queue."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
@@ -9,7 +9,7 @@ from records.tasks import Task, TaskState
 
 from ..jobs.context import FollowUp, JobResult
 from .log import Log
-from .planner import FOLLOW_UP
+from .planner import FOLLOW_UP, plan_now
 from .worker_pool import Lost, Released, RunningTask
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
@@ -78,11 +78,10 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
 
 
 def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
-    moment, name = follow_up.due_at or now, follow_up.schedule
-    enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
-    while not enqueued and follow_up.due_at is None:
-        # Two tasks ended in one moment; neither may swallow what follows from the other.
-        moment += timedelta(microseconds=1)
-        enqueued = plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now)
-    if enqueued:
-        log("planned", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))
+    moment, name = follow_up.due_at, follow_up.schedule
+    if moment is None:
+        # Two tasks can end in one moment; neither may swallow what follows from the other.
+        moment = plan_now(database, name, FOLLOW_UP, follow_up.tasks, now)
+    elif not plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now):
+        return
+    log("planned", about=run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from db.queue.queries import attempts
@@ -147,19 +146,15 @@ def _known_run(task: Task, context: JobContext) -> str | None:
 
 def _wait_for_the_last_writer(context: JobContext, run: str) -> None:
     """Let a child whose guard was killed under it keep what it has: it ends by itself, but not at once."""
-    path, give_up = _journal(context, run), time.monotonic() + PATIENCE_SECONDS
+    path, give_up = journal.path_of(context.data_dir, run), time.monotonic() + PATIENCE_SECONDS
     while path.exists() and journal.in_use(path) and time.monotonic() < give_up:
         context.stop.wait(_LOOK_SECONDS)
         context.check_stopped()
 
 
-def _journal(context: JobContext, run: str) -> Path:
-    return context.data_dir / "runs" / run / journal.FILE
-
-
 def _status(context: JobContext, run: str) -> MeasuredRun:
     """How far a run has come, by its journal on this machine."""
-    path = _journal(context, run)
+    path = journal.path_of(context.data_dir, run)
     # An empty journal is a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:
         return MeasuredRun(run)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from common.text import os_reason
 from configuration.errors import ConfigurationError
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
@@ -95,8 +96,7 @@ def _ending(job: Job, task: Task, context: JobContext) -> Ending:
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
         return JobResult(TaskState.FAILED, error=str(error))
     except OSError as error:
-        where = f": {error.filename}" if error.filename else ""
-        return JobResult(TaskState.FAILED, error=f"{error.strerror or error}{where}")
+        return JobResult(TaskState.FAILED, error=os_reason(error))
     except Exception as error:
         # A defect in one job must not end the service, and must not be lost either.
         context.say(traceback.format_exc())

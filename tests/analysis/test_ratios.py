@@ -18,6 +18,7 @@ def test_every_logarithm_of_a_finding_says_what_it_is_down_to_the_last_row() -> 
     half = math.log(0.5)
     rows = [{"case": "a", "change": half, "low": None, "high": 0.0}]
     kept = {"id": 7, "change": half, "evidence": {"rows": rows, "goes_on": {"change": half, "further": half}}}
+    kept["evidence"] |= {"confirmed_before": half}
     converted = as_ratios(kept | {"detected": {"smallest": math.log(1.5), "noise": 0.02, "threshold": None}})
     assert converted == {
         "id": 7,
@@ -25,6 +26,7 @@ def test_every_logarithm_of_a_finding_says_what_it_is_down_to_the_last_row() -> 
         "evidence": {
             "rows": [{"case": "a", "ratio": pytest.approx(0.5), "ratio_low": None, "ratio_high": 1.0}],
             "goes_on": {"ratio": pytest.approx(0.5), "ratio_further": pytest.approx(0.5)},
+            "ratio_confirmed_before": pytest.approx(0.5),
         },
         "detected": {"smallest": pytest.approx(0.5), "noise": 0.02, "threshold": None},
     }

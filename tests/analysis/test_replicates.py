@@ -7,7 +7,6 @@ import statistics
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.replicates import CONFIDENCE, summarise
 
@@ -97,6 +96,9 @@ def test_no_replicate_is_refused() -> None:
 
 @given(st.lists(positive, min_size=2, max_size=30, unique=True))
 def test_the_interval_is_students_for_the_mean_logarithm(values: list[float]) -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     logs = [math.log(value) for value in values]
     scale = float(stats.sem(logs))
     low, high = stats.t.interval(0.95, len(logs) - 1, loc=statistics.fmean(logs), scale=scale)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.robust_mean import ORDER_CAP, locate, set_aside
 
@@ -23,6 +22,9 @@ def test_nothing_is_set_aside_of_fewer_than_eight() -> None:
 
 @given(st.lists(logs, min_size=2, max_size=7, unique=True))
 def test_of_few_it_is_students_t(values: list[float]) -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     found = locate(values)
     expected = stats.ttest_1samp(values, 0.0)
     interval = expected.confidence_interval(0.99)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.speedups import Gain, compare, gains
 from records.outcomes import Outcome
@@ -73,6 +72,9 @@ def test_pairs_by_hand() -> None:
     )
 )
 def test_the_interval_is_students_for_paired_logarithms(pairs: list[tuple[int, int]]) -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     gain = speed_up(
         processes(COMPILED, *(own for own, _ in pairs)), processes(EAGER, *(its for _, its in pairs))
     )

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 from starlette.testclient import TestClient
 
 from dashboard.api.api import create_api
@@ -45,6 +43,10 @@ def agent(
     before: tuple[str, ...] = (),
 ) -> Iterator[Ask]:
     """A client of a server that is started in `folder`, `before` being a command that starts it."""
+    # Here: they take a second, and every process of the tests imports this file.
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
     variables = env or {"PATH": os.environ["PATH"], "HOME": str(folder)}
     program, *words = (*before, str(COMMAND), "mcp", *options)
     server = StdioServerParameters(command=program, args=words, cwd=str(folder), env=variables)
@@ -125,6 +127,7 @@ def test_answers_carry_interval_n_and_the_command(folder: Path, ask: Ask) -> Non
     assert measured["measurements"][0]["reproduce"].startswith(f"pyrometer reproduce {newest.id}:")
     assert verdict["decision"] in ("go", "no-go", "unclear") and verdict["run"] == upgrade.id
     assert verdict["reasons"] and verdict["total"] == len(verdict["moved"])
+    assert 0 < verdict["all_cases"]["cases"] <= len({row[0] for row in rows})
     for case in verdict["moved"]:
         assert case["reproduce"].startswith("pyrometer upgrade ")
         assert case["n"] is None or case["ratio_low"] <= case["ratio"] <= case["ratio_high"]

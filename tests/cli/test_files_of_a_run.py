@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from db.connection.engine import open_database
 from db.runs import queries
 from reports import wording
-from reports.runs.run_report import COLUMNS, RUN_FORMATS
+from reports.run_report import COLUMNS, RUN_FORMATS
 from support.site import ADD, Site
 
 pytestmark = pytest.mark.torch

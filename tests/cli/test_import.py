@@ -202,6 +202,8 @@ def test_a_dry_run_stores_nothing_and_makes_no_database(start_folder: Path) -> N
         (["import", "--date", "yesterday", "."], "--date is a time such as 2026-03-01 or "),
         (["import", "--date", "2999-01-01", "."], "--date 2999-01-01 is in the future"),
         (["import", "--hardware", " ", "."], "--hardware is empty"),
+        (["submit", "--machine", "", "missing.json"], "--machine is empty"),
+        (["submit", "--hardware", " ", "missing.json"], "--hardware is empty"),
         (["submit", "missing.json"], "missing.json: No such file or directory; nothing was stored"),
     ],
 )
@@ -233,7 +235,7 @@ def test_the_report_of_an_imported_run_tells_every_metric_in_its_unit(start_fold
     report = typed("report")
     assert report.exit_code == 0
     lines = [" ".join(line.split()) for line in report.stdout.splitlines()]
-    assert any("2543" in line and line.endswith(" samples/s higher") for line in lines)
+    assert any("2,543" in line and line.endswith(" samples/s higher") for line in lines)
     assert "1 ok, imported from timm benchmark results (CSV), begun " in lines[-1]
     text = events(typed("report", "--json"))
     assert [each["event"] for each in text] == ["outcome", "ended"] and text[-1]["gains"] == []

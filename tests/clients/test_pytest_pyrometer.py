@@ -276,6 +276,34 @@ def test_a_missing_program_fails_no_test(project: Path) -> None:
     assert done.returncode == 0 and "not stored: no-such-program: No such file" in done.stdout
 
 
+def test_a_file_that_cannot_be_written_keeps_no_time_from_the_database(project: Path) -> None:
+    options = ("--pyrometer", f"--pyrometer-command={PYROMETER}", "--pyrometer-json=no/folder/times.json")
+    done = run(project, *options, "-k", "test_step")
+    assert done.returncode == 0 and "INTERNALERROR" not in done.stdout + done.stderr, done.stderr
+    assert "not stored: no/folder/times.json: No such file" in done.stdout
+    with open_database(f"sqlite:///{project}/pyrometer.db") as database:
+        assert queries.count_runs(database) == 1
+
+
+def test_the_time_of_a_test_that_is_interrupted_is_not_kept(project: Path) -> None:
+    (project / "perf" / "test_speed.py").write_text(
+        "def test_whole(pyrometer):\n    pyrometer(len, [])\n\n\n"
+        "def test_interrupted(pyrometer):\n    pyrometer(len, [])\n    raise KeyboardInterrupt\n"
+    )
+    done = run(project, "--pyrometer-json=times.json")
+    assert done.returncode == 2, done.stdout
+    (written,) = json.loads((project / "times.json").read_text())
+    assert written["facts"]["test"] == "perf/test_speed.py::test_whole"
+
+
+def test_that_a_program_that_prints_no_text_is_quoted(project: Path) -> None:
+    (project / "submit.py").write_text(
+        "import sys\nsys.stdin.read()\nsys.stderr.buffer.write(b'no space \\xff')\nsys.exit(2)\n"
+    )
+    done = run(project, "--pyrometer", f"--pyrometer-command={sys.executable} submit.py", "-k", "test_step")
+    assert done.returncode == 0 and "not stored: no space" in done.stdout, done.stdout + done.stderr
+
+
 def test_that_tests_which_run_at_once_are_not_stored_is_printed(project: Path) -> None:
     file = project / "times.json"
     done = run(project, f"--pyrometer-json={file}", "-p", "xdist.plugin", "-n", "2", "-k", "test_step")
@@ -290,6 +318,25 @@ def test_what_pyrometer_refuses_is_printed(project: Path) -> None:
         done.returncode == 0
         and 'not stored: pyrometer: pyrometer.toml: unknown key "nonsense"' in done.stdout
     )
+
+
+#: As `pyrometer submit` where the folder cannot be written and the numbers contradict what is stored.
+ASIDE_WITH_A_NOTE = """
+import sys
+
+sys.stdin.read()
+print("20261121-pytest: stored already, nothing is new")
+print("set aside: stdin: latency is stored as 1.0 and here as 2.0")
+print("note: data goes to another folder", file=sys.stderr)
+sys.exit(1)
+"""
+
+
+def test_what_was_set_aside_is_printed_and_not_a_note(project: Path) -> None:
+    (project / "submit.py").write_text(ASIDE_WITH_A_NOTE)
+    command = f"{sys.executable} {project}/submit.py"
+    done = run(project, "--pyrometer", f"--pyrometer-command={command}", "-k", "test_step")
+    assert "not stored: stdin: latency is stored as 1.0 and here as 2.0" in done.stdout, done.stdout
 
 
 def test_a_test_that_is_called_as_another_is_said_not_to_be_stored(project: Path) -> None:

@@ -23,7 +23,7 @@ import streamlit as st
 from playwright.sync_api import Browser
 from streamlit.components.v2 import manifest_scanner
 
-from dashboard.exports import page, page_recorder
+from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageRecord
 from dashboard.server.database import opened
 from dashboard.server.settings import METRICS_CASES
@@ -187,8 +187,8 @@ def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def empty_url(tmp_path: Path) -> str:
-    """The URL of an unused database."""
-    return f"sqlite:///{tmp_path}/pyrometer.db"
+    """The URL of a database without a row."""
+    return sqlite_with_tables(tmp_path / "pyrometer.db")
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
             kept.append(record)
             yield record
 
-    monkeypatch.setattr(page.page_recorder, "recorded", recorded)
+    monkeypatch.setattr(page_recorder, "recorded", recorded)
     return kept
 
 

@@ -1,6 +1,7 @@
 """Every page by the rules of axe-core, in light and in dark, and by keyboard alone."""
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -9,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from dashboard.components import links
 from support.builders import upgrade_journals
 from support.builders.run_records import RESNET
-from support.servers.browser import LOOKS, Visitor, fits, settle
+from support.servers.browser import LOOKS, KnownBrowser, Visitor, fits, settle
 
 pytestmark = pytest.mark.browser
 
@@ -84,8 +85,10 @@ def test_a_phone_breaks_no_rule_either(visitor: Visitor) -> None:
     assert violations(visitor.open("/runs?run=latest", "phone"), ALL) == []
 
 
-def test_an_empty_database_breaks_no_rule(chromium: Browser, serve: Any, empty_url: str) -> None:
-    newcomer = Visitor(chromium, serve(empty_url).url)
+def test_an_empty_database_breaks_no_rule(
+    chromium: Browser, serve: Any, empty_url: str, known: KnownBrowser
+) -> None:
+    newcomer = Visitor(chromium, serve(empty_url).url, known)
     page = newcomer.open("/")
     assert in_both_colours(page) == []
     # The others say the same in the same form, but for these two.
@@ -114,13 +117,19 @@ def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visi
         reached.append(focused(page))
         assert len(reached) < 80, reached
     # Streamlit's own buttons beside a chart are hidden until the pointer is over it.
-    seen = page.get_by_role("button", name="Fullscreen: Distribution")
+    seen = page.get_by_role("button", name="Show data: Distribution")
     seen.focus()
     expect(seen.locator("xpath=ancestor::*[@data-testid='stElementToolbar']")).to_have_css("opacity", "1")
     page.get_by_role("button", name="SVG file of the chart: Distribution").focus()
     with page.expect_download() as download:
         page.keyboard.press("Enter")
     assert download.value.suggested_filename.endswith("-2.svg")
+    picture = ElementTree.fromstring(download.value.path().read_text())
+    texts = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Samples" in texts and any("resnet50" in text and "samples in" in text for text in texts)
+    assert any(text.startswith(f"{visitor.home}/runs?run=run-11") for text in texts)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Page as Markdown").focus()
     with page.expect_download() as download:
         page.keyboard.press("Enter")

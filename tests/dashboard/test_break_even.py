@@ -1,13 +1,11 @@
-"""When compiling has paid, and which mode is advised when."""
-
-from dataclasses import replace
+"""When compiling has paid."""
 
 import pytest
 
 from analysis.speedups import Gain
-from dashboard.techniques import break_even, categories
+from dashboard.techniques import break_even
 from dashboard.techniques.results import best_of
-from support.builders.technique_runs import BERT, ON_CPU, RESNET, Measured, gain, outcomes, reading
+from support.builders.technique_runs import BERT, ON_CPU, RESNET, gain, outcomes, reading
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
 CASES = {case.case: case for case in best_of([reading(outcomes(ON_CPU))])}
@@ -53,50 +51,6 @@ def test_the_mode_that_compiles_longer_is_ahead_from_some_step_on() -> None:
     steps = break_even.overtakes(CASES[DEFAULT], CASES[TUNED])
     assert steps == pytest.approx(5000)
     assert steps is not None and 10 + steps * 0.05 == pytest.approx(60 + steps * 0.04)
-
-
-def test_the_advice_is_made_of_the_numbers() -> None:
-    said = break_even.advice([case for case in CASES.values() if categories.subject(case.key) == "compile"])
-    for part in (
-        "eager for fewer than 200 steps (20.0 s of eager work)",
-        "then compile=default (2.00×, 2.00× to 2.00×)",
-        "won back 10.0 s of compiling",
-        "With a filled cache 20 are enough",
-        "compile=max-autotune (2.50×, 2.49× to 2.51×) is ahead of it from 5,000 steps on",
-    ):
-        assert part in said
-
-
-def test_no_mode_is_advised_that_pairs_do_not_prove() -> None:
-    slow = (
-        ON_CPU[0],
-        Measured(DEFAULT, (99.0, 103.0, 98.0), cold=10.0, warm=1.0),
-        Measured(f"{RESNET}/compile=aot_eager", (120.0, 121.0, 120.0), cold=1.0, warm=1.0),
-    )
-    said = break_even.advice(best_of([reading(outcomes(slow))]))
-    assert said.startswith("stay with eager.")
-    assert "compile=aot_eager (0.833×" in said and "is slower" in said
-    assert "compile=default (" in said and "brings no gain that can be seen" in said
-
-
-@pytest.mark.parametrize("drift", [0.7, 0.9, 1.1, 1.4])
-def test_modes_of_two_runs_have_no_order_however_far_the_machine_drifted(drift: float) -> None:
-    tuned = [
-        replace(each, floors=tuple(floor * drift for floor in each.floors))
-        for each in (ON_CPU[0], replace(ON_CPU[2], cold=10.0 * drift))
-    ]
-    readings = [reading(outcomes(ON_CPU[:2]), "newer", night=1), reading(outcomes(tuned))]
-    said = break_even.advice(best_of(readings))
-    assert "eager for fewer than 200 steps" in said and "ahead of it" not in said
-    apart = "compile=max-autotune (2.50×, 2.49× to 2.51×) was measured in another run"
-    assert said.endswith(f" {apart}: there is no order between them.")
-
-
-def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
-    alike = (ON_CPU[0], ON_CPU[1], Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0))
-    said = break_even.advice(best_of([reading(outcomes(alike))]))
-    # Nearly as fast as the other within its wide interval.
-    assert "ahead of it" not in said
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The benchmark of the dashboard still runs against the dashboard as it is: all of it once, and small."""
 
+import io
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from types import ModuleType
 
 import pytest
@@ -16,25 +18,35 @@ pytestmark = pytest.mark.slow
 Print = Callable[..., str]
 
 
-@pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[ModuleType]:
     """The module, which need not wait until answers are old, nor visit a page before it counts."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = script("dashboard")
-    assert hasattr(module, "FRESH_SECONDS") and hasattr(module, "WARMING")
-    monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(module, "WARMING", 0)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        module = script("dashboard")
+        assert hasattr(module, "FRESH_SECONDS") and hasattr(module, "WARMING")
+        patch.setattr(module, "FRESH_SECONDS", 0.0)
+        patch.setattr(module, "WARMING", 0)
+        yield module
+
+
+@pytest.fixture(scope="module")
+def filled(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of what it fills, for both tests: two nights of six cases, and more."""
+    with redirect_stdout(io.StringIO()) as said:
+        url = benchmark._filled(tmp_path_factory.mktemp("benchmark"), 2800)
+    assert said.getvalue().startswith("2,800 results, filled in")
+    return url
 
 
 @pytest.fixture
 def printed(
-    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    benchmark: ModuleType, filled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Print:
     """What it prints when it is called with some options."""
 
     def call(*options: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["dashboard.py", *options])
+        monkeypatch.setattr(sys, "argv", ["dashboard.py", "--database", filled, *options])
         benchmark.main()
         return capsys.readouterr().out
 
@@ -45,8 +57,8 @@ def test_pages_questions_and_readers(printed: Print) -> None:
     small = ("--visits", "1", "--rounds", "1", "--readers", "2", "--think", "0.3", "--minutes", "0.02")
     pages = ("", "explore", "runs")
     chosen = [part for page in pages for part in ("--page", page)]
-    shown = printed("--results", "2800", "--only", "pages", "--only", "readers", *small, *chosen)
-    assert "2,800 results, filled in" in shown and "the first visitor waits" in shown
+    shown = printed("--only", "pages", "--only", "readers", *small, *chosen)
+    assert "the first visitor waits" in shown
     for page in ("Today", "Explore, 6 cases", "Runs, the list", "Runs, an outcome"):
         assert re.search(rf"^{page} +\d+ +\d+", shown, re.MULTILINE), page
     # Two nights of six cases.
@@ -60,8 +72,8 @@ def test_pages_questions_and_readers(printed: Print) -> None:
 def test_times_to_marks_next_to_an_empty_page(printed: Print) -> None:
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         unavailable("no Chromium on PATH")
-    shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "compare")
+    shown = printed("--only", "browser", "--rounds", "1", "--page", "compare")
     plain = ("an empty Streamlit page", "a plain chart, 7 widgets")
     for page in (*plain, "Compare, upgrade", "Compare, hardware"):
-        assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d", shown, re.MULTILINE), page
+        assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d +\d\.\d\d", shown, re.MULTILINE), page
     assert "never stood" not in shown

@@ -81,7 +81,7 @@ def test_a_share_below_the_one_that_the_scheduler_reports_is_not_shown(url: str,
 
 
 def a_problem(case: str, status: str, reason: str, since: str = "new", machine: str = "h200") -> CaseProblem:
-    return CaseProblem("nightly", machine, f"run-{machine}", case, status, reason, 2, since, newly=True)
+    return CaseProblem("nightly", machine, f"run-{machine}", case, status, reason, 2, since, newly=True, of=3)
 
 
 def test_one_cause_is_one_row_that_opens_to_its_cases() -> None:

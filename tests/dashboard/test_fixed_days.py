@@ -23,6 +23,17 @@ def test_environments_are_sorted_by_a_click_on_a_column(past_visitor: Visitor) -
     expect(first).to_contain_text("2.13.0")
 
 
+def test_a_finding_takes_two_lines_of_the_list(past_visitor: Visitor) -> None:
+    page = past_visitor.open("/regressions")
+    rows = page.get_by_role("region", name="Findings", exact=True).locator("tbody tr")
+    expect(rows).to_have_count(1)
+    assert rows.first.evaluate("e => e.getBoundingClientRect().height") <= 45
+    # The whole names of builds, hardware and preset are at hand.
+    expect(rows.first.locator("span[title*='torch 2.16.0.dev']")).to_have_attribute(
+        "title", re.compile("quiet")
+    )
+
+
 def test_streamlit_s_own_csv_which_may_hold_formulas_is_not_offered(past_visitor: Visitor) -> None:
     page = past_visitor.open(HISTORY)
     page.get_by_test_id("stVegaLiteChart").first.hover()
@@ -59,8 +70,9 @@ def test_a_table_is_sorted_by_its_heads_and_comes_back(past_visitor: Visitor) ->
 
 def test_a_field_leaves_the_rows_with_its_words(past_visitor: Visitor) -> None:
     page = past_visitor.open("/runs?run=techniques-cpu")
-    table = page.get_by_role("region", name="Measurements", exact=True)
-    field = page.get_by_label("Filter Measurements", exact=True)
+    page.get_by_text("Intervals and spread of every metric").click()
+    table = page.get_by_role("region", name="Every metric", exact=True)
+    field = page.get_by_label("Filter Every metric", exact=True)
     rows, seen = table.locator("tbody tr"), table.locator("tbody tr:visible")
     as_it_came, cases = rows.all_inner_texts(), names(rows)
     wanted = [
@@ -181,13 +193,14 @@ def test_a_browser_remembers_and_writes_it_into_the_address(past_visitor: Visito
     expect(again.get_by_test_id("stAlert")).to_have_count(0)
 
 
-def test_on_a_phone_a_choice_is_as_wide_as_the_page(past_visitor: Visitor) -> None:
+def test_on_a_phone_a_page_fits_and_a_choice_is_as_wide_as_it(past_visitor: Visitor) -> None:
     for address in (TECHNIQUES, HISTORY, HARDWARE, RUNS):
         page = past_visitor.open(address, "phone")
         choices = page.locator(".stSelectbox, .stMultiSelect")
         expect(choices.first).to_be_visible()
         widths = choices.evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
         assert widths and min(widths) > 340, (address, widths)
+        assert fits(page), address
 
 
 def test_a_shortcut_some_letters_and_enter_lead_there(past_visitor: Visitor) -> None:

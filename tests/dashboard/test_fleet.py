@@ -21,7 +21,7 @@ from records.tasks import LastScheduledRun, NewTask
 from support.builders.run_records import a_machine, a_night, a_run
 from support.builders.schedule_nights import HOSTILE, Mornings, facts
 from support.builders.telemetry import CAPABILITIES
-from support.pages import MACHINES, SCHEDULE, Open, csv_of_section, html, text, typed
+from support.pages import MACHINES, SCHEDULE, Open, csv_of_section, html, text
 from workflows.transfer import import_runs
 
 HOUR = timedelta(hours=1)
@@ -41,12 +41,6 @@ def cards(page: AppTest) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", " ".join(sections)))
 
 
-def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
-    page = open_page(empty_url, MACHINES)
-    assert "Nothing measured yet" in text(page)
-    assert typed(page) == ["pyrometer run --suite smoke"]
-
-
 def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> None:
     page = open_page(filled_url, MACHINES)
     (machine,) = rows(page, "Machines")
@@ -61,6 +55,14 @@ def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> N
     assert "No scheduler has run yet." in text(page) and "pyrometer scheduler" in text(page)
     assert "No task of a schedule runs or waits." in text(page)
     assert [each.value for each in page.header] == ["Schedules", "What runs and what waits"]
+
+
+def test_environments_of_older_nightlies_are_folded(open_page: Open, past_url: str) -> None:
+    page = open_page(past_url, MACHINES)
+    listed, older = rows(page, "Environments"), rows(page, "Earlier nightlies")
+    assert [".dev" in each for each in listed].count(True) == 3
+    assert older and all(".dev" in each for each in older)
+    assert f"{len(older)} earlier nightl" in " ".join(each.label for each in page.expander)
 
 
 def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(

@@ -12,6 +12,7 @@ from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
 from dashboard.hardware import charts, load, normalised, tables, view
 from dashboard.hardware.normalised import HardwareColumn, HardwareValue
+from records.kinds import EnvironmentKind
 from records.runs import RunPreset
 from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
 from support.builders.technique_runs import CPU, GPU, fingerprint, preset
@@ -178,7 +179,7 @@ def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
 def test_a_case_whose_runs_lie_far_apart_has_no_arrow_at_a_small_difference() -> None:
     reference = HardwareColumn("x", "x", "p", 1, {A: replace(cell(10.0), apart=0.2), B: cell(10.0)})
     other = HardwareColumn("y", "y", "p", 1, {A: cell(9.0), B: cell(9.0)})
-    html, _ = tables.cases([reference, other], METRICS["latency"], 0.05)
+    html = tables.cases([reference, other], METRICS["latency"], 0.05).html()
     assert html.count("▲") == 1 and html.count("1.11×") == 2
 
 
@@ -192,7 +193,7 @@ def key(case: str, hardware: str, metric: str = "latency") -> SeriesKey:
     return SeriesKey(case, metric, hardware, hardware, "p", "quiet")
 
 
-SIDES = (view.ComparedHardware("x", "x", "x", "p", 1), view.ComparedHardware("y", "y", "y", "p", 4))
+SIDES = (HardwareColumn("x", "x", "p", 1), HardwareColumn("y", "y", "p", 4))
 
 
 def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> None:
@@ -213,12 +214,21 @@ def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> Non
 def test_the_newest_point_shows_noise_only_against_one_of_its_own_environment() -> None:
     again = Headline(key(A, "x"), point(A, 10.0), point(A, 11.0))
     other = Headline(key(B, "x"), point(B, 10.0), point(B, 20.0, environment="other"))
-    canary = Headline(key(C, "x"), point(C, 1.0, version=""), None)
-    first, second = load.of_newest([again, other, canary], SIDES)
+    first, second = load.of_newest([again, other], SIDES)
     assert first.cells[A].apart == pytest.approx(0.1)
     assert first.cells[B].apart is None
+    assert not second.cells
+
+
+def test_the_canary_is_left_out_and_what_names_no_pytorch_is_not() -> None:
+    unnamed = point(A, 10.0, version="")
+    foreign = replace(unnamed, environment_kind=EnvironmentKind.FOREIGN)
+    canary = replace(unnamed, case=C, environment_kind=EnvironmentKind.CANARY)
+    first, _ = load.of_newest(
+        [Headline(key(A, "x"), foreign, None), Headline(key(C, "x"), canary, None)], SIDES
+    )
     # The canary measures the machine and not PyTorch.
-    assert C not in first.cells and not second.cells
+    assert {case: each.value for case, each in first.cells.items()} == {A: 10.0}
 
 
 def place(hardware: str, made: RunPreset, run: str = "run-1") -> MeasurementConditions:
@@ -240,11 +250,11 @@ def test_how_many_cpus_a_preset_pins_is_the_machines_own_and_all_else_is_not() -
 
 def test_hardware_under_other_settings_of_the_preset_is_refused() -> None:
     other = place("Cray", preset(OMP_WAIT_POLICY="active"))
-    _, offer, _ = view.hardware({"to": [CPU]}, [*PLACES, other], frozenset())
+    _, offer, _ = view.hardware({"to": [CPU]}, [*PLACES, other], frozenset(), {})
     assert [side.label for side in offer.sides] == [CPU, GPU]
     assert offer.refused == (("Cray", "OMP_WAIT_POLICY"),)
     # An older preset of the same name, alike the reference's, is compared.
-    _, offer, _ = view.hardware({"to": [CPU]}, [other, *PLACES, place("Cray", preset())], frozenset())
+    _, offer, _ = view.hardware({"to": [CPU]}, [other, *PLACES, place("Cray", preset())], frozenset(), {})
     assert [side.label for side in offer.sides] == [CPU, GPU, "Cray"]
     assert offer.refused == ()
 
@@ -252,15 +262,15 @@ def test_hardware_under_other_settings_of_the_preset_is_refused() -> None:
 def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
     (gpu, gpus), (cpu, cpus) = PLACE_KEYS
     spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
-    chosen, offer, complaints = view.hardware({}, PLACES, spread)
+    chosen, offer, complaints = view.hardware({}, PLACES, spread, {})
     assert (chosen.version, chosen.metric, chosen.preset) == (public(OLD), "latency_floor", "quiet")
     assert offer.versions == {public(NEW): 1, public(OLD): 2}
     assert {side.build for side in offer.sides} == {OLD}
     assert not complaints
     # No two share one: of each the newest.
     apart = frozenset({(OLD, cpu, cpus), (NEW, gpu, gpus)})
-    assert view.hardware({}, PLACES, apart)[0].version == view.NEWEST
-    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == public(NEW)
+    assert view.hardware({}, PLACES, apart, {})[0].version == view.NEWEST
+    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}), {})[0].version == public(NEW)
 
 
 def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
@@ -270,11 +280,11 @@ def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
     spread = frozenset(
         {(of_gpu, gpu, gpus), ("2.15.0+cu126", gpu, gpus), (of_cpu, cpu, cpus), (newer, gpu, gpus)}
     )
-    chosen, offer, complaints = view.hardware({}, PLACES, spread)
+    chosen, offer, complaints = view.hardware({}, PLACES, spread, {})
     assert (chosen.version, offer.versions) == ("2.15.0", {"2.16.0": 1, "2.15.0": 2})
     assert {side.label: side.build for side in offer.sides} == {GPU: of_gpu, CPU: of_cpu}
     # An address may mean one build.
-    chosen, offer, more = view.hardware({"version": ["2.15.0+cu126"]}, PLACES, spread)
+    chosen, offer, more = view.hardware({"version": ["2.15.0+cu126"]}, PLACES, spread, {})
     assert chosen.version == "2.15.0+cu126" and offer.versions["2.15.0+cu126"] == 1
     assert {side.label: side.build for side in offer.sides} == {GPU: "2.15.0+cu126", CPU: ""}
     assert complaints == more == []
@@ -284,9 +294,9 @@ def test_two_commits_are_two_versions() -> None:
     (gpu, gpus), (cpu, cpus) = PLACE_KEYS
     mine, theirs = "2.15.0a0+git4f0a1c2", "2.15.0a0+git5b1c9d2"
     spread = frozenset({(mine, gpu, gpus), (theirs, cpu, cpus), (OLD, gpu, gpus), (OLD, cpu, cpus)})
-    chosen, offer, _ = view.hardware({}, PLACES, spread)
+    chosen, offer, _ = view.hardware({}, PLACES, spread, {})
     assert chosen.version == public(OLD) and (offer.versions[mine], offer.versions[theirs]) == (1, 1)
-    _, offer, _ = view.hardware({"version": [mine]}, PLACES, spread)
+    _, offer, _ = view.hardware({"version": [mine]}, PLACES, spread, {})
     assert {side.label: side.build for side in offer.sides} == {GPU: mine, CPU: ""}
 
 
@@ -294,20 +304,31 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     places = [*PLACES, place("1 x board", preset())]
     place_keys = [(fingerprint(each.hardware_label), each.preset) for each in places]
     spread = frozenset({(NEW, *place_keys[0]), (NEW, *place_keys[1]), (OLD, *place_keys[2])})
-    chosen, offer, complaints = view.hardware({}, places, spread)
+    chosen, offer, complaints = view.hardware({}, places, spread, {})
     assert (chosen.version, chosen.to) == (public(NEW), fingerprint(GPU))
     assert offer.versions == {public(NEW): 2, public(OLD): 1}
     assert [side.label for side in offer.sides] == [GPU, "1 x board", CPU] and not complaints
     # An address has its way, and where no version is chosen the first by name is the reference.
-    assert view.hardware({"to": ["1 x board"]}, places, spread)[0].to == fingerprint("1 x board")
-    assert view.hardware({"version": ["newest"]}, places, spread)[0].to == fingerprint("1 x board")
+    assert view.hardware({"to": ["1 x board"]}, places, spread, {})[0].to == fingerprint("1 x board")
+    assert view.hardware({"version": ["newest"]}, places, spread, {})[0].to == fingerprint("1 x board")
     # What it would be compared under as the reference must be what the version was measured under.
     later = [place(GPU, preset(OMP_WAIT_POLICY="active")), *places]
-    assert view.hardware({}, later, spread)[0].to == fingerprint(CPU)
+    assert view.hardware({}, later, spread, {})[0].to == fingerprint(CPU)
+
+
+def test_it_opens_on_the_reference_that_shares_most_cases() -> None:
+    (gpu, gpus), (cpu, cpus) = PLACE_KEYS
+    spread = frozenset({(NEW, gpu, gpus), (NEW, cpu, cpus)})
+    for version in (public(NEW), view.NEWEST):
+        for shared, expected in (({}, GPU), ({cpu: 1}, CPU), ({gpu: 2, cpu: 1}, GPU)):
+            chosen, offer, _ = view.hardware({"version": [version]}, PLACES, spread, shared)
+            assert chosen.to == fingerprint(expected) == offer.sides[0].hardware
+    # An address has its way.
+    assert view.hardware({"to": [GPU]}, PLACES, spread, {cpu: 1})[0].to == gpu
 
 
 def test_prices_in_an_address_are_those_that_were_given() -> None:
-    chosen, _, _ = view.hardware({"price": [f"{GPU}:1234567.25"]}, PLACES, frozenset())
+    chosen, _, _ = view.hardware({"price": [f"{GPU}:1234567.25"]}, PLACES, frozenset(), {})
     assert chosen.query()["price"] == [f"{fingerprint(GPU)[:12]}:1234567.25"]
 
 
@@ -326,10 +347,10 @@ def test_the_address_holds_the_whole_view() -> None:
         "to": [fingerprint(CPU)[:12]],
         "price": [f"{fingerprint(GPU)[:12]}:31.25"],
     }
-    chosen, _, complaints = view.hardware(query, PLACES, frozenset())
+    chosen, _, complaints = view.hardware(query, PLACES, frozenset(), {})
     assert chosen.query() == query
     assert not complaints
-    by_label = view.hardware({**query, "price": [f"{GPU}:31.25"]}, PLACES, frozenset())[0]
+    by_label = view.hardware({**query, "price": [f"{GPU}:31.25"]}, PLACES, frozenset(), {})[0]
     assert by_label == chosen
 
 
@@ -337,17 +358,17 @@ def test_the_address_holds_the_whole_view() -> None:
     "price", ["8 x H200", "8 x H200:0", "8 x H200:-3", "8 x H200:free", "8 x H200:nan", ":2"]
 )
 def test_a_price_that_is_none_is_said(price: str) -> None:
-    chosen, _, complaints = view.hardware({"price": [price]}, PLACES, frozenset())
+    chosen, _, complaints = view.hardware({"price": [price]}, PLACES, frozenset(), {})
     assert chosen.prices == () and len(complaints) == 1
 
 
 def test_a_price_of_unknown_hardware_names_the_nearest() -> None:
-    _, _, complaints = view.hardware({"price": ["8 x H20:2"]}, PLACES, frozenset())
+    _, _, complaints = view.hardware({"price": ["8 x H20:2"]}, PLACES, frozenset(), {})
     assert 'did you mean "8 x H200"' in complaints[0]
 
 
 def test_the_address_overrides_the_configured_price() -> None:
-    chosen, offer, _ = view.hardware({"price": [f"{GPU}:2"]}, PLACES, frozenset())
+    chosen, offer, _ = view.hardware({"price": [f"{GPU}:2"]}, PLACES, frozenset(), {})
     configured = {GPU: 31.0, CPU: 0.1, "another": 7.0}
     assert view.prices(offer, chosen, configured) == {fingerprint(GPU): 2.0, fingerprint(CPU): 0.1}
 
@@ -355,13 +376,12 @@ def test_the_address_overrides_the_configured_price() -> None:
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:
     reference = HardwareColumn("x", "x", "p", 1, {A: cell(10.0)})
     other = HardwareColumn("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
-    html, more = tables.cases([reference, other], METRICS["latency"], 0.05)
+    html = tables.cases([reference, other], METRICS["latency"], 0.05).html()
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1
-    assert more == 0
     # A median over runs of two harnesses, of which one is the reference's.
     mixed = HardwareColumn("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
-    html, _ = tables.cases([reference, mixed], METRICS["latency"], 0.05)
+    html = tables.cases([reference, mixed], METRICS["latency"], 0.05).html()
     assert "harness partly another" in html and "other harness" not in html
 
 
@@ -373,12 +393,12 @@ def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     assert len(drawn) == 2
     assert charts.dots(both, drawn, latency).empty
     assert len(charts.cells(both, latency)) == 2000
-    table, more = tables.cases(both, latency, 0.05)
-    assert (table.count("<tr>"), more) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
+    table = tables.cases(both, latency, 0.05)
+    assert (table.html().count("<tr>"), table.cut) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
 
 
 def test_the_spec_is_vega_lite() -> None:
     spec = charts.machines(3, "Latency", dark=True)
     assert alt.LayerChart.from_dict(spec).to_dict()["layer"]
     # A row each, and the axis below.
-    assert spec["height"] - charts.machines(2, "Latency", dark=True)["height"] == 36
+    assert spec["height"] - charts.machines(2, "Latency", dark=True)["height"] == 32

@@ -11,16 +11,16 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from analysis.metrics import METRICS
-from dashboard.components import links, parts, run_source, tables, wording
+from dashboard.components import links, parts, tables, wording
 from dashboard.hardware import load as hardware_load
 from db.runs import queries, series_queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
 from interchange.errors import SourcePlace
-from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
+from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key, machine_called
 from records.kinds import RunSource
 from records.runs import RunSummary
-from support.pages import HARDWARE, HISTORY, RUNS, TODAY, Open, html, text
+from support.pages import HARDWARE, HISTORY, RUN_PAIR, RUNS, TECHNIQUES, TODAY, Open, html, text, typed
 from support.servers.browser import Visitor, fits
 from support.sqlite_files import open_with_tables
 
@@ -30,21 +30,31 @@ HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $
 
 
 def put(
-    url: str, format: str, suite: str, hostile: str, hardware: str, failed: int, started: datetime
+    url: str,
+    format: str,
+    suite: str,
+    hostile: str,
+    hardware: str,
+    failed: int,
+    started: datetime,
+    torch_version: str = "2.3.0",
+    dated: bool = True,
+    name: str = "",
 ) -> str:
     """Store a run of another tool in which every text is `hostile` and `failed` cases crashed; its id."""
     origin = ForeignOrigin(
         format=format,
         suite=suite,
         started_at=started,
+        dated=dated,
         machine=hardware,
         hardware=hardware,
-        torch_version="2.3.0",
+        torch_version=torch_version,
         environment=hostile,
         facts={"file": f"{hostile}.csv"},
     )
     place = SourcePlace("a.csv")
-    case = case_key(hostile, "infer", {"batch": hostile})
+    case = case_key(name or hostile, "infer", {"batch": hostile})
     points = [
         Point(case=case, metric="latency", unit="ms", better="lower", values=(3.0, 4.0), place=place),
         Point(
@@ -93,9 +103,52 @@ def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_pat
     assert ": ;" not in text(open_page(url, HARDWARE, metric="tool.odd"))
     shown = html(at)
     assert "H100" in shown and "1.00×" in shown and "Cost of a million" not in shown
+    # A file does not say how many CPUs a process had, so neither does the page.
+    assert "CPUs of a process" in shown and "not pinned" not in shown
     assert any("A hint, not a verdict" in each.value for each in at.caption)
     assert "model" in html(open_page(url, HARDWARE, metric="tool.odd"))
     assert open_page(url, HARDWARE, metric="throughput").warning
+
+
+def test_what_to_type_after_an_import_is_for_a_machine_with_gpus_too(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
+    at = open_page(url, TECHNIQUES)
+    (command,) = [each for each in typed(at) if "--suite" in each]
+    assert command.startswith("pyrometer run --suite gpu ") and command.endswith("--suite cpu")
+
+
+def test_imports_that_name_no_pytorch_stand_side_by_side_too(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    for hardware in ("A100", "H100"):
+        put(url, "action-benchmark", "benchmarks", "model", hardware, 0, LATER, torch_version="")
+    shown = html(open_page(url, HARDWARE))
+    assert "H100" in shown and "1.00×" in shown
+
+
+def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    for hardware, model in (("A100", "alone"), ("H100", "model"), ("H200", "model")):
+        put(url, "torchbench", "group_bench", "model", hardware, 0, LATER, name=model)
+    at = open_page(url, HARDWARE)
+    assert at.selectbox(key="choose-to").value == machine_called("H100", "H100").hardware.fingerprint
+    assert any("most cases" in each.value for each in at.caption)
+    chosen = open_page(url, HARDWARE, to="A100")
+    assert not any("most cases" in each.value for each in chosen.caption), "what was chosen needs no reason"
+
+
+def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    runs = [
+        put(url, "torchbench", "group_bench", "model", hardware, 1, LATER, dated=False)
+        for hardware in ("A100", "H100")
+    ]
+    pages = {name: html(open_page(url, name)) for name in (RUNS, HARDWARE, RUN_PAIR, HISTORY, TODAY)}
+    pages["a run"] = html(open_page(url, RUNS, run=runs[0]))
+    assert [name for name, shown in pages.items() if f"{LATER:%Y-%m-%d}" in shown] == []
+    assert [name for name, shown in pages.items() if "nknown" not in shown] == []
+    dated = put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
+    assert f"{LATER:%Y-%m-%d}" in html(open_page(url, RUNS, run=dated))
 
 
 def test_today_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
@@ -110,15 +163,14 @@ def test_today_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tu
 
 def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str, str]) -> None:
     at = open_page(mixed[0], HISTORY)
-    assert "run=run-11&amp;" in html(at) and mixed[1] not in html(at)
-    assert any("median of all timed iterations" in each.value for each in at.caption)
+    assert "at=run-11&amp;" in html(at) and mixed[1] not in html(at)
+    assert "median of all timed iterations" in text(at)
     # What an address asks for comes first.
     with open_with_tables(mixed[0]) as database:
         foreign = next(k for k in series_queries.series_keys(database) if k.preset_name == "torchbench")
     at = open_page(mixed[0], HISTORY, hardware=foreign.hardware)
-    captions = [each.value for each in at.caption]
-    assert any("as TorchBench user benchmark reports it" in each for each in captions)
-    assert not any("median of all timed iterations" in each for each in captions)
+    assert "as TorchBench user benchmark reports it" in text(at)
+    assert "median of all timed iterations" not in text(at)
 
 
 def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed: tuple[str, str]) -> None:
@@ -166,7 +218,7 @@ def test_a_script_says_what_its_numbers_mean() -> None:
         RunSummary(source, "s", LATER, None, "complete", "m", "h", (), "p", 1, {}, source=source)
         for source in (RunSource.MEASURED, RunSource.SUBMITTED)
     )
-    assert [run_source.teller(each) for each in (own, script)] == ["", "the script"]
+    assert [tables.source_tool(each) for each in (own, script)] == ["", "the script"]
 
 
 @pytest.mark.parametrize("page", [TODAY, HISTORY, RUNS, "a run", "a case", "a metric"])

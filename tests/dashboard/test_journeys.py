@@ -73,7 +73,7 @@ def test_last_nights_regression_is_found_and_understood(visitor: Visitor) -> Non
     page = visitor.open("/")
     expect(page.get_by_text("1 confirmed regression").first).to_be_visible()
     follow(page, page.locator('.stHtml a[href*="finding="]').first)
-    expect(page.get_by_text("Latency (min-based) rose by 10.0 %")).to_be_visible()
+    expect(page.get_by_text("Latency (min-based) rose by 10.0 % since")).to_be_visible()
     expect(page.get_by_role("heading", name="What changed between the nights")).to_be_visible()
     expect(page.get_by_text("pyrometer upgrade old new --case KEY")).to_be_visible()
     follow(page, page.get_by_role("link", name="Run after →"))
@@ -152,6 +152,15 @@ def test_a_panel_that_is_closed_leaves_the_address(visitor: Visitor) -> None:
     expect(page.locator(".py-verdict").first).to_contain_text("No-go")
 
 
+def test_a_page_is_taken_along_while_a_panel_is_open(visitor: Visitor) -> None:
+    page = visitor.open(f"/compare?run={upgrade_journals.RUN}&detail={quote_plus(upgrade_journals.RESNET)}")
+    panel = page.get_by_role("dialog")
+    with page.expect_download() as download:
+        panel.get_by_role("button", name="Page as Markdown").click()
+    text = download.value.path().read_text()
+    assert "## Every metric" in text and "## What moved" in text
+
+
 def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.open("/runs")
     choose(page, "State", "interrupted")
@@ -176,7 +185,8 @@ def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor,
     shown = page.locator("svg.marks").first.bounding_box()
     assert header.startswith(b"\x89PNG") and shown is not None
     # Twice as sharp as on the page, with a margin around it.
-    assert (width, height) == (round(2 * (shown["width"] + 32)), round(2 * (shown["height"] + 32)))
+    # What was measured stands above the chart, and the address below it.
+    assert width == round(2 * (shown["width"] + 32)) and height > 2 * (shown["height"] + 32)
 
 
 def test_a_shared_link_shows_another_reader_the_same(visitor: Visitor, chromium: Browser, home: str) -> None:
@@ -252,9 +262,9 @@ def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
 
 
 def test_a_page_is_taken_along_for_an_issue(visitor: Visitor) -> None:
-    page = visitor.open(links.outcome("run-11", RESNET, "", 1))
+    page = visitor.open(links.view(links.HISTORY, {"case": [RESNET]}))
     text = saved(page, "Page as Markdown").path().read_text()
-    assert "| Outcome | Case | Replicate |" in text and "> Chart: Distribution: 100 samples" in text
+    assert "| Case | Measured (UTC) |" in text and "> Chart: Latency" in text
     page.get_by_text("Show Markdown").click()
     settle(page)
-    expect(page.get_by_text("> Chart: Distribution: 100 samples")).to_be_visible()
+    expect(page.get_by_text("> Chart: Latency")).to_be_visible()

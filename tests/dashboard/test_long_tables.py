@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from dashboard.components import links
 from support.builders import technique_runs
 from support.builders.technique_runs import CPU, GPU, Measured
 from support.pages import HARDWARE
@@ -66,6 +67,14 @@ def test_the_first_of_many_cases_are_seen_and_a_button_shows_all(
     expect(seen).to_have_count(CASES)
 
 
+def test_no_table_of_a_run_scrolls_by_itself(visitor: Visitor) -> None:
+    page = visitor.open(links.run(f"run-{len(CPU)}"))
+    for name in ("Measurements", "Outcomes"):
+        table = page.get_by_role("region", name=name, exact=True)
+        expect(table.locator("tbody tr:visible")).to_have_count(WIDE)
+        assert table.evaluate("e => e.scrollHeight - e.clientHeight") == 0
+
+
 def test_sorted_rows_are_chosen_anew_and_all_are_copied(visitor: Visitor) -> None:
     page = visitor.open(HARDWARE)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -83,3 +92,13 @@ def test_sorted_rows_are_chosen_anew_and_all_are_copied(visitor: Visitor) -> Non
     assert len(copied) == 1 + CASES
     # A row that is not seen is copied as one that is.
     assert len({len(row.split()) for row in copied[1:]}) == 1
+
+
+@pytest.mark.parametrize(("how", "seen"), [("light", True), ("phone", False)])
+def test_a_phone_lists_no_cell_without_a_value(visitor: Visitor, how: str, seen: bool) -> None:
+    page = visitor.open(HARDWARE, how)
+    table = page.get_by_role("region", name="Hardware, normalised", exact=True)
+    expect(table).to_be_visible()
+    empty = table.get_by_text("–", exact=True)
+    assert empty.count() > 0
+    assert [each.is_visible() for each in empty.all()] == [seen] * empty.count()

@@ -80,7 +80,7 @@ def home(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         "/explore?view=profile",
         "/compare",
         "/compare?view=hardware",
-        links.run_pair({"a": [RUNS[0]], "b": [RUNS[1]]}),
+        links.view(links.RUN_PAIR, {"a": [RUNS[0]], "b": [RUNS[1]]}),
         "/regressions?state=all",
     ],
 )

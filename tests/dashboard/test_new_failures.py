@@ -68,6 +68,24 @@ def test_a_replicate_that_crashed_is_named_though_its_case_has_a_number(
     assert morning_line(page) == "! 1 case newly with failures"
 
 
+@pytest.mark.parametrize(
+    ("ailing", "well", "shown"), [((BERT,), 2, (1, 3)), ((BERT,), 0, (3, 3)), ((BERT, MLP), 1, (4, 6))]
+)
+def test_one_failed_process_of_three_differs_from_three_of_three(
+    open_page: Open,
+    url: str,
+    mornings: Mornings,
+    ailing: tuple[str, ...],
+    well: int,
+    shown: tuple[int, int],
+) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age, replicates=3)
+    a_night(mornings, 0, *ailing, replicates=3, from_replicate=well)
+    many, ended = shown
+    assert f"× {many} crashed</span><small>of {ended} processes</small>" in html(open_page(url, TODAY))
+
+
 def test_what_failed_the_night_before_too_is_no_news(open_page: Open, url: str, mornings: Mornings) -> None:
     for age in (3, 2, 1, 0):
         a_night(mornings, age, BERT)
@@ -99,6 +117,21 @@ def test_a_case_that_failed_in_another_way_the_night_before_is_no_new_one(
     assert morning_line(page) == "✓ All quiet"
     # What is new about it still stands in its row.
     assert "timeout" in page and "not so in the earlier night" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "edge"),
+    [("not_compiled", "! 1 case newly with failures", "odd"), ("lost", "✓ All quiet", "good")],
+)
+def test_what_runs_eager_fails_and_what_was_lost_with_its_machine_does_not(
+    open_page: Open, url: str, mornings: Mornings, status: str, line: str, edge: str
+) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age)
+    a_night(mornings, 0, BERT, status=status)
+    page = html(open_page(url, TODAY))
+    assert morning_line(page) == line and f"py-edge-{edge}" in page
+    assert "not so in the earlier night" in page, "it is listed all the same"
 
 
 def test_a_case_that_was_only_disturbed_the_night_before_is_new_when_it_fails(

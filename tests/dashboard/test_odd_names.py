@@ -73,7 +73,7 @@ def test_two_minutes_are_counted_in_plain_numbers(visitor: Visitor) -> None:
 
 def test_what_is_to_be_typed_never_runs_below_its_button(visitor: Visitor) -> None:
     page = visitor.open(links.outcome(RUN, MLP, "", 0), "phone")
-    code = page.locator(".py-code").first
+    code = page.get_by_role("dialog").locator(".py-code").first
     typed, button = code.locator("pre").bounding_box(), code.get_by_role("button").bounding_box()
     assert typed is not None and button is not None
     assert code.locator("pre").evaluate("e => e.scrollWidth > e.clientWidth")

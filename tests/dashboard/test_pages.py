@@ -1,4 +1,6 @@
-"""Every page through the router, on an empty, a filled and an unusable database; without a browser."""
+"""Every page through the router, on a new, a filled and an unusable database; without a browser."""
+
+from pathlib import Path
 
 import pytest
 import streamlit as st
@@ -6,14 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.components import load
 from support.builders.run_records import MLP, RESNET
-from support.pages import HISTORY, RUNS, TODAY, UTILISATION, Open, text, typed
+from support.pages import HISTORY, MACHINES, RUNS, TODAY, UTILISATION, Open, text, typed
 
-PAGES = (
-    TODAY,
-    HISTORY,
-    RUNS,
-    UTILISATION,
-)
+PAGES = (TODAY, HISTORY, RUNS, UTILISATION, MACHINES)
 
 
 def charts(at: AppTest) -> int:
@@ -21,8 +18,8 @@ def charts(at: AppTest) -> int:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str, page: str) -> None:
-    at = open_page(empty_url, page)
+def test_a_new_database_says_what_to_type(open_page: Open, tmp_path: Path, page: str) -> None:
+    at = open_page(f"sqlite:///{tmp_path}/pyrometer.db", page)
     assert "Nothing measured yet" in text(at)
     assert typed(at) == ["pyrometer run --suite smoke"]
 

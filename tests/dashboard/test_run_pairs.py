@@ -12,6 +12,7 @@ import pytest
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
 from dashboard.run_pairs.page import RunPairView, run_pair
+from records.kinds import RunSource
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import RunSummary
 from support.builders.run_records import (
@@ -27,7 +28,7 @@ from support.builders.run_records import (
     measurements_for,
 )
 from support.builders.technique_runs import save
-from support.pages import RUN_PAIR, Open, html, text, typed
+from support.pages import RUN_PAIR, TECHNIQUES, Open, html, text, typed
 
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
 
@@ -160,6 +161,25 @@ def test_runs_of_one_technique_each_are_compared_by_workload() -> None:
     assert compare(A, side("b", NEW, compiled), "latency").cases[0].case == RESNET_COMPILED
 
 
+def test_imported_runs_of_two_techniques_are_offered_under_techniques(
+    open_page: Open, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    eager = [one for one in outcomes(OLD) if one.case in (RESNET, MLP)]
+    compiled = [replace(one, case=one.case.replace("/eager", "/compile=default")) for one in eager]
+    apart = [replace(one, case=f"other/infer/b=1/{name}") for one, name in ((eager[0], "precision=bf16"),)]
+    # Compiled came first, and a run on another machine shares nothing.
+    for run, measured in (("b", compiled), ("a", eager), ("c", apart)):
+        own = replace(a_run(run, environments=[OLD]), source=RunSource.IMPORTED, source_format="torchbench")
+        save(url, own, measured)
+    at = open_page(url, TECHNIQUES)
+    shown = html(at)
+    assert shown.count("/compare?view=runs") == 1 and "compile=default against eager: 2 workloads" in shown
+    assert 'href="/compare?view=runs&amp;a=a&amp;b=b"' in shown
+    own = save(f"sqlite:///{tmp_path}/own.db", a_run("own", environments=[OLD]), outcomes(OLD))
+    assert "/compare?view=runs" not in html(open_page(own, TECHNIQUES))
+
+
 def test_metrics_of_files_are_offered_too() -> None:
     own, other = ([replace(each, metric="tool.speed") for each in one.measurements] for one in (A, B))
     defined = {"tool.speed": MetricDefinition("tool.speed", "Their speed", "samples/s", "higher")}
@@ -225,6 +245,17 @@ def test_it_opens_on_the_newest_two_that_are_alike_and_says_that_it_is_a_hint(
     assert "What else differs" in [each.value for each in at.header]
 
 
+def test_a_run_on_offer_is_named_with_its_hardware(open_page: Open, tmp_path: Path) -> None:
+    """Of an import, whose id is a hash, that is what tells it apart; what is not known leaves no gap."""
+    url = f"sqlite:///{tmp_path}/imports.db"
+    unknown = an_environment("", name="unknown")
+    for name, gpu in (("hash-1", "rtx4090"), ("hash-2", "rtx3090")):
+        run = a_run(name, environments=[unknown], machine=a_machine(hardware=gpu))
+        save(url, run, [an_outcome(MLP, environment=unknown)])
+    offered = open_page(url, RUN_PAIR).selectbox(key="choose-a").options
+    assert {*offered} == {"smoke · rtx4090 · hash-1", "smoke · rtx3090 · hash-2"}
+
+
 def test_an_address_names_both_runs_and_unknown_ones_are_said(open_page: Open, two: str) -> None:
     at = open_page(two, RUN_PAIR, a="b", b="other")
     assert [at.selectbox(key=f"choose-{name}").value for name in ("a", "b")] == ["b", "other"]
@@ -253,7 +284,12 @@ def test_runs_without_a_number_in_common_are_within_no_noise(open_page: Open, tm
 
 def test_another_run_gives_up_the_metric() -> None:
     assert RunPairView("a", "b", "latency").after("b", "c") == RunPairView("a", "c")
-    assert run_pair({}, [], lambda _: False) == (None, [])
+    assert run_pair({}, [], lambda _: False, anything) == (None, [])
+
+
+def anything(one: str, other: str) -> bool:
+    """Whether two runs have cases to compare, where each two do."""
+    return True
 
 
 def summary(run: str) -> RunSummary:
@@ -262,8 +298,38 @@ def summary(run: str) -> RunSummary:
 
 def test_two_ticked_runs_are_compared_the_older_as_the_baseline() -> None:
     newest = [summary("new"), summary("middle"), summary("old")]
-    chosen, complaints = run_pair({"run": ["new", "old"]}, newest, lambda run: True)
+    chosen, complaints = run_pair({"run": ["new", "old"]}, newest, lambda run: True, anything)
     assert (chosen, complaints) == (RunPairView("old", "new"), [])
-    chosen, complaints = run_pair({"run": ["new", "middle", "old"]}, newest, lambda run: True)
+    chosen, complaints = run_pair({"run": ["new", "middle", "old"]}, newest, lambda run: True, anything)
     assert chosen == RunPairView("middle", "new") and complaints[0].startswith("Two runs are compared")
-    assert run_pair({"run": ["middle"]}, newest, lambda run: True)[0] == RunPairView("new", "middle")
+    assert run_pair({"run": ["middle"]}, newest, lambda run: True, anything)[0] == RunPairView(
+        "old", "middle"
+    )
+    assert run_pair({}, newest, lambda run: True, anything)[0] == RunPairView("middle", "new")
+
+
+@pytest.mark.parametrize(
+    ("query", "alike", "expected"),
+    [
+        ({}, {"new", "old"}, ("old", "new")),
+        ({}, {"middle", "old"}, ("old", "middle")),
+        ({"a": ["old"]}, {"middle", "old"}, ("old", "middle")),
+        ({"b": ["new"]}, {"new", "old"}, ("old", "new")),
+        ({}, set[str](), ("middle", "new")),
+    ],
+)
+def test_runs_without_a_case_in_common_are_not_proposed(
+    query: dict[str, list[str]], alike: set[str], expected: tuple[str, str]
+) -> None:
+    newest = [summary("new"), summary("middle"), summary("old")]
+    chosen, _ = run_pair(query, newest, lambda run: True, lambda one, other: {one, other} == alike)
+    assert chosen == RunPairView(*expected)
+
+
+def test_the_page_opens_on_runs_with_a_case_in_common(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/apart.db"
+    for days, (name, case) in enumerate((("first", MLP), ("second", RESNET), ("third", MLP))):
+        run = a_run(name, environments=[OLD], started_at=FIRST_NIGHT + timedelta(days=days))
+        save(url, run, [an_outcome(case, environment=OLD)])
+    at = open_page(url, RUN_PAIR)
+    assert [at.selectbox(key=f"choose-{side}").value for side in ("a", "b")] == ["first", "third"]

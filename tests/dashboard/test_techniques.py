@@ -429,7 +429,7 @@ def test_what_is_advised_is_the_suite_of_the_device(
 def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Open, tmp_path: Path) -> None:
     def link_text(found: str, made: Run, version: str = VERSION) -> str:
         url = save(f"sqlite:///{tmp_path}/p.db", made, outcomes(ON_CPU[:2], version=version))
-        st.cache_data.clear()
+        st.cache_resource.clear()
         shown = html(open_page(url, TECHNIQUES, hardware=CPU, preset="quiet", version=VERSION))
         (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "have no speed-up" in one]
         assert found in link

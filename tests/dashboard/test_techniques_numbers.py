@@ -6,12 +6,11 @@ from functools import partial
 
 import altair as alt
 import pytest
-from jsonschema import ValidationError
 
 from dashboard.components import charts as shared
 from dashboard.components import markup, wording
 from dashboard.exports.page_recorder import frame_of
-from dashboard.techniques import break_even, categories, charts, columns, frames, ranking, sections
+from dashboard.techniques import break_even, charts, columns, frames, ranking, sections
 from dashboard.techniques.ranking import WorkloadRanking
 from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, read
 from reports.text.verdict_text import refusal
@@ -50,24 +49,6 @@ def test_whatever_a_gain_proves_has_a_word_of_its_own() -> None:
     ]
     words = [columns.status(each)[1] for each in found]
     assert len(set(words)) == len(words)
-
-
-@pytest.mark.parametrize(
-    ("technique", "subject"),
-    [
-        ("compile=default,dynamic=mark", "compile"),
-        ("precision=bf16", "precision"),
-        ("graph=capture", "graphs"),
-        ("cpus=all,instances=2,threads=4", "pinning"),
-        ("cpus=all,parallel=ddp,ranks=2", "scaling"),
-        ("compile=default,parallel=ddp,ranks=2", "scaling"),
-        ("allocator=jemalloc", "others"),
-        ("export=onnxruntime", "others"),
-        ("compile=default,precision=bf16", "together"),
-    ],
-)
-def test_every_technique_has_one_subject(technique: str, subject: str) -> None:
-    assert categories.subject(CaseKey.parse(f"{RESNET}/{technique}")) == subject
 
 
 def test_a_run_is_read_in_the_environment_of_the_version_alone() -> None:
@@ -248,25 +229,30 @@ def test_what_another_beats_in_both_is_not_named() -> None:
 
 def test_what_to_use_is_said_with_what_it_costs() -> None:
     without = reading(outcomes([each for each in ON_CPU if "instances" not in each.case]))
-    first, plain, pays = ranking.advice(ranked(RESNET, without))
+    first, plain, pays, sooner = ranking.advice(ranked(RESNET, without))
     assert first == "compile=max-autotune is the fastest: 2.50× (2.49× to 2.51×)."
     assert plain == "cpus=all alone gives 1.67× (1.65× to 1.68×), with nothing to compile."
     # 60 s / (40 ms x 1.5) against eager, 60 s / (60 - 40 ms) against what compiles nothing.
     assert pays == (
         "Compiling takes 1 min 00 s with an empty cache; against eager fp32 it has paid after 1,000 steps "
-        "(1 min 40 s of work), against cpus=all after 3,000."
+        "(1 min 40 s of work; 34 steps with a filled cache), against cpus=all after 3,000."
     )
-    _, several, of_one = ranking.advice(ranked())
+    # 10 s / (50 ms x 1) against eager, 50 s more / (50 - 40 ms) between the two modes.
+    assert sooner == (
+        "compile=default has paid after 200 steps; compile=max-autotune is ahead of it from 5,000 on."
+    )
+    _, several, of_one, _ = ranking.advice(ranked())
     assert several.startswith("cpus=all instances=2 alone gives 2.22×")
-    assert of_one.endswith("1 min 40 s of work)."), "a step of several processes has other items"
+    assert of_one.endswith("with a filled cache)."), "a step of several processes has other items"
     (quantised,) = ranking.advice(ranked(BERT))
     assert quantised.endswith("2.00× (2.00× to 2.00×), error 2.7 %.")
 
 
 def test_what_pairs_cannot_tell_apart_is_not_called_the_fastest_alone() -> None:
     alike = Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0)
-    first = ranking.advice(ranked(RESNET, reading(outcomes([*ON_CPU[:2], alike]))))[0]
-    assert "is among the fastest, with compile=" in first
+    lines = ranking.advice(ranked(RESNET, reading(outcomes([*ON_CPU[:2], alike]))))
+    assert "is among the fastest, with compile=" in lines[0]
+    assert not any("ahead of it" in line for line in lines)
 
 
 def test_against_a_technique_that_compiles_only_the_rest_is_to_be_paid() -> None:
@@ -334,15 +320,11 @@ def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
     brought = best_of(readings)
     assert "1 disturbed (*)" in sections.summary(brought, readings)
     # Max-autotune is faster still, by pairs that may be anything.
-    assert ranking.advice(ranked(RESNET, *readings))[0].startswith("compile=default is the fastest: 2.00×")
-    said = break_even.advice(brought)
-    assert "then compile=default" in said and "ahead of it" not in said
-    assert "compile=max-autotune (2.50×, 2.49× to 2.51×): others took part of a core" in said
+    said = " ".join(ranking.advice(ranked(RESNET, *readings)))
+    assert said.startswith("compile=default is the fastest: 2.00×") and "max-autotune" not in said
     shown = columns.speed_up("Speed-up", (1.0, 3.0))[0]
     texts = [re.sub("<[^>]*>", " ", shown.cell(case)) for case in ranked(RESNET, *readings).cases]
     assert "▲ 2.50×*" in texts[0] and "3 disturbed" in texts[0] and "▲ 2.00×  " in texts[1]
-    alone = break_even.advice([case for case in brought if case.case == TUNED])
-    assert "stay with eager" not in alone and "measure again when the machine is quiet" in alone
 
 
 @pytest.mark.parametrize(
@@ -393,5 +375,3 @@ def test_every_spec_is_vega_lite(made: partial[shared.Spec]) -> None:
     spec = made()
     assert alt.LayerChart.from_dict(spec).to_dict()["layer"]
     assert spec["usermeta"] == shared.RENDERED["usermeta"]
-    with pytest.raises(ValidationError):
-        alt.LayerChart.from_dict({**spec, "height": "tall"})

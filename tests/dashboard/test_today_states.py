@@ -5,7 +5,7 @@ import random
 import re
 from datetime import UTC, datetime
 
-from dashboard.exports import page
+from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageRecord
 from db.connection.engine import Database
 from db.findings import store as findings
@@ -28,7 +28,7 @@ MOMENTS = (
 def shown(open_page: Open, url: str, records: list[PageRecord]) -> str:
     """The page as Markdown, without what depends on the moment."""
     assert not open_page(url, TODAY).exception
-    text = page.of_page(records[-1], "http://bench:8501/", NOON)
+    text = page_recorder.of_page(records[-1], "http://bench:8501/", NOON)
     for pattern, word in MOMENTS:
         text = re.sub(pattern, word, text)
     return text

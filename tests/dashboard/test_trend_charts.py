@@ -13,9 +13,10 @@ from jsonschema import ValidationError
 import dashboard
 from dashboard.components.charts import TONES, Spec
 from dashboard.components.wording import metric
-from dashboard.trends import charts, frames, lines, marks, moves, words
+from dashboard.trends import charts, frames, lines, marks, moves, tables, words
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import OTHER, TrendLine
+from dashboard.trends.view import Trends
 from records.outcomes import MetricDefinition
 from support.builders.run_records import BERT, MLP, RESNET, a_night
 from support.builders.trends import EPYC, XEON, a_key, a_line, a_point, drawn, found, tracks_of_place
@@ -44,6 +45,12 @@ def of_version(*points: tuple[int, str]) -> list[TrendLine]:
     return [a_line([a_point(night, version) for night, version in points])]
 
 
+def every_point(drawn: list[TrendLine], levels: dict[str, float] | None = None) -> list[dict[str, Any]]:
+    """The rows of the CSV file with all points."""
+    view = Trends("latency", (XEON,), "quiet", "date", (MLP,))
+    return tables.points(tables.newest_first(drawn), view, metric("latency"), ONE, levels).records()
+
+
 def test_the_line_is_the_median_and_the_band_the_range_of_the_replicates() -> None:
     spec = trend()
     assert layer(spec, "line")["encoding"]["y"]["field"] == "point"
@@ -63,8 +70,10 @@ def test_on_a_relative_scale_all_of_it_is_shares_in_per_cent_around_zero() -> No
 
 
 def test_points_link_and_tell_n_interval_and_range() -> None:
-    encoding = layer(trend(), "point")["encoding"]
-    assert encoding["href"]["field"] == "link"
+    points = layer(trend(), "point")
+    encoding = points["encoding"]
+    (address,) = charts.leading_to(trend(), "/explore?")["params"]
+    assert points["mark"]["href"] == {"expr": f"{address['name']} + datum.link"}
     fields = {each["field"] for each in encoding["tooltip"]}
     assert {"point", "interval", "smallest", "largest", "n", "torch", "run", "where"} <= fields
     assert "point_share" in {
@@ -198,7 +207,7 @@ def test_the_last_point_of_each_line_carries_its_letter() -> None:
     assert frame["case"].tolist()[0].startswith("resnet50")
     assert frame["last"].tolist() == [False, False, True] * 2
     assert frame["end"].tolist() == ["A"] * 3 + ["B"] * 3
-    assert frame["link"].tolist()[0].startswith("/runs?run=run-0&case=resnet50")
+    assert frame["link"].tolist()[0].startswith("at=run-0&detail=resnet50")
     assert frame["interval"].tolist()[0] == "1.96 to 2.04"
 
 
@@ -228,15 +237,15 @@ def test_a_share_is_the_point_by_its_level_less_one(value: float, level: float, 
     assert row["smallest_share"] == pytest.approx(value * 0.95 / level - 1)
     assert row["largest_share"] == pytest.approx(value * 1.05 / level - 1)
     assert row["point"] == value, "the measured value is still shown"
-    (row,) = frames.table([line], "ms", ONE, {"A": level}).to_dict("records")
+    (row,) = every_point([line], {"A": level})
     assert row["relative"] == pytest.approx(share)
 
 
 def test_a_line_without_a_level_is_not_drawn_and_stays_in_the_table() -> None:
     both = [a_line([a_point(0)]), a_line([a_point(0, case=RESNET)], "B")]
     assert frames.points(both, ONE, "date", {"B": 2.0})["letter"].tolist() == ["B"]
-    table = frames.table(both, "ms", ONE, {"B": 2.0})
-    assert len(table) == 2 and table["relative"].isna().sum() == 1
+    rows = every_point(both, {"B": 2.0})
+    assert len(rows) == 2 and sum(row["relative"] is None for row in rows) == 1
     assert frames.points(both, ONE, "date", {}).empty
 
 
@@ -252,7 +261,7 @@ def test_on_the_version_axis_the_runs_of_a_version_are_merged() -> None:
     first, row = frame.to_dict("records")
     assert (row["point"], row["n"]) == (3.0, 6)
     assert (row["smallest"], row["largest"]) == (pytest.approx(1.9), pytest.approx(4.2))
-    assert row["run"] == "2 runs, newest run-2" and "run=run-2&" in row["link"]
+    assert row["run"] == "2 runs, newest run-2" and row["link"].startswith("at=run-2&")
     assert (first["interval"], row["interval"]) == ("0.98 to 1.02", "–")
     assert frames.points([a_line(points)], ONE, "version", {"A": 2.0})["point_share"].tolist() == [-0.5, 0.5]
 
@@ -317,10 +326,22 @@ def test_names_along_the_version_axis_are_in_order_and_never_too_many() -> None:
         "x": [0, 1],
         "version": ["2.9.0", "2.14.0"],
         "label": ["2.9.0", "2.14.0"],
+        "narrow": [True, False],
     }
     many = frames.version_names(of_version(*((n, f"2.13.{n}") for n in range(100))))
     assert many["x"].tolist() == list(range(100))
-    assert 10 <= sum(many["label"] != "") <= 18
+    assert 5 <= sum(many["label"] != "") <= 8
+    assert 2 <= sum(many["narrow"]) <= 3, "on a phone they stand side by side too"
+
+
+def test_names_along_the_version_axis_are_short_and_level() -> None:
+    builds = ["2.13.0+cpu", "2.14.0+cpu", "2.14.0+cu130", "2.15.0.dev20261124+cu130"]
+    names = frames.version_names(of_version(*enumerate(builds)))
+    assert names["version"].tolist() == builds
+    assert names["label"].tolist() == ["2.13.0", "2.14.0+cpu", "2.14.0+cu130", "nightly 24 Nov"]
+    spec = trend(1, "version")
+    (drawn,) = (layer for layer in spec["layer"] if layer.get("data", {}).get("name") == "versions")
+    assert not drawn["mark"].get("angle")
 
 
 def test_a_mark_stands_on_its_line_on_each_axis_and_scale() -> None:
@@ -351,11 +372,11 @@ def test_a_mark_stands_on_its_line_on_each_axis_and_scale() -> None:
 
 
 def test_the_table_holds_every_point_newest_first() -> None:
-    table = frames.table([a_line([a_point(0), a_point(1)])], "ms", ONE)
-    assert table["run"].tolist() == ["run-1", "run-0"]
-    assert {"point", "unit", "n", "smallest", "largest", "95 % low", "torch", "harness"} <= set(table.columns)
-    assert {"track", "hardware", "machine"} <= set(table.columns) and "relative" not in table.columns
-    assert table["measured (UTC)"].tolist()[0] - table["measured (UTC)"].tolist()[1] == timedelta(days=1)
+    last, first = every_point([a_line([a_point(0), a_point(1)])])
+    assert (last["run"], first["run"]) == ("run-1", "run-0")
+    assert {"point", "unit", "n", "smallest", "largest", "95 % low", "torch", "harness"} <= set(last)
+    assert {"track", "hardware", "machine"} <= set(last) and "relative" not in last
+    assert last["measured (UTC)"] - first["measured (UTC)"] == timedelta(days=1)
 
 
 def test_the_scale_says_its_direction_in_both_spellings() -> None:
@@ -381,7 +402,7 @@ def test_the_caption_of_a_relative_scale_says_what_zero_is_and_what_is_left_out(
     )
 
 
-def test_the_meaning_of_a_metric_is_its_tellers() -> None:
+def test_the_meaning_of_a_metric_is_that_of_its_tool() -> None:
     latency = metric("latency", {"latency": MetricDefinition("latency", "x", "s", "higher")})
     assert "Latency: as the script reports it." in words.how_to_read(latency, "date", "the script")
     assert "as " not in words.how_to_read(latency, "date").partition("Latency:")[2]

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.metrics import METRICS
-from dashboard.trends import grid, lines, marks, moves, tables
+from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
+from records.kinds import EnvironmentKind
 from records.runs import RunChange
 from records.series import SeriesPoint
 from support.builders.run_records import MLP, RESNET
@@ -78,8 +79,27 @@ def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
     assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "other runs"}
 
 
-def test_what_has_no_pytorch_is_never_a_track_of_its_own() -> None:
-    canary = [a_point(night, "", environment="canary") for night in range(3)]
+def test_environments_that_take_turns_are_tracks_also_where_they_name_no_pytorch() -> None:
+    first, second = (
+        [
+            replace(
+                a_point(night, "", run=f"{name}-{night}", environment=name),
+                environment_kind=EnvironmentKind.FOREIGN,
+            )
+            for night in range(3)
+        ]
+        for name in ("py3.8", "py3.9")
+    )
+    about = tracks_of_place(first, name="py3.8") | tracks_of_place(second, name="py3.9")
+    (line,) = drawn({KEY: [*first, *second]}, about)
+    assert [line.of_track(name) for name in ("py3.8", "py3.9")] == [tuple(first), tuple(second)]
+
+
+def test_the_canary_is_never_a_track_of_its_own() -> None:
+    canary = [
+        replace(a_point(night, "", environment="canary"), environment_kind=EnvironmentKind.CANARY)
+        for night in range(3)
+    ]
     models = [a_point(night, "2.13.0") for night in range(3)]
     about = tracks_of_place(canary, name="canary", last=False) | tracks_of_place(models)
     assert set(lines.tracks_of([*canary, *models], about).values()) == {OTHER}
@@ -253,9 +273,10 @@ def test_a_metric_of_another_tool_is_judged_by_the_usual_rules() -> None:
     (move,) = moves.seen([line], [], {}, (), "neither")
     assert move.change > 0 and move.direction == ""
     assert marks.what(move).startswith("moved here by +") and marks.what(move).endswith("(not confirmed)")
-    (row,) = marks.move_table([move], {OTHER: "other runs"}).to_dict("records")
+    table = tables.moves([move], {OTHER: "other runs"}, several=False)
+    (row,) = table.records()
     assert (row["what"], row["direction"]) == ("moved, not confirmed", "")
-    assert "worse" not in tables.moves([move], {OTHER: "other runs"})
+    assert "worse" not in table.html()
 
 
 def test_changes_between_points_are_listed_once_and_without_pytorch_itself() -> None:
@@ -304,12 +325,11 @@ def test_the_moves_table_says_what_is_confirmed() -> None:
     points = stepped()
     line = a_line(points)
     moved = [*moves.found([line], [found(points[16], KEY)]), *moves.seen([line], [], {}, (), "lower")]
-    table = marks.move_table(moved, {OTHER: "other runs"})
-    assert table["what"].tolist() == ["regression", "moved, not confirmed"]
-    assert table["case"].tolist() == [MLP, MLP]
-    assert table["finding"].tolist()[0] == 7
-    assert table["ratio"].tolist() == [math.exp(each.change) for each in moved]
-    assert not {"change", "low", "high"} & {*table.columns}
+    first, second = tables.moves(moved, {OTHER: "other runs"}, several=False).records()
+    assert (first["what"], second["what"]) == ("regression", "moved, not confirmed")
+    assert (first["case"], second["case"], first["finding"]) == (MLP, MLP, 7)
+    assert [first["ratio"], second["ratio"]] == [math.exp(each.change) for each in moved]
+    assert not {"change", "low", "high"} & {*first}
 
 
 def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
@@ -320,8 +340,9 @@ def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
     assert (level.point, level.nights, level.change) == (points[5], 3, pytest.approx(math.log(1.1)))
     changes = {place: [RunChange("machine", "driver", "575", "580")]}
     (step,) = marks.steps([line], changes, [level])
-    assert "A +10.0 % (3 nights). Not judged: there is no baseline." in tables.steps(
-        [step], {OTHER: "other runs"}
+    assert (
+        "A +10.0 % (3 nights). Not judged: there is no baseline."
+        in tables.steps([step], {OTHER: "other runs"}).html()
     )
     # Beside a baseline that is judged.
     assert moves.levels([line], tracks_of_place(points, baseline="2.13.0"), {("A", place)}) == []
@@ -332,13 +353,13 @@ def test_a_small_picture_has_the_nights_and_is_compared_with_the_median_before()
     points, about = two_tracks()
     last = a_point(10, "2.14.0.dev10", point=2.42, run="new-10")
     about |= tracks_of_place([last], track="nightly", baseline="2.13.0")
-    (one,) = grid.histories({KEY: [*points, last]}, about)
+    (one,) = tables.histories({KEY: [*points, last]}, about)
     assert [point.run for point in one.points] == [f"new-{night}" for night in range(11)]
     assert one.change == pytest.approx(0.1)
     # Without a schedule there is every point, and one night has nothing before it.
-    (alone,) = grid.histories({KEY: points[:1]}, {})
+    (alone,) = tables.histories({KEY: points[:1]}, {})
     assert len(alone.points) == 1 and alone.change is None
-    assert grid.histories({KEY: []}, {}) == []
+    assert tables.histories({KEY: []}, {}) == []
 
 
 def test_a_small_picture_never_mixes_tracks_or_machines() -> None:
@@ -350,8 +371,8 @@ def test_a_small_picture_never_mixes_tracks_or_machines() -> None:
     ]
     about = tracks_of_place([*nightly, *other], track="nightly") | tracks_of_place(release, track="2.13.0")
     points = [one for night in zip(other, release, nightly, strict=True) for one in night]
-    (one,) = grid.histories({KEY: points}, about)
+    (one,) = tables.histories({KEY: points}, about)
     assert [point.run for point in one.points] == [f"new-{night}" for night in range(6)]
     assert (one.track, one.change) == ("nightly", pytest.approx(0.0))
-    (one,) = grid.histories({KEY: points[:-1]}, about)
+    (one,) = tables.histories({KEY: points[:-1]}, about)
     assert {point.torch_version for point in one.points} == {"2.13.0"} and one.track == "2.13.0"

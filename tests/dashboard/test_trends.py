@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
@@ -16,10 +17,12 @@ from streamlit.testing.v1 import AppTest
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import load, parts
+from dashboard.exports.page_recorder import PageRecord
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import queries, series_queries, store
 from records.findings import NewFinding
+from records.outcomes import Outcome
 from support.builders.detection_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
 from support.builders.run_records import (
     MLP,
@@ -96,11 +99,12 @@ def test_two_environments_of_a_schedule_are_two_tracks_with_a_legend(shown: Any)
 
 
 @pytest.fixture(scope="module")
-def with_sessions(tmp_path_factory: pytest.TempPathFactory) -> str:
+def with_sessions(tmp_path_factory: pytest.TempPathFactory, url: str) -> str:
     """The same nights, with two sessions that confirm a finding and a run by hand between them."""
-    found = f"sqlite:///{tmp_path_factory.mktemp('sessions')}/pyrometer.db"
+    file = tmp_path_factory.mktemp("sessions") / "pyrometer.db"
+    shutil.copy(url.removeprefix("sqlite:///"), file)
+    found = f"sqlite:///{file}"
     with open_with_tables(found) as database:
-        fill(database)
         for night in (4, 8):
             sides = [nightly(night - 1), nightly(night)]
             run = a_run(
@@ -262,7 +266,7 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     page = html(at)
     assert "Against the point before" in page and "<dt>replicates (n)</dt><dd>3</dd>" in page
     assert addresses(at, "The whole run")[0] == f"/runs?run={run}"
-    assert addresses(at, "Samples and log")[0].startswith(f"/runs?run={run}&case=mlp_overhead")
+    assert f"&at={run}&detail=mlp_overhead" in addresses(at, "Samples and log")[0]
     assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]
     assert f"baseline={run}" in addresses(at, "Set all against it")[0]
     (command,) = typed(at)
@@ -307,6 +311,34 @@ def test_every_point_in_the_table_leads_to_itself_and_to_its_samples(shown: Any)
     opened = [parse_qs(urlsplit(each).query)["at"][0] for each in addresses(at, "Point<")]
     assert len(opened) == len(set(opened)) == 2 * NIGHTS
     assert len(addresses(at, "Samples<")) == 2 * NIGHTS
+
+
+def test_a_point_opens_the_panel_of_its_case_in_its_run(
+    open_page: Open, tmp_path: Path, records: list[PageRecord]
+) -> None:
+    """One run measured a case in two environments: each point opens its own."""
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    sides = [replace(an_environment(v, name=v), fingerprint=f"{v}-environment") for v in ("2.14.0", "2.15.0")]
+    outcomes = [an_outcome(MLP, environment=each, latency=2.0) for each in sides]
+    with open_with_tables(found) as database:
+        store_run(database, a_run("run-1", environments=sides, planned=2), outcomes)
+    at = open_page(found, HISTORY, metric="latency", case=MLP)
+    assert not processes(records[-1])
+    (prefix,) = [each["value"] for each in spec(at)["params"] if each["name"] == "address"]
+    ways = addresses(at, "Samples<")
+    assert len(ways) == 2 and all(each.startswith(prefix) for each in ways)
+    opened: set[str] = set()
+    for way in ways:
+        assert not warned(open_page(found, HISTORY, **parse_qs(urlsplit(way).query)))
+        opened |= {each.environment for each in processes(records[-1])}
+    assert opened == {each.fingerprint for each in sides}
+    assert warned(open_page(found, HISTORY, case=MLP, at="run-1", detail="nothing"))
+
+
+def processes(record: PageRecord) -> Sequence[Outcome]:
+    """The processes that the panel of a page lists."""
+    found = [piece.table for piece in record.pieces if piece.text == "Processes" and piece.table]
+    return found[0].rows if found else []
 
 
 @pytest.fixture

@@ -465,6 +465,9 @@ def test_of_an_unclear_upgrade_one_command_measures_all_open_cases(open_page: Op
     # With the pairs of the one that takes most.
     (command,) = [each for each in typed(page) if each.count("--case") > 1]
     assert command.startswith("pyrometer upgrade 2.13.0 2.15.0 --case ") and "--pairs " in command
+    # What it takes stands above it, not behind a sign.
+    (takes,) = re.findall(r">One command for (\d+ cases?), about [\d,]+ minutes? of measuring", html(page))
+    assert int(takes.split()[0]) == command.count("--case ")
 
 
 def test_when_everything_broke_the_page_says_so(open_page: Open, filled: Filled) -> None:
@@ -491,7 +494,9 @@ def test_no_text_of_a_case_becomes_markup(open_page: Open, filled: Filled) -> No
 @pytest.mark.browser
 def test_a_phone_shows_all_of_it_and_requests_no_other_site(visitor: Visitor) -> None:
     page = visitor.open(f"/compare?run={RUN}", "phone")
-    # Cases with a ratio that are not the same, their geomean, and the folded chart by technique.
+    # A chart in a folded section may be drawn before that is opened, or only then.
+    page.get_by_text("By technique, and other metrics").click()
+    # Cases with a ratio that are not the same, their geomean, and the techniques.
     drawn(page, 3 + 1 + 3)
     assert fits(page)
     page.get_by_text("Change policy").click()
@@ -504,6 +509,27 @@ def test_a_phone_shows_all_of_it_and_requests_no_other_site(visitor: Visitor) ->
         page.get_by_role("button", name="Report as JSON").click()
     report = json.loads(Path(saved.value.path()).read_text())
     assert report["policy"]["thresholds"]["latency_floor"]["relative"] == 0.08
+
+
+@pytest.mark.browser
+def test_what_moved_begins_on_the_first_screen(visitor: Visitor) -> None:
+    page = visitor.open(f"/compare?run={RUN}")
+    moved = page.get_by_role("heading", name=re.compile("What moved")).bounding_box()
+    assert moved is not None and moved["y"] < 1000
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("how", "wide"), [("light", True), ("phone", False)])
+def test_the_name_of_a_row_stands_left_of_its_mark_on_a_wide_chart(
+    visitor: Visitor, how: str, wide: bool
+) -> None:
+    page = visitor.open(f"/compare?run={RUN}", how)
+    name = page.locator("svg .mark-text.role-mark text").first.bounding_box()
+    mark = page.locator("svg .mark-symbol path").first.bounding_box()
+    assert name is not None and mark is not None
+    assert not wide or name["x"] + name["width"] < mark["x"]
+    between = (mark["y"] + mark["height"] / 2) - (name["y"] + name["height"] / 2)
+    assert abs(between) < 4 if wide else between > 8
 
 
 @pytest.mark.browser

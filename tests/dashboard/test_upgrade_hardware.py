@@ -12,8 +12,7 @@ from playwright.sync_api import Browser
 from sqlalchemy import update
 
 from dashboard.upgrades import load
-from dashboard.upgrades.hardware import on_all_hardware, worst_first
-from dashboard.upgrades.view import LATEST, wanted
+from dashboard.upgrades.view import LATEST, on_all_hardware, wanted, worst_first
 from db.connection.engine import open_database
 from db.schema.core_tables import HardwareRow
 from support.builders.run_records import an_environment

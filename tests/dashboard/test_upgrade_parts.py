@@ -6,7 +6,6 @@ from pathlib import Path
 
 import altair as alt
 import pytest
-from jsonschema import ValidationError
 
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold
@@ -96,8 +95,6 @@ def test_the_chart_is_vega_lite_and_draws_what_lies_beyond_at_its_edge(tmp_path:
     look = charts.IntervalStyle(3, drawn.look.axis, 0.01, "Latency (min-based)", "faster", "slower", dark)
     spec = charts.intervals(look)
     assert alt.LayerChart.from_dict({**spec, "datasets": {"rows": [{}]}}).to_dict()["layer"]
-    with pytest.raises(ValidationError):
-        alt.LayerChart.from_dict({**spec, "height": "tall"})
     ends = drawn.rows[["low", "change", "high"]]
     assert ((ends.abs() <= drawn.look.axis.limit + 1e-12) | ends.isna()).all().all()
     assert len(drawn.rows) <= 2000 and "resnet50" in drawn.alt and "-12." in drawn.alt

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from analysis.comparison import rounds
 from dashboard.components import filters, links, tables
 from dashboard.components.query_params import SharedLabel
+from dashboard.exports.page_recorder import frame_of
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
 from db.runs import store
@@ -57,7 +58,7 @@ def show(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def html(at: AppTest) -> str:
-    return "\n".join(each.proto.body for each in at.main if each.type == "html")
+    return "\n".join(each.proto.body for each in at.get("html"))
 
 
 def specs(at: AppTest) -> list[dict[str, Any]]:
@@ -268,7 +269,7 @@ def test_what_a_device_is_called_is_shown_and_not_interpreted(show: Any, tmp_pat
 
 
 def test_the_csv_of_windows_says_what_each_number_is(url: str) -> None:
-    frame = telemetry_parts.frame(the_windows(url, "on-h200"))
+    frame = frame_of(telemetry_parts.table(the_windows(url, "on-h200")))
     assert frame["case"].tolist() == sorted(frame["case"])
     gpus = frame[frame["device"] != "host"]
     assert set(gpus["utilisation_of"]) == {"SM utilisation · hardware counters, GPM"}
@@ -356,18 +357,19 @@ def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(
 def test_of_many_windows_those_of_the_case_come_first_and_the_rest_is_counted(url: str) -> None:
     windows = the_windows(url, "on-h200")
     many = [replace(each, replicate=number) for number in range(30) for each in windows]
-    shown = telemetry_parts.table(many, RESNET)
+    table = telemetry_parts.table(many, RESNET)
+    shown = table.html()
     assert shown.count("<tr>") == telemetry_parts.MOST_WINDOWS + 1
     assert f"and {len(many) - telemetry_parts.MOST_WINDOWS:,} more, which the CSV file has" in shown
     assert shown.index("resnet50") < shown.index("Open")
     assert "mlp" not in shown.partition("Open")[0]
-    assert len(telemetry_parts.frame(many)) == len(many)
+    assert len(table.records()) == len(many)
 
 
 def test_windows_of_several_replicates_say_which(url: str) -> None:
     windows = [each for each in the_windows(url, "on-h200") if each.case == RESNET]
-    assert "<small>replicate" not in telemetry_parts.table(windows)
+    assert "<small>replicate" not in telemetry_parts.table(windows).html()
     several = [*windows, *(replace(each, replicate=each.replicate + 1) for each in windows)]
-    shown = telemetry_parts.table(several)
+    shown = telemetry_parts.table(several).html()
     for replicate in {each.replicate for each in several}:
         assert shown.count(f"<small>replicate {replicate}</small>") == 1

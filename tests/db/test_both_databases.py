@@ -184,9 +184,15 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, "dynamo.graphs", unit="graphs"
     ),
     metric_definitions.metric_definitions: metric_definitions.metric_definitions,
-    queries.recent_runs: lambda database: queries.recent_runs(database, limit=3, offset=1),
+    queries.recent_runs: lambda database: [
+        queries.recent_runs(database, limit=3, offset=1, after=after)
+        for after in (None, queries.place_of_run(database, "night-2"))
+    ],
+    queries.place_of_run: lambda database: [
+        queries.place_of_run(database, run) for run in ("night-2", "nothing")
+    ],
     queries.count_runs: lambda database: queries.count_runs(
-        database, RunsOnly(suite="smoke", machine="bench-1", state="complete")
+        database, RunsOnly(suite="smoke", machine="bench-1", state="complete", text="NIGHT bench")
     ),
     queries.suites_and_machines: queries.suites_and_machines,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
@@ -208,6 +214,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         series_queries.page_of_series(database, key, 1, offset, newest=2)
         for key in _latency(database)
         for offset in (0, 1)
+    ],
+    series_queries.before_newest: lambda database: [
+        series_queries.before_newest(database, key, newest)
+        for key in _latency(database)
+        for newest in (1, 2, 2**62)
     ],
     queries.upgrade_runs: lambda database: [
         queries.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
@@ -279,6 +290,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     series_queries.lines: lambda database: series_queries.lines(
         database, _latency(database), ["night-0", "night-2"]
     ),
+    queries.runs_before: lambda database: queries.runs_before(
+        database, a_run("night-2", environments=[OLD, NEW], started_at=a_night(2)), 5
+    ),
     queries.comparison_runs: lambda database: queries.comparison_runs(database, ["night-0", "traced"]),
     environments_in_use.newest_of_machines: environments_in_use.newest_of_machines,
     environments_in_use.newest_named: lambda database: environments_in_use.newest_named(
@@ -334,7 +348,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, "digest", "night-3", "mail", None, Delivery(DeliveryState.FAILED, a_night(4), 1, "no")
     ),
     notices.notices: lambda database: notices.notices(database, kinds=["digest"]),
-    queries.endings: lambda database: queries.endings(database, ["night-2", "night-1"]),
+    queries.endings: lambda database: [
+        queries.endings(database, ["night-2", "night-1"], only=only)
+        for only in (None, {"night-2": NEW.fingerprint}, {})
+    ],
     prometheus_counts.tallies: prometheus_counts.tallies,
     queue.beat: lambda database: queue.beat(database, "token-2"),
     queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),

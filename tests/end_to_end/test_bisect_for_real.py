@@ -10,7 +10,7 @@ from support.fakes.scripted_workers import CASE, end_of
 from support.interpreters import make_interpreter, measured_packages
 from support.site import Site
 
-PLANTED = '''"""An addition, again and again; twice as often where the interpreter is a slow one."""
+PLANTED = '''"""An addition, again and again; six times as often where the interpreter is a slow one."""
 
 import sys
 
@@ -23,7 +23,7 @@ def planted():
     ones = torch.ones(64)
     if sys.prefix.endswith("-gone"):
         raise RuntimeError("no such operator")
-    times = 400 if sys.prefix.endswith("-slow") else 200
+    times = 1_200 if sys.prefix.endswith("-slow") else 200
 
     def step():
         for _ in range(times):
@@ -68,11 +68,15 @@ def test_five_real_interpreters_one_kill_and_what_was_planted(site: Site) -> Non
     done = site.call("bisect", "--resume", str(name), "--json")
     end = end_of(done)
     assert (done.code, end["end"]) == (0, "pair"), done
-    steps = [(Path(one["new"]).name, one["mark"]) for one in end["comparisons"]]
+    # A comparison that a busy machine left unclear is measured again.
+    decided = [one for one in end["comparisons"] if one["mark"] != "unclear"]
+    steps = [(Path(one["new"]).name, one["mark"]) for one in decided]
     assert steps == [("e-gone", "bad"), ("c", "skip"), ("d", "skip"), ("b-slow", "bad")]
-    ends, no_torch, _, found = end["comparisons"]
+    ends, no_torch, _, found = decided
     assert "no such operator" in ends["message"] and "No module named 'torch'" in no_torch["message"]
     assert found["evidence"]["verdict"]["word"] == "slower"
     assert found["changes"] == [{"what": "planted", "old": "1.0+a", "new": "1.0+b-slow"}]
     with open_database(site.url, create=False) as database:
-        assert sorted(queries.run_ids(database)) == [ends["run"], found["run"]]
+        assert sorted(queries.run_ids(database)) == sorted(
+            {one["run"] for one in end["comparisons"] if one["run"]}
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import hosts, remote_host
+from fleet import hosts, journal_mirror, remote_host
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head, processes
 from support.site import LOCK_FOLDER
@@ -22,6 +22,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(hosts, "REFRESH_SECONDS", 0.05)
     monkeypatch.setattr(hosts, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(hosts, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(journal_mirror, "LOCK_SECONDS", 0.5)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
 

@@ -21,6 +21,7 @@ from support.command_line import called
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head
 from support.servers.schedulers import a_service, settings_of
+from support.sqlite_files import open_with_tables
 from support.waiting import PATIENCE_SECONDS, until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
@@ -35,7 +36,7 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     settings = settings_of("", head.data_dir)
     service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=hosts)
     asked = threading.Event()
-    with open_database(url) as database:
+    with open_with_tables(url) as database:
         thread = threading.Thread(target=service.run, args=(asked.is_set,))
         thread.start()
         try:

@@ -21,11 +21,6 @@ RUN = "20261122-000000-0000abcd"
 WHOLE = b'{"a": 1}\n{"b": "\xc3\xa8"}\n{"c": 3}\n'
 
 
-@pytest.fixture(autouse=True)
-def no_long_wait_for_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mirrors, "_LOCK_SECONDS", 0.1)
-
-
 def written(data_dir: Path) -> bytes:
     path = data_dir / "runs" / RUN / journal.FILE
     return path.read_bytes() if path.exists() else b""

@@ -20,10 +20,6 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
     return request.param
 
 
-def test_every_format_has_a_sample() -> None:
-    assert IMPORTERS.keys() == SAMPLES.keys()
-
-
 def test_a_good_file_is_recognised_and_read_twice_as_the_same_runs(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, SAMPLES[name])
     assert formats.reader(path) is IMPORTERS[name]

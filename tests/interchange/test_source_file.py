@@ -13,7 +13,7 @@ import pytest
 from interchange.errors import BadFile, SourcePlace
 from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulator
 from interchange.importers import action_benchmark, pytest_benchmark
-from interchange.source_file import Value, bytes_of, csv_rows, json_of, number_in, text_lines, text_of
+from interchange.source_file import Value, csv_rows, json_of, number_in, text_lines, text_of
 
 pytestmark = pytest.mark.slow
 
@@ -26,14 +26,14 @@ def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
     os.mkfifo(path)
     for each in (path, Path("/dev/null")):
         with pytest.raises(BadFile, match="is a pipe or a device: write it to a file, and import that"):
-            bytes_of(each)
+            text_of(each)
 
 
 def test_a_pipe_that_is_handed_over_keeps_what_it_holds() -> None:
     reader, writer = os.pipe()
     os.write(writer, b"{}")
     with pytest.raises(BadFile, match="is a pipe or a device"):
-        bytes_of(Path(f"/dev/fd/{reader}"))
+        text_of(Path(f"/dev/fd/{reader}"))
     assert os.read(reader, 9) == b"{}"
     os.close(reader)
     os.close(writer)
@@ -41,7 +41,7 @@ def test_a_pipe_that_is_handed_over_keeps_what_it_holds() -> None:
 
 def test_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="Is a directory"):
-        bytes_of(tmp_path)
+        text_of(tmp_path)
 
 
 def test_a_key_that_is_there_twice_is_refused() -> None:

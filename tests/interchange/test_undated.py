@@ -79,6 +79,38 @@ def test_a_time_in_the_name_is_the_runs(tmp_path: Path) -> None:
     assert ids(read(path, 1_700_000_000))[0].startswith("20240307-222831-torchbench-")
 
 
+#: By format a name that states a time.
+DATED = {
+    "timm-csv": "benchmark-infer-amp-nchw-pt240-cu124-rtx4090-20240307.csv",
+    "dynamo-csv": "inductor_torchbench_performance_cuda_performance_20240307.csv",
+    "oss-v3": "records-20240307.json",
+    "torchbench": "metrics-20240307222831.json",
+}
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_a_file_with_a_time_in_its_name_is_the_same_run_with_another_content(
+    tmp_path: Path, name: str
+) -> None:
+    (content,) = UNDATED[name][0].values()
+    found: list[list[str]] = []
+    for folder, changed in (("first", content), ("second", content.replace(*map(str.encode, CHANGED[name])))):
+        sample = one_file(DATED[name], changed)
+        found.append(ids(read(written(tmp_path / folder, sample), 1_700_000_000)))
+    assert found[0] == found[1] and found[0][0].startswith("20240307-")
+    other = one_file(DATED[name].replace("20240307", "20240308"), content)
+    assert ids(read(written(tmp_path, other), 1_700_000_000)) != found[0]
+
+
+def test_metrics_of_two_pytorchs_in_files_of_one_name_are_two_runs(tmp_path: Path) -> None:
+    found: list[list[str]] = []
+    for torch in ("2.3.0", "2.4.0"):
+        environ = {**TORCHBENCH["environ"], "pytorch_version": torch}
+        sample = of_json("metrics-20240307.json", {**TORCHBENCH, "environ": environ})
+        found.append(ids(read(written(tmp_path / torch, sample), 1_700_000_000)))
+    assert found[0] != found[1]
+
+
 def test_two_tables_of_one_content_and_two_names_are_two(tmp_path: Path) -> None:
     (content,) = SAMPLES["dynamo-csv"][0].values()
     found = [

@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -20,6 +21,7 @@ from reports.text.dispatch_text import case_words
 from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_reports import (
     FLOOR,
+    Report,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
@@ -34,18 +36,23 @@ SCHEMA: dict[str, Any] = json.loads(
     resources.files("reports").joinpath("upgrade.schema.json").read_text(encoding="utf-8")
 )
 
-UPGRADES = {
-    "mixed": a_mixed_upgrade(),
-    "dispatched": dispatched(),
-    "screened": screened(),
-    "on a GPU": on_a_gpu(),
-    "large": a_large_upgrade(),
-    "empty": reported([]),
-    "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
-    "running": reported(
+UPGRADES: dict[str, Callable[[], Report]] = {
+    "mixed": a_mixed_upgrade,
+    "dispatched": dispatched,
+    "screened": screened,
+    "on a GPU": on_a_gpu,
+    "large": a_large_upgrade,
+    "empty": lambda: reported([]),
+    "unclear": lambda: reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
+    "running": lambda: reported(
         [a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}}
     ),
 }
+
+
+@cache
+def upgrade_of(which: str) -> Report:
+    return UPGRADES[which]()
 
 
 def closed(schema: Any) -> Any:
@@ -70,7 +77,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
-    body = upgrade_json(*UPGRADES[which])
+    body = upgrade_json(*upgrade_of(which))
     Draft202012Validator.check_schema(SCHEMA)
     Draft202012Validator(closed(SCHEMA)).validate(body)
     again = json.loads(json.dumps(body, allow_nan=False).encode("utf-8"))
@@ -78,7 +85,7 @@ def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
 
 
 def test_the_schema_can_tell() -> None:
-    body = upgrade_json(*UPGRADES["mixed"])
+    body = upgrade_json(*upgrade_of("mixed"))
     for wrong in ({"decision": "maybe"}, {"schema": "pyrometer.upgrade/2"}, {"reasons": []}, {"more": 1}):
         with pytest.raises(ValidationError):
             Draft202012Validator(closed(SCHEMA)).validate({**body, **wrong})
@@ -111,7 +118,7 @@ def test_ratios_and_shares_are_those_that_were_judged() -> None:
 
 
 def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
-    subject, results, upgrade = UPGRADES["mixed"]
+    subject, results, upgrade = upgrade_of("mixed")
     body = upgrade_json(subject, results, upgrade)
     assert sorted(one["case"] for one in body["cases"]) == sorted(result.case for result in results)
     assert body["overall"]["cases"] + len(body["exclusions"]) == len(results)
@@ -120,7 +127,7 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
 
 
 def test_an_interrupted_upgrade_takes_no_new_pairs_before_its_own() -> None:
-    subject, results, upgrade = UPGRADES["unclear"]
+    subject, results, upgrade = upgrade_of("unclear")
     stopped = upgrade_json(replace(subject, state="interrupted"), results, upgrade)
     assert upgrade_json(subject, results, upgrade)["to_decide"] and not stopped["to_decide"]
 

@@ -3,7 +3,9 @@
 import itertools
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -15,18 +17,23 @@ from support.golden import Golden
 
 CASE = "resnet50/infer/batch=8,image=224/eager"
 #: Upgrades by what they come to.
-REPORTS: dict[Decision, Report] = {
-    "go": reported([a_result(CASE, -3.0)]),
-    "no-go": reported([a_result(CASE, 40.0)]),
-    "unclear": reported([a_result(CASE, 0.0, noise=60.0)]),
+REPORTS: dict[Decision, Callable[[], Report]] = {
+    "go": lambda: reported([a_result(CASE, -3.0)]),
+    "no-go": lambda: reported([a_result(CASE, 40.0)]),
+    "unclear": lambda: reported([a_result(CASE, 0.0, noise=60.0)]),
 }
+
+
+@cache
+def report_of(which: Decision) -> Report:
+    return REPORTS[which]()
 
 
 def a_machine_upgrade(machine: str, decision: Decision | None, hardware: str = "H200") -> MachineUpgrade:
     """One that comes to that decision; None is one that failed."""
     if decision is None:
         return MachineUpgrade(machine, 7, reason="task 7 ended failed: <b>no torch</b>")
-    subject, results, upgrade = REPORTS[decision]
+    subject, results, upgrade = report_of(decision)
     assert upgrade.decision == decision
     return MachineUpgrade(machine, 7, JudgedUpgrade(replace(subject, hardware=hardware), results, upgrade))
 

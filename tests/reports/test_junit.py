@@ -1,5 +1,6 @@
 """JUnit XML: red where the decision is, every case once, and well-formed whatever a case is called."""
 
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
@@ -27,8 +28,9 @@ def named(suite: ElementTree.Element, kind: str) -> set[str]:
     return {test.attrib["name"] for test in suite.iter("testcase") if test.find(kind) is not None}
 
 
-@pytest.mark.parametrize("report", [a_mixed_upgrade(), a_large_upgrade(), screened()])
-def test_every_case_is_there_once_and_the_decision_first(report: Report) -> None:
+@pytest.mark.parametrize("made", [a_mixed_upgrade, a_large_upgrade, screened])
+def test_every_case_is_there_once_and_the_decision_first(made: Callable[[], Report]) -> None:
+    report = made()
     suite = written(report)
     names = [test.attrib["name"] for test in suite.iter("testcase")]
     assert names[0] == "decision"

@@ -1,7 +1,9 @@
 """The page as text: well formed, self-contained, escaped, readable without sight or colour."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 
 import pytest
@@ -12,6 +14,7 @@ from analysis.comparison.thresholds import Threshold
 from reports.page import upgrade_html
 from support.builders.upgrade_reports import (
     NASTY,
+    Report,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
@@ -24,16 +27,16 @@ from support.builders.upgrade_reports import (
 
 VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
 
-UPGRADES = {
-    "mixed": a_mixed_upgrade(),
-    "dispatched": dispatched(),
-    "screened": screened(),
-    "large": a_large_upgrade(),
-    "empty": reported([]),
-    "go": reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
-    "unclear": reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
-    "broken": reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
-    "counts": reported(
+UPGRADES: dict[str, Callable[[], Report]] = {
+    "mixed": a_mixed_upgrade,
+    "dispatched": dispatched,
+    "screened": screened,
+    "large": a_large_upgrade,
+    "empty": lambda: reported([]),
+    "go": lambda: reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
+    "unclear": lambda: reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
+    "broken": lambda: reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
+    "counts": lambda: reported(
         [
             a_result(f"c{n}/infer/-/eager", verdicts={"graph_breaks": an_exact_verdict("graph_breaks", n, 2)})
             for n in range(4)
@@ -41,6 +44,11 @@ UPGRADES = {
         Policy(metric="graph_breaks", thresholds={"graph_breaks": Threshold(0.0, exact=True)}),
     ),
 }
+
+
+@cache
+def upgrade_of(which: str) -> Report:
+    return UPGRADES[which]()
 
 
 class Page(HTMLParser):
@@ -75,12 +83,12 @@ class Page(HTMLParser):
 
 
 def page(which: str) -> Page:
-    return Page(upgrade_html(*UPGRADES[which]))
+    return Page(upgrade_html(*upgrade_of(which)))
 
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_it_is_well_formed_and_loads_nothing(which: str) -> None:
-    text = upgrade_html(*UPGRADES[which])
+    text = upgrade_html(*upgrade_of(which))
     found = Page(text)
     assert found.open == []
     assert not {"img", "link", "iframe", "object"} & {tag for tag, _ in found.elements}
@@ -93,7 +101,7 @@ def test_it_is_well_formed_and_loads_nothing(which: str) -> None:
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_it_can_be_read_without_sight(which: str) -> None:
-    text = upgrade_html(*UPGRADES[which])
+    text = upgrade_html(*upgrade_of(which))
     found = Page(text)
     for tag, attrs in found.elements:
         if tag == "th":
@@ -108,7 +116,7 @@ def test_it_can_be_read_without_sight(which: str) -> None:
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_every_case_and_every_exclusion_is_in_it(which: str) -> None:
-    subject, results, upgrade = UPGRADES[which]
+    subject, results, upgrade = upgrade_of(which)
     text = page(which).text
     for result in results:
         # In the plot, in the table, and as a command.
@@ -119,7 +127,7 @@ def test_every_case_and_every_exclusion_is_in_it(which: str) -> None:
 
 def test_what_a_case_says_is_text_and_nothing_else() -> None:
     assert " ".join(NASTY.replace("\x1b", " ").split()) in page("mixed").text
-    assert "\x1b" not in upgrade_html(*UPGRADES["mixed"])
+    assert "\x1b" not in upgrade_html(*upgrade_of("mixed"))
     names = a_result("<u>odd</u>/infer/-/\"x\" onload='y'")
     found = Page(upgrade_html(*reported([names], notes=("<script>alert(1)</script>",), suite="</style><u>")))
     assert found.open == []
@@ -128,7 +136,7 @@ def test_what_a_case_says_is_text_and_nothing_else() -> None:
 
 
 def test_the_plot_has_an_interval_for_each_case_that_has_one() -> None:
-    subject, results, upgrade = UPGRADES["mixed"]
+    subject, results, upgrade = upgrade_of("mixed")
     text = upgrade_html(subject, results, upgrade)
     lines = re.findall(r'<line class="whisker" x1="([\d.]+)%" x2="([\d.]+)%"', text)
     known = [verdict for verdict in upgrade.verdicts.values() if verdict.low is not None]

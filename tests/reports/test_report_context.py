@@ -12,7 +12,7 @@ from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
 from reports.report_context import EnvironmentChange, changes
-from reports.upgrade_report import judged
+from reports.upgrade_report import environment_of, judged
 from support.builders.run_records import a_run, an_environment
 from support.builders.upgrade_reports import a_subject, reported
 
@@ -34,6 +34,11 @@ def test_equal_environments_differ_in_nothing() -> None:
     # Names are written in many ways, and the order is arbitrary.
     other = replace(old, name="other", packages=("jinja2==3.1.6", *old.packages[:2][::-1], "TORCH==9"))
     assert changes(old, other) == ()
+
+
+def test_what_a_file_has_in_place_of_packages_is_none() -> None:
+    for packages in (7, "torch", {"torch": "2.13.0"}, None):
+        assert environment_of(replace(an_environment(), facts={"packages": packages})).packages == ()
 
 
 def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:

@@ -11,9 +11,9 @@ from analysis.dispatch_difference import compare_cases
 from records.runs import StepScript
 from reports import sentences
 from reports.body import upgrade_json
+from reports.markdown import step_markdown
 from reports.page import upgrade_html
 from reports.report_context import ComparedEnvironment, Subject
-from reports.step_markdown import step_markdown
 from runner.step_file import step_case
 from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_reports import (

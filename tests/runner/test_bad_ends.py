@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -199,11 +200,14 @@ def control_group() -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.parametrize("forks", [False, True])
 def test_a_worker_killed_by_the_kernel_for_memory_is_out_of_memory(
-    scratch: Scratch, control_group: Path, monkeypatch: pytest.MonkeyPatch
+    scratch: Scratch, control_group: Path, monkeypatch: pytest.MonkeyPatch, forks: bool
 ) -> None:
     monkeypatch.setenv("CASES_CGROUP", str(control_group))
-    happened = measure(conditions(scratch.folder, FILE), [["fills_its_control_group"], ["good"]])
+    shared = conditions(scratch.folder, FILE)
+    with forked(shared) if forks else nullcontext(shared) as conditioned:
+        happened = measure(conditioned, [["fills_its_control_group"], ["good"]])
     outcome = happened.of("fills_its_control_group")
     assert (outcome.status, outcome.phase) == ("oom", "first_call")
     assert outcome.reason == "killed by the kernel in first_call: out of memory"

@@ -262,6 +262,16 @@ def test_a_stranger_on_the_gpu_matters_where_it_computes(
         assert outcome.reason.endswith("another process computes on its GPU (pid 4242)")
 
 
+def test_a_case_that_sleeps_of_its_own_accord_was_not_robbed(forking: Conditions) -> None:
+    # Everything counts: what is looked at is what the outcome says of its core.
+    shared = replace(forking, timing=replace(TIMING, contention_limit=0.99))
+    with forked(shared, "waits") as forks:
+        outcome, _ = measured(forks, case="waits")
+    assert outcome.status == "ok", outcome.reason
+    # Others may have some of the core, but never what it sleeps.
+    assert outcome.facts["cpu_share"] < 0.4 < outcome.facts["core_share"]
+
+
 def test_a_sampler_that_is_killed_costs_no_outcome(forking: Conditions) -> None:
     shared = replace(forking, timing=replace(TIMING, observe_seconds=0.2, contention_limit=1.0))
     killed: list[int] = []

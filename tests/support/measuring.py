@@ -104,7 +104,7 @@ def key(case: str) -> str:
 def start(shared: Conditions, *cases: str, replicate: int = 0) -> RunningSession:
     """Start a session of these cases."""
     contenders = tuple(Planned(key(case), ENVIRONMENT, replicate) for case in cases)
-    plan = SessionPlan(f"{contenders[0].case}#0", contenders, 1.0)
+    plan = SessionPlan(f"{contenders[0].case}#0", contenders)
     return RunningSession(plan, shared, f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
@@ -56,10 +57,11 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
 
 
 def html(at: AppTest) -> str:
-    """Everything the page shows as HTML: scripts of ours show nothing."""
+    """Everything the page shows as HTML, then its panel: scripts of ours show nothing."""
     assert not at.exception
-    shown = [each.proto for each in at.main if each.type == "html"]
-    return "\n".join(each.body for each in shown if not each.unsafe_allow_javascript)
+    shown = [cast(Any, each).proto for each in at.get("html")]
+    own = (each.body for each in shown if not each.unsafe_allow_javascript)
+    return "\n".join(body for body in own if not body.startswith("<style>"))
 
 
 def csv_of_section(record: PageRecord, heading: str) -> pd.DataFrame:
@@ -108,6 +110,7 @@ def save_button(at: AppTest) -> Button:
 
 
 def text(at: AppTest) -> str:
-    """Everything the page shows as HTML, captions, headings and code."""
+    """Everything the page shows as HTML, captions, headings with what is behind their (i), and code."""
     shown = [*at.header, *at.caption, *at.warning, *at.text, *at.markdown]
-    return "\n".join([html(at), *typed(at), *(str(each.value) for each in shown)])
+    about = [cast(Any, each).proto.help for each in at.header]
+    return "\n".join([html(at), *typed(at), *(str(each.value) for each in shown), *about])

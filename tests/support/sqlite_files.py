@@ -1,6 +1,7 @@
-"""New SQLite files with today's tables: to migrate one takes longer than most tests."""
+"""New SQLite files with today's tables: to migrate one, or to fill one, takes longer than most tests."""
 
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -17,10 +18,24 @@ def _tables() -> bytes:
 
 def sqlite_with_tables(file: Path) -> str:
     """The URL of a new SQLite file without rows; its folder is made where there is none."""
+    return laid(file, _tables())
+
+
+def laid(file: Path, content: bytes) -> str:
+    """The URL of a new SQLite file with this content; its folder is made where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("xb") as new:
-        new.write(_tables())
+        new.write(content)
     return f"sqlite:///{file}"
+
+
+def filled_file(fill: Callable[[Database, Path], object]) -> bytes:
+    """The file of a database as `fill` leaves it, which gets a folder with the file in `database/`."""
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name, "database/pyrometer.db")
+        with open_database(sqlite_with_tables(file)) as database:
+            fill(database, Path(name))
+        return file.read_bytes()
 
 
 def open_with_tables(url: str) -> Database:

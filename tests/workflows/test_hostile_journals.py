@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from common.bounded_files import size_of
 from common.journal_lines import decode_line, encode_line
 from db.connection.engine import Database
 from db.runs import queries
 from runner.errors import JournalError
-from runner.journal import FILE, Journal, size_of, size_of_facts
+from runner.journal import FILE, Journal, size_of_facts
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.database_upkeep import check, repair
 from workflows.ingest import ingest_pending, read_run
@@ -159,7 +160,7 @@ def test_facts_are_counted_over_all_pieces(
     tmp_path: Path, sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, _ = journal_with_a_byte_of_facts_too_many(tmp_path, monkeypatch)
-    monkeypatch.setattr("common.bounded_lines._PIECE", 1024)
+    monkeypatch.setattr("common.bounded_files._PIECE", 1024)
     _, (error,) = outcome_of_pending(tmp_path, sqlite)
     assert str(error).startswith(f"{path} has outcomes whose facts")
 

@@ -19,7 +19,16 @@ from records.outcomes import Outcome
 from records.runs import Run
 from records.series import SeriesKey
 from records.tasks import NewTask
-from support.builders.run_records import MLP, a_machine, a_night, a_preset, a_run, an_environment, an_outcome
+from support.builders.run_records import (
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_preset,
+    a_run,
+    an_environment,
+    an_outcome,
+)
 from support.builders.stored_run import store_run
 from support.sqlite_files import open_with_tables
 from workflows.errors import UsageError
@@ -37,11 +46,11 @@ def stored(
     """A run of one case, stored."""
     named = {name: changes.pop(name) for name in ("machine", "preset", "environments") if name in changes}
     environments = named.pop("environments", [environment])
-    metrics = changes.pop("metrics", None)
+    metrics, case = changes.pop("metrics", None), changes.pop("case", MLP)
     run = a_run(f"night-{night}", environments=environments, started_at=a_night(night), **named)
     run = replace(run, **changes)
     outcomes = [
-        an_outcome(environment=each, replicate=number, latency=latency, metrics=metrics)
+        an_outcome(case, environment=each, replicate=number, latency=latency, metrics=metrics)
         for each in environments
         for number in (0, 1)
     ]
@@ -87,6 +96,24 @@ def test_what_cannot_be_compared_is_left_out(database: Database, changes: dict[s
     case = judged(database, *stored(database, NOW, 2.0))
     assert case.change is not None
     assert (case.change.nights, case.change.change) == (1, pytest.approx(0.0))
+
+
+@pytest.mark.parametrize("where", ["other machines", "other cases", "later"])
+def test_many_other_runs_hide_no_earlier_one(database: Database, where: str) -> None:
+    for night in range(4):
+        stored(database, night, 2.0 + night / 1000)
+    run, outcomes = stored(database, NOW, 2.4)
+    for number in range(60):
+        if where == "later":
+            stored(database, NOW + 1 + number, 9.0)
+        elif where == "other cases":
+            stored(database, 100 + number, 9.0, case=RESNET, started_at=a_night(10))
+        else:
+            machine = a_machine(f"bench-{2 + number}")
+            stored(database, 100 + number, 9.0, machine=machine, started_at=a_night(10))
+    case = judged(database, run, outcomes)
+    assert case.change is not None
+    assert (case.change.nights, case.outside) == (4, True)
 
 
 def test_nights_of_one_track_are_compared_whatever_their_environment_is_called(database: Database) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.bounded_lines import MAX_LINE
+from common.bounded_files import MAX_LINE
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from interchange.errors import SourcePlace

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common import bounded_lines
+from common import bounded_files
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
 from db.runs import queries, store
@@ -147,7 +147,7 @@ def test_a_run_that_goes_on_stores_its_journal_in_pieces(
         return parse(path, data, first)
 
     monkeypatch.setattr(journal, "parse", noted)
-    monkeypatch.setattr(bounded_lines, "_PIECE", 2048)
+    monkeypatch.setattr(bounded_files, "_PIECE", 2048)
     with Journal(tmp_path / "run-1") as resumed:
         recorder = Recorder(resumed, header, lambda: open_database(url), print)
         recorder.begin()

@@ -58,7 +58,7 @@ class Machine:
 
 def estimates(cases: list[str], replicates: int, machine: Machine) -> list[tuple[float, float, int]]:
     """At each event: the seconds that are said to be left, those that really are, and the replicates done."""
-    sessions = plan.sessions(plan.replicates(cases, replicates, "e"), TIMING)
+    sessions = plan.sessions(plan.replicates(cases, replicates, "e"))
     durations = Durations(TIMING)
     under_way = UnderWay(durations, lambda: machine.now)
     said: list[tuple[float, float, int]] = []

@@ -1,6 +1,7 @@
 """What a second file of a foreign run adds to what is stored of it."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
@@ -12,12 +13,13 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
 from interchange.runs import Imported, ImportedRun
 from records.outcomes import Outcome
-from support.builders.run_records import MLP, a_run, an_outcome, measurements_for
+from support.builders.run_records import FIRST_NIGHT, MLP, a_run, an_outcome, measurements_for
 from support.servers.databases import on_both
 from workflows.database_upkeep import check
 from workflows.transfer.import_runs import Amount, ImportSummary, keep, machine_of
 
 RUN = "20260901-020000-tool-0123abcd"
+UNDATED = "undated-tool-0123456789abcdef"
 
 
 def kept(database: Database, *outcomes: Outcome) -> ImportSummary:
@@ -52,6 +54,19 @@ def test_what_an_outcome_has_stays_and_one_that_ended_otherwise_gains_nothing(sq
     assert queries.outcomes_of_run(sqlite, RUN) == [outcome]
     assert [each.case for each in queries.outcomes_of_run(sqlite, RUN, cases=[MLP])] == [MLP]
     assert queries.outcomes_of_run(sqlite, RUN, cases=["another"]) == []
+
+
+def test_another_copy_of_a_file_without_a_time_adds_what_it_has_more(sqlite: Database) -> None:
+    """As where a newer version reads more of the same file, which was copied meanwhile."""
+    for days, metrics in enumerate(({"latency": 2.0}, {"latency": 2.0, "throughput": 50.0})):
+        run = replace(a_run(UNDATED, planned=1), started_at=FIRST_NIGHT + timedelta(days=days))
+        outcome = replace(an_end(**metrics), started_at=run.started_at)
+        one = ImportedRun(run, (outcome,), tuple(measurements_for([outcome])))
+        arrived = keep("tool", [Imported("tool", (one,))], SourcePlace("f"), sqlite, lambda stored: None)
+    assert (arrived.new, arrived.set_aside) == (Amount(0, 0, 1), ())
+    measured = {each.metric for each in queries.measurements_of_run(sqlite, UNDATED)}
+    stored = queries.run_record(sqlite, UNDATED)
+    assert measured == {"latency", "throughput"} and stored and stored.started_at == FIRST_NIGHT
 
 
 def processes(*values: float) -> list[Outcome]:

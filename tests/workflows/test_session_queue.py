@@ -15,7 +15,7 @@ from analysis.comparison.policy import Policy, Waiver
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade
 from records.outcomes import Outcome, Planned
-from runner.session_plan import SessionPlan, Timing
+from runner.session_plan import SessionPlan
 from workflows.planning.pair_allocation import SuiteAllocation
 from workflows.session_queue import InOrder, Pairs, Room, enough_lost, enough_pairs, pairs_planned
 
@@ -40,7 +40,7 @@ def never(outcomes: Sequence[Outcome]) -> str:
 
 
 def queue(pairs: int, *cases: str, enough=never, first_look: int = 1, allocate=None) -> Pairs:
-    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look, allocate)
+    return Pairs(planned(pairs, *cases), ("old", "new"), enough, first_look, allocate)
 
 
 def room(sessions: float) -> Room:
@@ -262,7 +262,6 @@ def upgrade_queue(cases: dict[str, float], spread: float = 0.002, most: int = 32
     pairs = Pairs(
         pairs_planned(comparison, cases),
         ("old", "new"),
-        Timing(),
         enough_lost(comparison),
         4,
         SuiteAllocation(comparison).choose,
@@ -326,7 +325,6 @@ def test_a_case_that_is_always_disturbed_does_not_take_all_pairs():
     pairs = Pairs(
         pairs_planned(comparison, [A, B]),
         ("old", "new"),
-        Timing(),
         enough_lost(comparison),
         4,
         SuiteAllocation(comparison).choose,
@@ -364,7 +362,7 @@ def test_a_lost_pair_is_measured_again_in_the_same_order():
 
 def test_in_order_keeps_a_workloads_cases_adjacent():
     todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
-    sessions = InOrder(todo, Timing())
+    sessions = InOrder(todo)
     ids = []
     while session := sessions.next(room(math.inf)):
         ids.append(session.id)

@@ -10,6 +10,7 @@ from configuration.settings import load_settings
 from db.connection.engine import open_database
 from db.runs import queries
 from support.builders.journals import write_journal
+from support.sqlite_files import sqlite_with_tables
 from workflows.app_context import AppContext
 from workflows.ingest import runs_with_journal, store_pending, store_then_read
 
@@ -27,7 +28,7 @@ def test_a_database_outside_the_folder_is_only_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mark = write_journal(tmp_path / ".pyrometer", "run-1").with_name("stored")
-    copy = f"sqlite:///{tmp_path}/copy.db"
+    copy = sqlite_with_tables(tmp_path / "copy.db")
     assert looks(tmp_path, PYROMETER_DATABASE_URL=copy) == set() and not mark.exists()
     said = capsys.readouterr().err
     assert said.startswith("note: 1 run of ") and "not by looking at it: `pyrometer run`" in said
@@ -52,7 +53,7 @@ def test_a_journal_protects_its_run_in_whatever_database_is_named(tmp_path: Path
 
 def test_who_measures_means_the_database_that_is_named(tmp_path: Path) -> None:
     write_journal(tmp_path / ".pyrometer", "run-1")
-    url = f"sqlite:///{tmp_path}/other.db"
+    url = sqlite_with_tables(tmp_path / "other.db")
     settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": url})
     store_pending(AppContext(settings, resolve_places(settings), TerminalReporter(), ""))
     with open_database(url) as database:

@@ -50,10 +50,10 @@ from ..planning.plan_upgrade import (
     choose_policy,
     choose_step,
     distinguish_environments,
+    option_words,
     pair_timing,
     pairs_plan,
     policy_for_metric,
-    step_options,
 )
 from ..planning.resolve_environment import (
     ReadyEnvironment,
@@ -243,18 +243,16 @@ def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
 
 def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
     """The options an upgrade needs to measure the same, without environments, case and pairs."""
-    named = {
-        "--suite": request.suite,
-        "--preset": request.preset,
-        "--policy": request.policy,
-        "--device": request.device,
-        "--deadline": f"{request.deadline:g}" if request.deadline else None,
-        "--cold-pairs": str(cold) if cold else None,
-        "--also": request.metric,
-    }
-    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    own = step_options(request.step, request.packages)
-    return (*(part for name, value in named.items() if value for part in (name, value)), *files, *own)
+    named = (
+        ("--suite", request.suite),
+        ("--preset", request.preset),
+        ("--policy", request.policy),
+        ("--device", request.device),
+        ("--deadline", request.deadline),
+        ("--cold-pairs", cold),
+        ("--also", request.metric),
+    )
+    return option_words(named, request.case_files, request.step, request.packages)
 
 
 def shelf(app: AppContext) -> Shelf:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.decision.comparison import Comparison
+from common.bounded_files import size_of
 from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
@@ -166,7 +167,7 @@ def prepare(
     `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
     Raises NodeFailed for one that cannot measure the same.
     """
-    begun = app.runs / run / journal.FILE if run is not None else None
+    begun = journal.path_of(app.places.data_dir, run) if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise _begun(begun)
     preset, harness, described = chosen.preset, chosen.harness, probed.environments
@@ -462,8 +463,8 @@ def find_run(app: AppContext, run: str) -> Path:
     Raises CannotResume, NothingToResume.
     """
     # An empty journal is a run that was killed before it began: there is nothing to resume.
-    journals = app.runs.glob(f"*/{journal.FILE}")
-    known = sorted(path.parent.name for path in journals if journal.size_of(path))
+    journals = journal.paths_in(app.places.data_dir)
+    known = sorted(path.parent.name for path in journals if size_of(path))
     if not known:
         raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {app.runs}")
     if run == "latest":

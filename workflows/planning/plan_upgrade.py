@@ -37,8 +37,6 @@ from .resolve_environment import make_ready
 from .screening import short
 from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
 
-#: The option of a step script.
-STEP_OPTION = "--step"
 #: Without a budget the plan of pairs alone says when it is over.
 NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
@@ -160,22 +158,38 @@ def with_screen(prepared: Prepared) -> Prepared:
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
     """The options a command needs to measure and judge the same, without the two environments and a case."""
-    given = {"--preset": request.preset, "--policy": request.policy, "--device": request.device}
-    given["--suite"] = suite.name if suite.name != CHOSEN else None
-    given["--lock-clocks"] = str(request.lock_clocks) if request.lock_clocks else None
-    given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
-    given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
-    named = [part for option, value in given.items() if value for part in (option, value)]
-    named += [part for metric in request.also for part in ("--also", metric)]
-    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    own = step_options(request.step, request.packages)
-    return (*named, *files, *own, "--pairs", str(plan.largest))
+    named = (
+        ("--preset", request.preset),
+        ("--policy", request.policy),
+        ("--device", request.device),
+        ("--suite", suite.name if suite.name != CHOSEN else None),
+        ("--lock-clocks", request.lock_clocks),
+        ("--deadline", request.deadline),
+        ("--cold-pairs", request.cold_pairs),
+        *(("--also", metric) for metric in request.also),
+    )
+    own = option_words(named, request.case_files, request.step, request.packages)
+    return (*own, "--pairs", str(plan.largest))
 
 
-def step_options(step: str | None, packages: Iterable[str]) -> tuple[str, ...]:
-    """The options that name a step script and the packages that it needs, for any folder."""
-    script = (STEP_OPTION, spelled_step(step)) if step else ()
-    return (*script, *(part for package in packages for part in ("--package", package)))
+def option_words(
+    named: Iterable[tuple[str, str | float | None]],
+    case_files: Iterable[Path],
+    step: str | None,
+    packages: Iterable[str],
+) -> tuple[str, ...]:
+    """Those `named` options that have a value, then files of cases, a step script and packages.
+
+    They mean the same in any folder.
+    """
+    options = (
+        *named,
+        *(("--cases", str(file.expanduser().absolute())) for file in case_files),
+        ("--step", spelled_step(step) if step else None),
+        *(("--package", package) for package in packages),
+    )
+    texts = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in options if value)
+    return tuple(str(part) for option in texts for part in option)
 
 
 def choose_step(step: str | None, suite: str | None, cases: Sequence[str]) -> StepScript | None:

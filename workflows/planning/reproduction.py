@@ -11,7 +11,7 @@ from typing import Any
 from analysis.decision.comparison import Comparison, compared
 from configuration.settings import Settings
 from configuration.suggestions import unknown
-from records.environments import Environment
+from records.environments import Environment, packages_in
 from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.runs import Run
@@ -166,9 +166,13 @@ def _commands(
 def _typed(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> list[str]:
     """The command as it was typed, but for environments that are still here, and nightlies, which have a day.
 
-    A name may mean another environment today.
+    A name may mean another environment today. What is no command line, as of a file or of a long one that was
+    cut, is one word.
     """
-    words = shlex.split(run.command)
+    try:
+        words = shlex.split(run.command)
+    except ValueError:
+        return [run.command]
     if run.kind == RunKind.UPGRADE:
         with suppress(ValueError):
             return _with_sides(words, compared(run.facts), locks)
@@ -234,7 +238,7 @@ def _lock(store: Store, environment: Environment) -> EnvironmentLock:
     # An environment that was compared with itself has a second fingerprint and a second name.
     fingerprint = own_fingerprint(environment.fingerprint)
     built = _built(store, fingerprint)
-    packages = tuple(map(str, environment.facts.get("packages") or ()))
+    packages = packages_in(environment.facts)
     if built is not None:
         with suppress(OSError):
             # pip's own list: it names the file and the hash of what was no release of an index.

@@ -61,14 +61,13 @@ def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
 class ScreenedPairs:
     """The sessions of a screened upgrade: short pairs of every case, then full ones of those selected."""
 
-    def __init__(self, planned: Sequence[Planned], comparison: Comparison, timing: Timing) -> None:
+    def __init__(self, planned: Sequence[Planned], comparison: Comparison) -> None:
         self._comparison = comparison
         self._full_planned = [one for one in planned if one.replicate >= FIRST_FULL]
-        self._full_timing = full(timing)
         self._outcomes: dict[str, list[Outcome]] = defaultdict(list)
         short_planned = [one for one in planned if one.replicate < FIRST_FULL]
         sides = comparison.old, comparison.new
-        self._short = Pairs(short_planned, sides, short(timing), self._screened, SHORT_PAIRS)
+        self._short = Pairs(short_planned, sides, self._screened, SHORT_PAIRS)
         self._full: Pairs | None = None
         self._selected: set[str] = set()
         self._passed: list[Planned] = []
@@ -128,7 +127,7 @@ class ScreenedPairs:
         passed = [one for one in self._full_planned if one.case not in selected]
         sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
         allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose
-        pairs = Pairs(planned, sides, self._full_timing, enough_lost(self._comparison), look, allocate)
+        pairs = Pairs(planned, sides, enough_lost(self._comparison), look, allocate)
         known = {outcome.planned for own in self._outcomes.values() for outcome in own}
         self._passed = [one for one in passed if one not in known]
         for outcome in (one for own in self._outcomes.values() for one in own):

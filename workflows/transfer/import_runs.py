@@ -166,7 +166,7 @@ def import_path(
     place = SourcePlace(path.name)
     try:
         # Before anything opens the file: opening a pipe waits for its writer.
-        refuse_streams(path)
+        refuse_streams(path, place)
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
             restate(Imported(JOURNAL, ()), place)

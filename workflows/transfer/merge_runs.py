@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Protocol, TypeVar
 
 from analysis.decision.comparison import DECIDED
 from common.text import plural
@@ -22,7 +21,6 @@ from ..ingest import measurements_of
 
 Key = tuple[str, str, int]
 Name = tuple[str, str, str]
-K = TypeVar("K", covariant=True)
 
 #: SQLite takes 32,766 values in one statement.
 _MOST_NAMED = 10_000
@@ -48,13 +46,6 @@ class Amount:
             self.runs + other.runs,
             self.outcomes + other.outcomes,
             self.measurements + other.measurements,
-        )
-
-    def __sub__(self, other: "Amount") -> "Amount":
-        return Amount(
-            self.runs - other.runs,
-            self.outcomes - other.outcomes,
-            self.measurements - other.measurements,
         )
 
 
@@ -91,7 +82,8 @@ class Added:
 
 def all_of(one: ImportedRun) -> Added:
     """All that a piece of a run holds."""
-    return Added(True, _keys(one.outcomes), _keys(one.measurements))
+    measurements = frozenset(each.key for each in one.measurements)
+    return Added(True, frozenset(each.key for each in one.outcomes), measurements)
 
 
 def merge_run(
@@ -246,7 +238,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
     otherwise = (*([refused] if refused else []), *_numbers_otherwise(one, now))
-    return Added(False, _keys(added), frozenset(changed), otherwise)
+    return Added(False, frozenset(each.key for each in added), frozenset(changed), otherwise)
 
 
 def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
@@ -279,11 +271,13 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
         summary = queries.run_summary(database, one.run.id)
         all_of_it = len(added) + (sum(summary.counts.values()) if summary else 0)
         planned = max(stored.run.planned, one.run.planned, all_of_it)
-        run = stored.going_on(one.run, one.run.notes, more)
+        # Of one without a time each copy of the file has another start: that of the first one stays.
+        run = replace(stored.going_on(one.run, one.run.notes, more), started_at=stored.run.started_at)
         _save(database, ImportedRun(run, added, tuple(fresh)), planned=planned, gained=gained)
     elif gained:
         store.save_more_metrics(database, one.run.id, gained)
-    return Added(False, _keys(added), _keys(fresh), tuple(otherwise))
+    measurements = frozenset(each.key for each in fresh)
+    return Added(False, frozenset(each.key for each in added), measurements, tuple(otherwise))
 
 
 def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
@@ -390,17 +384,6 @@ def _save(database: Database, one: ImportedRun, planned: int, gained: Collection
 
 def _canaries(run: Run) -> set[str]:
     return {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
-
-
-class _Keyed(Protocol[K]):
-    """An outcome or a measurement."""
-
-    @property
-    def key(self) -> K: ...
-
-
-def _keys(records: Iterable[_Keyed[K]]) -> frozenset[K]:
-    return frozenset(each.key for each in records)
 
 
 def _named(cases: set[str]) -> set[str] | None:

@@ -4,15 +4,24 @@ import json
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
-from http.client import HTTPException
+from hashlib import sha256
+from http.client import HTTPException, InvalidURL
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 _SECONDS = 60
+#: How often results are posted where no answer comes, and how long it waits before the second time.
+_TRIES, _PAUSE_SECONDS = 3, 1.0
+#: What a proxy answers for a server that it does not reach, or waits for in vain.
+_NO_ANSWER = (502, 503, 504)
+#: The time of results that no server answered, by their digest: submitted again, they are the same run.
+_UNANSWERED: "dict[str, str]" = {}
 _NO_HEADERS: "Mapping[str, str]" = {}
 _NEXT = re.compile(r'<([^>]*)>\s*;\s*rel="?next\b')
 #: Columns of a DataFrame, which it has without points too, and the numbers among them.
@@ -25,6 +34,10 @@ _COLUMNS = (
 
 class ClientError(RuntimeError):
     """A server or a program that refuses or cannot be reached, in one sentence."""
+
+
+class _NoAnswer(ClientError):
+    """A server that perhaps has done what it was asked for."""
 
 
 def series(
@@ -78,17 +91,29 @@ def submit(
     now where it is missing. Values may be numbers of NumPy or PyTorch, and times `datetime`. `command` is how
     `pyrometer` is called. With `url`, the address of a dashboard, they go there, with its `submit_token`.
     `machine` and `hardware` are the labels of what measured: a server needs them, and without one they are
-    by default those of this machine. Raises ClientError with one sentence.
+    by default those of this machine. What a server does not answer is posted again, at most three times in
+    all; submitted again, it is the same run. Raises ClientError with one sentence.
     """
     each = [results] if isinstance(results, Mapping) else list(results)
-    now = datetime.now(timezone.utc).isoformat()  # noqa: UP017 -- runs on Python 3.9
     try:
+        sent = json.dumps([url, machine, hardware, [{**one} for one in each]], default=_plain)
+        digest = sha256(sent.encode()).hexdigest()
+        now = _UNANSWERED.get(digest) or datetime.now(timezone.utc).isoformat()  # noqa: UP017 -- Python 3.9
         text = json.dumps([{"started_at": now, **one} for one in each], default=_plain)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ClientError(f"the results are no JSON: {error}") from None
     if url:
         query = urlencode({"machine": machine, "hardware": hardware})
-        return _post(f"{url.rstrip('/')}/api/v1/submit?{query}", text.encode(), token)
+        try:
+            answer = _post(f"{url.rstrip('/')}/api/v1/submit?{query}", text.encode(), token)
+        except _NoAnswer as error:
+            if all("started_at" in one for one in each):
+                raise
+            # It may be stored: under another time, it would be another run.
+            _UNANSWERED[digest] = now
+            raise ClientError(f'{error}; submit it again with "started_at": "{now}"') from None
+        _UNANSWERED.pop(digest, None)
+        return answer
     labels = {"machine": machine, "hardware": hardware}
     words = [*shlex.split(command), "submit", "-"]
     words += [f"--{name}={label}" for name, label in labels.items() if label]
@@ -97,7 +122,8 @@ def submit(
     except OSError as error:
         raise ClientError(f"{words[0]}: {error.strerror}") from None
     if done.returncode:
-        raise ClientError(done.stderr.strip() or done.stdout.strip())
+        # What it stored and what it set aside is on stdout; on stderr are its notes, and then its error.
+        raise ClientError(done.stdout.strip() or done.stderr.strip())
     return done.stdout
 
 
@@ -110,18 +136,35 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is neither a number nor a text")
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Of results that are posted a redirection would drop the content and pass the token on."""
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirections on the same host: no other gets the headers, which may hold a token or a cookie.
 
-    def redirect_request(self, *_: Any) -> None:
-        """Follow none: the answer is an error."""
+    Of results that are posted none is followed: it would drop the content.
+    """
+
+    def redirect_request(self, req: Request, *about: Any) -> Any:
+        """The request that follows; None where the redirection is an error."""
+        before, after = urlsplit(req.full_url), urlsplit(about[-1])
+        same = after.hostname == before.hostname and after.scheme in (before.scheme, "https")
+        return super().redirect_request(req, *about) if same and req.data is None else None
 
 
 def _post(address: str, content: bytes, token: str) -> str:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    text, _ = _answer(address, content, headers)
-    _json_of(text, address)
-    return text
+    """The answer to results, which are stored once, however often they are sent; raises ClientError."""
+    # A token that is read from a file often ends with the line.
+    headers = {"Authorization": f"Bearer {token.strip()}", "Content-Type": "application/json"}
+    tried = 0
+    while True:
+        tried += 1
+        try:
+            text, _ = _answer(address, content, headers)
+        except _NoAnswer:
+            if tried == _TRIES:
+                raise
+            time.sleep(_PAUSE_SECONDS * tried)
+        else:
+            _json_of(text, address)
+            return text
 
 
 def _every(url: str, what: str, query: Mapping[str, str], headers: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -149,21 +192,35 @@ def _json_of(text: str, address: str) -> Any:
 
 def _answer(address: str, content: "bytes | None", headers: Mapping[str, str]) -> "tuple[str, str]":
     """The text of an answer and its header `Link`; raises ClientError."""
-    opener = build_opener() if content is None else build_opener(_NoRedirects)
+    for name, value in headers.items():
+        # The error of http.client would show the value, which may be a secret.
+        if "\r" in value or "\n" in value:
+            raise ClientError(f"the header {name} holds the end of a line")
+    opener = build_opener(_Redirects)
     try:
+        if "@" in urlsplit(address).netloc:
+            # Nothing would send them, and each error would show them.
+            raise ClientError("the address holds a user or a password: give what a proxy wants in headers")
         with opener.open(Request(address, content, dict(headers)), timeout=_SECONDS) as answer:
             return answer.read().decode(), ", ".join(answer.headers.get_all("link", []))
     except HTTPError as error:
-        said = error.read().decode(errors="replace").strip()
+        said = ""
+        with suppress(OSError, HTTPException):
+            # The reason may break off.
+            said = error.read().decode(errors="replace").strip()
         if error.code == 405 and content is not None:
             said = "the server takes no results over its API: it is older, or its address is another one"
         elif error.code in range(300, 400):
-            said = f"nothing is stored: it redirects to {error.headers.get('location')}"
+            lost = "" if content is None else "nothing is stored: "
+            said = f"{lost}it redirects to {error.headers.get('location')}"
         elif said.startswith("<"):
             # A page for people.
             said = ""
-        raise ClientError(f"{address}: {error.code} {said or error.reason}") from None
-    except (OSError, HTTPException, ValueError) as error:
-        # ValueError: no address at all, or an answer that is no text.
+        kind = _NoAnswer if error.code in _NO_ANSWER else ClientError
+        raise kind(f"{address}: {error.code} {said or error.reason}") from None
+    except (ValueError, InvalidURL) as error:
+        # No address at all, or an answer that is no text.
+        raise ClientError(f"{address}: {error}") from None
+    except (OSError, HTTPException) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        raise ClientError(f"{address}: {reason}") from None
+        raise _NoAnswer(f"{address}: {reason}") from None

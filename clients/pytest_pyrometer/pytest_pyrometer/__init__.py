@@ -54,13 +54,17 @@ class _Session:
     def __init__(self, config):
         self.config = config
         self.started_at = datetime.now(timezone.utc).isoformat()  # noqa: UP017 -- runs on older Pythons
-        self.results = {}
+        #: Of tests that have not ended yet, and of those that ended well.
+        self.timed, self.results = {}, {}
         self.failed = ""
 
     def pytest_runtest_logreport(self, report):
-        """Forget the time of a test that fails or is skipped after it: it may be that of a wrong answer."""
+        """Keep the time of a test that ends well; of any other it may be that of a wrong answer."""
         if not report.passed:
+            self.timed.pop(report.nodeid, None)
             self.results.pop(report.nodeid, None)
+        elif report.when != "setup" and report.nodeid in self.timed:
+            self.results[report.nodeid] = self.timed.pop(report.nodeid)
 
     def pytest_sessionfinish(self):
         """Write and submit the times."""
@@ -73,19 +77,28 @@ class _Session:
         if not self.results:
             return
         text = json.dumps(self._submission(), indent=1)
-        if file:
+        failed = [self._write(file, text) if file else "", self._submit(text) if submits else ""]
+        self.failed = "; ".join(filter(None, failed))
+
+    def _write(self, file, text):
+        """Write the times to a file; returns why that failed, empty where it has not."""
+        try:
             with open(file, "w", encoding="utf-8") as stream:
                 stream.write(text)
-        if submits:
-            self._submit(text)
+        except OSError as error:
+            return f"{file}: {error.strerror}"
+        return ""
 
     def _submit(self, text):
+        """The same for `pyrometer submit`."""
         command = [*shlex.split(self.config.getoption("pyrometer_command")), "submit", "-"]
         try:
-            done = subprocess.run(command, input=text, capture_output=True, text=True)
-            self.failed = _refusal(done) if done.returncode else ""
+            done = subprocess.run(
+                command, input=text, capture_output=True, encoding="utf-8", errors="replace"
+            )
         except OSError as error:
-            self.failed = f"{command[0]}: {error.strerror}"
+            return f"{command[0]}: {error.strerror}"
+        return _refusal(done) if done.returncode else ""
 
     def _submission(self):
         torch = sys.modules.get("torch")
@@ -123,10 +136,13 @@ class _Session:
 
 
 def _refusal(done):
-    """What a `pyrometer submit` that did not store everything says: why, or what it set aside."""
+    """What a `pyrometer submit` that did not store everything says: what it set aside, or why.
+
+    Its notes, which are on stderr as an error is, say neither.
+    """
     aside = "set aside: "
     lines = [line[len(aside) :] for line in done.stdout.splitlines() if line.startswith(aside)]
-    return done.stderr.strip() or "; ".join(lines) or f"exit code {done.returncode}"
+    return "; ".join(lines) or done.stderr.strip() or f"exit code {done.returncode}"
 
 
 class Times:
@@ -274,7 +290,7 @@ class Measured:
         # Of several calls the first one counts, as in `pyrometer upgrade --pytest`.
         if self.stats is None:
             self.stats = times
-            self._session.results[self.fullname] = self
+            self._session.timed[self.fullname] = self
 
 
 def _plain(value):

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from ...worker.case import Workload, case
 from ...worker.prepared_case import Unsupported
 from .. import flops
-from .operator import Backward, FunctionModel, copies
+from ..layers import squared_error
+from .operator import Backward, FunctionModel
 
 HEAD_WIDTH = 64
 
@@ -32,7 +33,7 @@ def sdpa(batch: int, heads: int, tokens: int) -> Workload:
         items=batch * tokens,
         unit="tokens",
         flops=flops.attention(batch, tokens, tokens, heads * HEAD_WIDTH),
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 
@@ -67,18 +68,40 @@ def _windows(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value).flatten(-3, -2).roll(_WINDOW // 2, -2)
 
 
+def _talking(query: Tensor, key: Tensor, value: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    """Attention whose heads are mixed, before and after the softmax, by matrices (heads, heads).
+
+    Source: Shazeer et al. 2020, arXiv:2003.02436, section 5.
+    """
+    scores = torch.einsum("bhqk,hg->bgqk", query @ key.mT / HEAD_WIDTH**0.5, before)
+    return torch.einsum("bhqk,hg->bgqk", scores.softmax(-1), after) @ value
+
+
 #: Query heads that share one head of keys and values, as in Llama 3 with 8 billion weights.
 _GROUP = 4
 
 
 @case(
     family="attention",
-    kind=["plain", "masked", "boolean", "one_query", "five_dimensions", "windows", "grouped"],
+    kind=[
+        "plain",
+        "masked",
+        "boolean",
+        "one_query",
+        "five_dimensions",
+        "windows",
+        "grouped",
+        "strided",
+        "talking",
+    ],
     heads=[12],
     tokens=[256],
 )
 def attention(kind: str, heads: int, tokens: int) -> Workload:
-    """Attention without a causal mask: plain, masked, one query, five dimensions, windows, grouped queries.
+    """Attention without a causal mask, as one operator and by kinds that leave its fused kernel.
+
+    The heads of `strided` lie beside each other in memory, token by token, as a projection leaves them; those
+    of `talking` are mixed by matrices.
 
     Guards: a shape or mask for which the fused kernel is not taken, so that scores are written to memory.
     """
@@ -97,7 +120,9 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
     elif kind == "grouped":
         _require_grouped_queries()
         function, key = _grouped, (1, heads // _GROUP, tokens)
-    elif kind != "plain":
+    elif kind == "talking":
+        function, others = _talking, (torch.randn(heads, heads), torch.randn(heads, heads))
+    elif kind not in ("plain", "strided"):
         raise ValueError(f"attention has no kind {kind!r}")
     inputs = (
         torch.randn(*query, HEAD_WIDTH),
@@ -105,14 +130,50 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
         torch.randn(*key, HEAD_WIDTH),
         *others,
     )
+    if kind == "strided":
+        inputs = tuple(one.transpose(1, 2).contiguous().transpose(1, 2) for one in inputs)
     rows = query[-1] * (query[-2] if kind == "five_dimensions" else 1)
+    seen = _WINDOW if kind == "windows" else key[-1]
+    mixing = 2 * flops.linear(rows * tokens, heads, heads) if kind == "talking" else 0
     return Workload(
         FunctionModel(function),
         inputs,
         items=rows,
         unit="tokens",
-        flops=flops.attention(1, rows, _WINDOW if kind == "windows" else key[-1], heads * HEAD_WIDTH),
-        variants=copies(*inputs),
+        flops=mixing + flops.attention(1, rows, seen, heads * HEAD_WIDTH),
+        rotated=True,
+    )
+
+
+class _AttentionLayer(nn.Module):
+    """`nn.MultiheadAttention` of a sequence to itself, (batch, tokens, width), with or without weights."""
+
+    def __init__(self, width: int, heads: int, weights: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.weights = weights
+
+    def forward(self, hidden: Tensor) -> tuple[Tensor, Tensor] | Tensor:
+        attended, weights = self.attention(hidden, hidden, hidden, need_weights=self.weights)
+        return (attended, weights) if self.weights else attended
+
+
+@case(family="attention", phases=("infer", "train"), weights=[False, True], batch=[4], tokens=[128])
+def attention_layer(weights: bool, batch: int, tokens: int) -> Workload:
+    """PyTorch's own attention layer, 768 wide with 12 heads, asked for the attention weights or not.
+
+    Guards: its fast path, and the fused kernel that it takes only where no weights are asked for.
+    """
+    width, heads = 12 * HEAD_WIDTH, 12
+    rows = batch * tokens
+    error = squared_error(batch, tokens, width)
+    return Workload(
+        _AttentionLayer(width, heads, weights),
+        (torch.randn(batch, tokens, width),),
+        items=rows,
+        unit="tokens",
+        flops=flops.linear(rows, width, 4 * width) + flops.attention(batch, tokens, tokens, width),
+        loss=lambda output: error(output[0] if weights else output),
     )
 
 
@@ -161,10 +222,7 @@ def flex_attention(heads: int, tokens: int) -> Workload:
 
     Guards: the template's kernel that is lost, so that scores are written to memory.
     """
-    try:
-        function = importlib.import_module("torch.nn.attention.flex_attention").flex_attention
-    except ImportError:
-        raise Unsupported(f"flex_attention is not in this version of PyTorch ({torch.__version__})") from None
+    function = _require_flex_attention().flex_attention
     inputs = tuple(torch.randn(1, heads, tokens, HEAD_WIDTH) for _ in range(3))
     return Workload(
         FlexAttention(function),
@@ -172,5 +230,103 @@ def flex_attention(heads: int, tokens: int) -> Workload:
         items=tokens,
         unit="tokens",
         flops=flops.attention(1, tokens, tokens, heads * HEAD_WIDTH),
-        variants=copies(*inputs),
+        rotated=True,
+    )
+
+
+def _require_flex_attention() -> Any:
+    """The module of FlexAttention; raises Unsupported before PyTorch 2.5, which has it for CUDA alone."""
+    try:
+        library = importlib.import_module("torch.nn.attention.flex_attention")
+    except ImportError:
+        raise Unsupported(f"flex_attention is not in this version of PyTorch ({torch.__version__})") from None
+    if torch.__version__.startswith("2.5.") and not torch.cuda.is_available():
+        raise Unsupported(f"flex_attention is for CUDA alone in this PyTorch ({torch.__version__})")
+    return library
+
+
+class BlockMasks(nn.Module):
+    """The blocks that a token sees: those before it, of its own document; how many for each block of queries.
+
+    Maps `documents` (tokens,), the number of each token's document, to (1, 1, blocks).
+    """
+
+    def __init__(self, library: Any) -> None:
+        super().__init__()
+        self._library = library
+
+    def mask(self, documents: Tensor) -> Any:
+        """The block mask itself."""
+
+        def sees(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return (documents[query] == documents[key]) & (query >= key)
+
+        tokens = len(documents)
+        return self._library.create_block_mask(sees, None, None, tokens, tokens, device=str(documents.device))
+
+    def forward(self, documents: Tensor) -> Tensor:
+        mask = self.mask(documents)
+        return mask.kv_num_blocks + mask.full_kv_num_blocks
+
+
+class MaskedFlexAttention(nn.Module):
+    """`flex_attention` under the mask of `BlockMasks`, which is made in the first call and kept."""
+
+    def __init__(self, library: Any) -> None:
+        super().__init__()
+        self._attend = library.flex_attention
+        # No part of what is compiled: programs make their masks ahead.
+        self._make: Any = torch.compiler.disable(BlockMasks(library).mask)
+        self._mask: Any = None
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, documents: Tensor) -> Tensor:
+        if self._mask is None:
+            self._mask = self._make(documents)
+        return self._attend(query, key, value, block_mask=self._mask)
+
+
+@case(family="attention", kind=["made", "used"], tokens=[1024])
+def block_mask(kind: str, tokens: int) -> Workload:
+    """The mask of three documents in one sequence, as FlexAttention skips blocks by it: made, or used.
+
+    Guards: a mask that takes longer to make than attention takes, and empty blocks that are computed.
+    """
+    library = _require_flex_attention()
+    documents = torch.arange(tokens) * 3 // tokens
+    if kind == "made":
+        return Workload(BlockMasks(library), (documents,), items=tokens, unit="tokens")
+    heads = tuple(torch.randn(1, 12, tokens, HEAD_WIDTH) for _ in range(3))
+    return Workload(MaskedFlexAttention(library), (*heads, documents), items=tokens, unit="tokens")
+
+
+class FlexSelfAttention(nn.Module):
+    """Self-attention of documents (1, tokens, width) by FlexAttention, between its projections."""
+
+    def __init__(self, library: Any, heads: int) -> None:
+        super().__init__()
+        width = heads * HEAD_WIDTH
+        self.projections = nn.Linear(width, 3 * width)
+        self.attention = MaskedFlexAttention(library)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, hidden: Tensor, documents: Tensor) -> Tensor:
+        split = self.projections(hidden).unflatten(-1, (3, -1, HEAD_WIDTH))
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind()
+        return self.output(self.attention(query, key, value, documents).transpose(1, 2).flatten(2))
+
+
+@case(family="attention", phases=("infer", "train"), heads=[12], tokens=[1024])
+def flex_layer(heads: int, tokens: int) -> Workload:
+    """A layer of attention over three documents in one sequence by FlexAttention, which trains on CUDA only.
+
+    Guards: the fused kernel's backward pass, and copies between its layout and that of the projections.
+    """
+    width = heads * HEAD_WIDTH
+    return Workload(
+        FlexSelfAttention(_require_flex_attention(), heads),
+        (torch.randn(1, tokens, width), torch.arange(tokens) * 3 // tokens),
+        items=tokens,
+        unit="tokens",
+        flops=flops.linear(tokens, width, 4 * width) + flops.attention(1, tokens, tokens, width),
+        loss=squared_error(1, tokens, width),
     )

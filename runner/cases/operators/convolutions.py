@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from ...worker.case import Workload, case
 from .. import flops
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 KERNEL = 3
 
@@ -32,7 +32,7 @@ def _square_workload(batch: int, channels: int, image: int) -> Workload:
         unit="images",
         flops=flops.conv2d(batch, channels, channels, KERNEL, image),
         ceiling=True,
-        variants=copies(images, weights),
+        rotated=True,
     )
 
 
@@ -120,6 +120,8 @@ KINDS = {
     # HiFi-GAN's first upsampling, and an inverse short-time Fourier transform as a convolution.
     "transposed1d": ConvolutionKind(512, 256, (16,), (64,), stride=(8,), padding=4, transposed=True),
     "inverse_stft": ConvolutionKind(514, 1, (512,), (128,), stride=(128,), transposed=True),
+    # Inception v3: along rows alone.
+    "row": ConvolutionKind(192, 192, (1, 7), (17, 17)),
     # Video: the patch embedding of Qwen2-VL, and a level of the decoder of a video autoencoder.
     "patches3d": ConvolutionKind(3, 1280, (2, 14, 14), (2, 224, 224), stride=(2, 14, 14)),
     "block3d": ConvolutionKind(96, 96, (3, 3, 3), (5, 32, 32), padding=1),
@@ -148,6 +150,7 @@ KINDS = {
         "block3d",
         "transposed3d",
         "wide",
+        "row",
     ],
     batch=[1, 8],
 )
@@ -178,7 +181,7 @@ def _kind_workload(kind: ConvolutionKind, batch: int) -> Workload:
         items=batch,
         unit="samples",
         flops=kind.flops(batch),
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 
 class Softmax(nn.Module):
@@ -22,7 +22,7 @@ class Softmax(nn.Module):
 def softmax(rows: int, columns: int) -> Workload:
     """Softmax along rows: bound by memory, so its items per second are bytes in disguise."""
     scores = torch.randn(rows, columns)
-    return Workload(Softmax(), (scores,), items=rows, unit="rows", variants=copies(scores))
+    return Workload(Softmax(), (scores,), items=rows, unit="rows", rotated=True)
 
 
 class LayerNormGelu(nn.Module):
@@ -36,7 +36,7 @@ class LayerNormGelu(nn.Module):
 def layernorm_gelu(rows: int, width: int) -> Workload:
     """Layer normalisation, then GELU: what fusion is worth in its simplest case."""
     inputs = torch.randn(rows, width), 1.0 + 0.1 * torch.randn(width), torch.randn(width)
-    return Workload(LayerNormGelu(), inputs, items=rows, unit="rows", variants=copies(*inputs))
+    return Workload(LayerNormGelu(), inputs, items=rows, unit="rows", rotated=True)
 
 
 class CrossEntropy(nn.Module):
@@ -50,7 +50,7 @@ class CrossEntropy(nn.Module):
 def cross_entropy(rows: int, classes: int) -> Workload:
     """Cross-entropy of random logits; 512 rows over GPT-2's vocabulary are a batch of 4 at 128 tokens."""
     inputs = torch.randn(rows, classes), torch.randint(classes, (rows,))
-    return Workload(CrossEntropy(), inputs, items=rows, unit="rows", variants=copies(*inputs))
+    return Workload(CrossEntropy(), inputs, items=rows, unit="rows", rotated=True)
 
 
 def _channels_last(images: Tensor) -> Tensor:
@@ -95,10 +95,22 @@ def _group_norm(rows: Tensor) -> Tensor:
     return F.group_norm(rows.unflatten(-1, (32, -1)), 32).flatten(1)
 
 
+def _in_place(rows: Tensor) -> Tensor:
+    return rows.clone().mul_(1.5).add_(0.1).sigmoid_()
+
+
+def _complex(rows: Tensor) -> Tensor:
+    """The magnitudes of squares of complex numbers, each of which is two of a row."""
+    numbers = torch.view_as_complex(rows.unflatten(-1, (-1, 2)))
+    return (numbers * numbers + 1.0).abs()
+
+
 def _shape(kind: str, rows: int, width: int) -> tuple[tuple[int, ...], ...]:
     """The shapes of the inputs of an elementwise operator."""
     if kind == "channels_last":
         return ((rows // 256, 16, 16, width),)
+    if kind == "channels_first":
+        return ((rows // 256, 16, width, 16),)
     shapes: dict[str, tuple[tuple[int, ...], ...]] = {
         "broadcast_row": ((rows, width), (width,)),
         "broadcast_column": ((rows, width), (rows, 1)),
@@ -141,7 +153,23 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "group_norm": _group_norm,
     "polynomials": _polynomials,
     "stencil": _stencil,
+    "log": lambda rows: rows.log(),
+    "log2": lambda rows: rows.log2(),
+    "log10": lambda rows: rows.log10(),
+    "sinh": lambda rows: rows.sinh(),
+    "cosh": lambda rows: rows.cosh(),
+    "atan": lambda rows: rows.atan(),
+    "erf": lambda rows: rows.erf(),
+    "sigmoid": lambda rows: rows.sigmoid(),
+    "hardswish": F.hardswish,
+    "leaky_relu": lambda rows: F.leaky_relu(rows, 0.1),
+    "in_place": _in_place,
+    "channels_first": lambda rows: rows.permute(0, 3, 1, 2).contiguous(),
+    "complex": _complex,
 }
+
+#: Functions of numbers above zero.
+_OF_POSITIVE = ("log", "log2", "log10")
 
 
 @case(
@@ -175,6 +203,19 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "group_norm",
         "polynomials",
         "stencil",
+        "log",
+        "log2",
+        "log10",
+        "sinh",
+        "cosh",
+        "atan",
+        "erf",
+        "sigmoid",
+        "hardswish",
+        "leaky_relu",
+        "in_place",
+        "channels_first",
+        "complex",
     ],
     rows=[256, 4096],
     width=[512],
@@ -185,15 +226,16 @@ def elementwise(kind: str, rows: int, width: int) -> Workload:
     `unbind` takes rows apart and stacks them again, `quantise` rounds to int8, `rms_norm` divides each row by
     its root mean square as Llama's source does, `group_norm` normalises 32 groups of a row. `polynomials` and
     `stencil` are chains of dozens, from models of physics: within each number, and over slices of its
-    neighbours.
+    neighbours. `channels_first` copies images whose channels are stored last, `complex` takes pairs for
+    complex numbers.
 
     Guards: a loop that is no longer vectorised or parallel, a copy that goes number by number, and chains
     that a compiler no longer fuses.
     """
     inputs = tuple(torch.randn(shape) for shape in _shape(kind, rows, width))
-    return Workload(
-        FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", variants=copies(*inputs)
-    )
+    if kind in _OF_POSITIVE:
+        inputs = tuple(one.abs() + 0.1 for one in inputs)
+    return Workload(FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", rotated=True)
 
 
 def _normalised(rows: Tensor) -> Tensor:
@@ -257,4 +299,4 @@ def batch_norm(batch: int, channels: int, side: int) -> Workload:
     Guards: statistics that are taken in two passes, or in one thread.
     """
     images = torch.randn(batch, channels, side, side)
-    return Workload(BatchNorm(channels), (images,), items=batch, unit="images", variants=copies(images))
+    return Workload(BatchNorm(channels), (images,), items=batch, unit="images", rotated=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...worker.case import Workload, case
-from .operator import FunctionModel, copies
+from .operator import FunctionModel
 
 
 def _short_time(signals: Tensor) -> Tensor:
@@ -34,6 +34,4 @@ def fourier(kind: str, signals: int, length: int) -> Workload:
     Guards: a plan that is made anew in every call, and lengths without small factors (4093 is prime).
     """
     samples = torch.randn(signals, length)
-    return Workload(
-        FunctionModel(_SPECTRA[kind]), (samples,), items=signals, unit="signals", variants=copies(samples)
-    )
+    return Workload(FunctionModel(_SPECTRA[kind]), (samples,), items=signals, unit="signals", rotated=True)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 
 def _warped(images: Tensor, turns: Tensor) -> Tensor:
@@ -83,9 +83,7 @@ def on_images(kind: str, batch: int, channels: int, side: int) -> Workload:
     Guards: a kernel for one layout that is lost, so that images are copied or read number by number.
     """
     inputs = _inputs(kind, batch, channels, side)
-    return Workload(
-        FunctionModel(_ON_IMAGES[kind]), inputs, items=batch, unit="images", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(_ON_IMAGES[kind]), inputs, items=batch, unit="images", rotated=True)
 
 
 @case(

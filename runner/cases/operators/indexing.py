@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 #: GPT-2's. The table of 154 MB (fp32, width 768) is more than the caches of most machines hold.
 VOCABULARY = 50257
@@ -132,9 +132,7 @@ def by_index(kind: str, rows: int, width: int) -> Workload:
     what indexing costs before its kernel.
     """
     inputs = torch.randn(rows, width), torch.randint(rows, (2 * rows,)), torch.randn(2 * rows, width)
-    return Workload(
-        FunctionModel(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(_BY_INDEX[kind]), inputs, items=2 * rows, unit="rows", rotated=True)
 
 
 @case(
@@ -214,9 +212,7 @@ def reduction(kind: str, rows: int, columns: int) -> Workload:
     Guards: a reduction that loses its vectors, its threads, or its in-place output.
     """
     numbers = torch.randn(rows, columns)
-    return Workload(
-        FunctionModel(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
-    )
+    return Workload(FunctionModel(_REDUCTIONS[kind]), (numbers,), items=rows, unit="rows", rotated=True)
 
 
 _INTEGERS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -241,9 +237,7 @@ def integers(kind: str, rows: int, columns: int) -> Workload:
     Guards: vectors and threads that only numbers of floating point still have.
     """
     numbers = torch.randint(1000, (rows, columns))
-    return Workload(
-        FunctionModel(_INTEGERS[kind]), (numbers,), items=rows, unit="rows", variants=copies(numbers)
-    )
+    return Workload(FunctionModel(_INTEGERS[kind]), (numbers,), items=rows, unit="rows", rotated=True)
 
 
 @case(family="indexing and reductions", numbers=[1000, 1000000])
@@ -257,7 +251,7 @@ def unique(numbers: int) -> Workload:
     def function(values: Tensor) -> tuple[Tensor, ...]:
         return torch.unique(values, return_counts=True)
 
-    return Workload(FunctionModel(function), (drawn,), items=numbers, unit="numbers", variants=copies(drawn))
+    return Workload(FunctionModel(function), (drawn,), items=numbers, unit="numbers", rotated=True)
 
 
 @case(family="indexing and reductions", left=[256], right=[256], width=[100])
@@ -271,9 +265,7 @@ def cosine_similarity(left: int, right: int, width: int) -> Workload:
     def function(one: Tensor, other: Tensor) -> Tensor:
         return F.cosine_similarity(one, other, dim=2)
 
-    return Workload(
-        FunctionModel(function), inputs, items=left * right, unit="pairs", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(function), inputs, items=left * right, unit="pairs", rotated=True)
 
 
 @case(family="indexing and reductions", left=[512], right=[512], width=[64])
@@ -283,6 +275,4 @@ def distances(left: int, right: int, width: int) -> Workload:
     Guards: distances pair by pair where a product of matrices gave them all.
     """
     inputs = torch.randn(left, width), torch.randn(right, width)
-    return Workload(
-        FunctionModel(torch.cdist), inputs, items=left * right, unit="pairs", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(torch.cdist), inputs, items=left * right, unit="pairs", rotated=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...worker.case import Workload, case
-from .operator import FunctionModel, copies
+from .operator import FunctionModel
 
 
 def _positive(numbers: Tensor) -> Tensor:
@@ -47,6 +47,4 @@ def linear_algebra(kind: str, size: int, batch: int) -> Workload:
     if kind != "eig":
         matrix = _positive(matrix)
     inputs = (matrix, torch.randn(batch, size, 1)) if kind == "solve" else (matrix,)
-    return Workload(
-        FunctionModel(_FUNCTIONS[kind]), inputs, items=batch, unit="matrices", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(_FUNCTIONS[kind]), inputs, items=batch, unit="matrices", rotated=True)

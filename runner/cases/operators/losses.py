@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 #: Of a line of speech or writing: steps of scores, classes, symbols to be recognised.
 _STEPS, _CLASSES, _SYMBOLS = 128, 32, 30
@@ -58,7 +58,7 @@ def loss(kind: str, rows: int, width: int) -> Workload:
         inputs,
         items=inputs[-1].shape[0],
         unit="rows",
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 

@@ -1,27 +1,10 @@
-"""What the operator cases are made of: a function as a model, its gradients alone, copies of its inputs."""
+"""What the operator cases are made of: a function as a model, and its gradients alone."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-#: All copies together. Three times the level-2 cache of every GPU there is (the largest has 126 MiB) and of
-#: most last-level caches of CPUs. A constant, not what this machine would need: a case is the same workload
-#: everywhere. Behind a larger cache, as of a virtual machine that sees its host's, part may still be found.
-ROTATED_BYTES = 512 << 20
-#: Of small inputs no more copies than this; below 128 KiB a set, the cache may keep them.
-_MOST = 4096
-
-
-def copies(*inputs: Tensor) -> tuple[tuple[Tensor, ...], ...]:
-    """Variants for a workload with these inputs: the same numbers at other addresses.
-
-    The same, because a cache goes by address, and copying is much faster than drawing. Together with the
-    inputs they fill ROTATED_BYTES, or are the inputs alone where these are larger.
-    """
-    count = min(_MOST, ROTATED_BYTES // sum(tensor.nbytes for tensor in inputs))
-    return tuple(tuple(tensor.clone() for tensor in inputs) for _ in range(count - 1))
 
 
 class FunctionModel(nn.Module):
@@ -40,8 +23,8 @@ class Backward(nn.Module):
 
     Answers a tuple with the gradient for each input of floating point that the function uses, where the
     gradient of the output y is cos(y): drawn from no generator, and not near what a normalisation takes out,
-    as y itself would be. Later calls ignore their inputs: a workload gives this model one set of inputs, and
-    no variants.
+    as y itself would be. Later calls ignore their inputs: a workload gives this model one set of
+    inputs: no variants, and not `rotated`.
     """
 
     def __init__(self, function: Callable[..., Tensor]) -> None:

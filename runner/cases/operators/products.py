@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ...worker.case import Workload, case
 from .. import flops
-from .operator import Backward, FunctionModel, copies
+from .operator import Backward, FunctionModel
 
 
 class Matmul(nn.Module):
@@ -24,7 +24,7 @@ def _matmul_workload(m: int, n: int, k: int) -> Workload:
         unit="rows",
         flops=flops.linear(m, k, n),
         ceiling=True,
-        variants=copies(left, right),
+        rotated=True,
     )
 
 
@@ -67,7 +67,7 @@ def matmul_transposed(operand: str, size: int) -> Workload:
         items=size,
         unit="rows",
         flops=flops.linear(size, size, size),
-        variants=copies(left, right),
+        rotated=True,
     )
 
 
@@ -98,9 +98,7 @@ def complex_product(size: int) -> Workload:
     Guards: complex numbers that are left to a slow loop, or taken apart.
     """
     inputs = torch.randn(size, size, 2), torch.randn(size, size, 2)
-    return Workload(
-        FunctionModel(_complex_product), inputs, items=size, unit="rows", variants=copies(*inputs)
-    )
+    return Workload(FunctionModel(_complex_product), inputs, items=size, unit="rows", rotated=True)
 
 
 _EINSUM = {
@@ -123,7 +121,7 @@ def einsum(kind: str, size: int) -> Workload:
     def function(*operands: Tensor) -> Tensor:
         return torch.einsum(_EINSUM[kind], *operands)
 
-    return Workload(FunctionModel(function), inputs, items=size, unit="rows", variants=copies(*inputs))
+    return Workload(FunctionModel(function), inputs, items=size, unit="rows", rotated=True)
 
 
 @case(family="products", m=[1, 512], n=[3072], k=[768])
@@ -139,7 +137,7 @@ def linear_layer(m: int, n: int, k: int) -> Workload:
         items=m,
         unit="rows",
         flops=flops.linear(m, k, n),
-        variants=copies(rows),
+        rotated=True,
     )
 
 
@@ -156,7 +154,7 @@ def addmm(m: int, n: int, k: int) -> Workload:
         items=m,
         unit="rows",
         flops=flops.linear(m, k, n),
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 
@@ -176,7 +174,7 @@ def square_layer(size: int) -> Workload:
         items=size,
         unit="rows",
         flops=flops.linear(size, size, size),
-        variants=copies(rows),
+        rotated=True,
     )
 
 
@@ -197,7 +195,7 @@ def bmm(batch: int, m: int, n: int, k: int) -> Workload:
         items=batch,
         unit="products",
         flops=batch * flops.linear(m, k, n),
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 
@@ -214,7 +212,7 @@ def baddbmm(batch: int, m: int, n: int, k: int) -> Workload:
         items=batch,
         unit="products",
         flops=batch * flops.linear(m, k, n),
-        variants=copies(*inputs),
+        rotated=True,
     )
 
 
@@ -243,4 +241,4 @@ def sparse_product(format: str, size: int, width: int) -> Workload:
         return torch.sparse_coo_tensor(both, values, (size, size), is_coalesced=True) @ dense
 
     inputs = places, columns.flatten(), torch.randn(size * _ENTRIES), torch.randn(size, width)
-    return Workload(FunctionModel(function), inputs, items=size, unit="rows", variants=copies(*inputs))
+    return Workload(FunctionModel(function), inputs, items=size, unit="rows", rotated=True)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from .operator import FunctionModel, copies
+from .operator import FunctionModel
 
 _DRAWN: dict[str, Callable[[Tensor], Tensor]] = {
     "normal": torch.randn_like,
@@ -43,5 +43,5 @@ def random_numbers(kind: str, rows: int, columns: int) -> Workload:
         (weights,),
         items=items,
         unit="numbers",
-        variants=copies(weights),
+        rotated=True,
     )

@@ -1,6 +1,8 @@
-"""Saving and loading the weights of a model, or all of it."""
+"""Saving and loading the weights of a model, or all of it; its state, copied and pickled."""
 
+import copy
 import importlib
+import pickle
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -66,3 +68,25 @@ def save_and_load(way: str, mebibytes: int) -> Callable[[], object]:
             shutil.rmtree(folder)
 
     return run
+
+
+def _small_modules(count: int) -> nn.Sequential:
+    """So many pairs of a linear layer and a layer norm, 16 wide."""
+    return nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16)) for _ in range(count)))
+
+
+@case(family="input pipeline", kind=["built", "read", "loaded", "copied", "pickled"], modules=[200])
+def module_state(kind: str, modules: int) -> Callable[[], object]:
+    """A network of many small modules: built, its state read, loaded or pickled, all of it copied.
+
+    Guards: work that is done again for each module and entry, so that large models take minutes to load.
+    """
+    network = _small_modules(modules)
+    state = network.state_dict()
+    return {
+        "built": lambda: _small_modules(modules),
+        "read": network.state_dict,
+        "loaded": lambda: network.load_state_dict(state),
+        "copied": lambda: copy.deepcopy(network),
+        "pickled": lambda: pickle.loads(pickle.dumps(state)),
+    }[kind]

@@ -1,10 +1,12 @@
-"""An operator in C++ between layers of PyTorch, compiled by torch.utils.cpp_extension."""
+"""Operators of one's own: in C++, compiled by torch.utils.cpp_extension, and in Python."""
 
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,4 +85,64 @@ def extension(own: bool, rows: int) -> Workload:
         items=rows,
         unit="rows",
         flops=2 * 2 * rows * WIDTH * WIDTH,
+    )
+
+
+class _ByFunction(torch.autograd.Function):
+    """Adds one, with its gradient by hand."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        return rows + 1.0
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> Tensor:
+        return outer[0]
+
+
+def _add_one(rows: Tensor) -> Tensor:
+    return rows + 1.0
+
+
+@cache
+def _by_library() -> Callable[[Tensor], Tensor]:
+    """The same as an operator of the library, in Python; raises Unsupported before PyTorch 2.4."""
+    if not hasattr(torch.library, "custom_op"):
+        raise Unsupported(f"torch.library.custom_op is not in this version of PyTorch ({torch.__version__})")
+    operator: Any = torch.library.custom_op("pyrometer_python::add_one", _add_one, mutates_args=())
+    operator.register_fake(torch.empty_like)
+    operator.register_autograd(lambda ctx, outer: outer)
+    return operator
+
+
+class Called(nn.Module):
+    """An operator, many times in a row, over (rows, 64) that a weight was added to."""
+
+    CALLS = 32
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(64))
+        self._function = function
+
+    def forward(self, rows: Tensor) -> Tensor:
+        rows = rows + self.shift
+        for _ in range(self.CALLS):
+            rows = self._function(rows)
+        return rows
+
+
+@case(family="programs", phases=("infer", "train"), kind=["function", "library"], rows=[16])
+def python_operator(kind: str, rows: int) -> Workload:
+    """An operator in Python, 32 times in a row: an autograd.Function, or one made by torch.library.
+
+    Guards: what the way into Python and out of it costs, and the same of its gradient.
+    """
+    function = _by_library() if kind == "library" else _ByFunction.apply
+    return Workload(
+        Called(function),
+        (torch.randn(rows, 64),),
+        items=rows,
+        unit="rows",
+        loss=lambda output: output.square().mean(),
     )

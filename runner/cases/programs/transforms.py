@@ -172,6 +172,41 @@ def graph_network(nodes: int, degree: int, width: int, layers: int) -> Workload:
     )
 
 
+class EdgeConvolution(nn.Module):
+    """At each node the largest, number by number, of what layers make of it and each neighbour's distance.
+
+    Source: Wang et al. 2019, arXiv:1801.07829, equation 8. Maps nodes (nodes, width) and edges (2, edges).
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.update = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        source, target = edges
+        own = nodes[target]
+        messages = self.update(torch.cat([own, nodes[source] - own], 1))
+        places = target[:, None].expand_as(messages)
+        return torch.zeros_like(nodes).scatter_reduce(0, places, messages, "amax", include_self=False)
+
+
+@case(family="programs", phases=("infer", "train"), nodes=[1000], degree=[8], width=[64])
+def edge_convolution(nodes: int, degree: int, width: int) -> Workload:
+    """A layer over the edges of a graph: rows gathered, two products for each edge, the largest by node.
+
+    Guards: scatter_reduce and its gradient between products, and their fusion under compile.
+    """
+    edges = nodes * degree
+    return Workload(
+        EdgeConvolution(width),
+        (torch.randn(nodes, width), torch.randint(nodes, (2, edges))),
+        items=nodes,
+        unit="nodes",
+        flops=flops.linear(edges, 2 * width, width) + flops.linear(edges, width, width),
+        loss=lambda output: output.square().mean(),
+    )
+
+
 class ScaledLayer(nn.Module):
     """A linear layer whose output is scaled by a number that is an attribute of the module."""
 
@@ -313,4 +348,59 @@ def counted_first(batch: int, layers: int) -> Workload:
         items=batch,
         unit="samples",
         flops=layers * flops.linear(batch, width, width),
+    )
+
+
+class Tagged(Tensor):
+    """A tensor of another type, which sends every operator by way of Python."""
+
+
+class OnTagged(nn.Module):
+    """A model whose input is of type `Tagged`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.model(rows.as_subclass(Tagged)).as_subclass(Tensor)
+
+
+@case(family="programs", batch=[4], layers=[48], width=[64])
+def tensor_subclass(batch: int, layers: int, width: int) -> Workload:
+    """Many small modules over a tensor of a type of one's own, as units, masks and images are.
+
+    Guards: what an operator costs that is looked up in Python (`__torch_function__`), compiled or not.
+    """
+    return Workload(
+        OnTagged(nn.Sequential(*(ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers)))),
+        (torch.randn(batch, width),),
+        items=batch,
+        unit="rows",
+        flops=layers * flops.linear(batch, width, width),
+    )
+
+
+class MovingAverage(nn.Module):
+    """An average of all rows so far, (rows, width), which each call changes in place."""
+
+    KEPT = 0.9
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.average: Tensor
+        self.register_buffer("average", torch.zeros(rows, width))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.average.mul_(self.KEPT).add_(rows, alpha=1 - self.KEPT)
+
+
+@case(family="programs", rows=[8192], width=[1024])
+def moving_average(rows: int, width: int) -> Workload:
+    """A buffer that is changed in place, as averages of weights and caches are; its answer moves on.
+
+    Guards: peak memory, where a compiler copies what it may write to, also while it tries kernels.
+    """
+    return Workload(
+        MovingAverage(rows, width), (torch.randn(rows, width),), items=rows, unit="rows", compared=False
     )

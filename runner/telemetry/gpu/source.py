@@ -64,7 +64,6 @@ class GpuDevice:
         self.whole = parent is None
         self.xids: list[int] = []
         self.lost = ""
-        #: Whether the driver has seen a kernel run since the first row began.
         self._absent: set[str] = set()
         self._notes: dict[str, str] = {}
         gpm = gpm_of(handle, parent)
@@ -280,12 +279,12 @@ class GpuSource:
         self._missing: dict[str, str] = {}
         self._events: Any = None
 
-    def open(self) -> str:
-        """Start NVML and find the devices; answers why some of them are missing, or the empty string."""
+    def open(self) -> None:
+        """Start NVML and find the devices."""
         started = ask(N.nvmlInit)
         if isinstance(started, Absent):
             self._missing = dict.fromkeys(self._uuids, started.reason)
-            return started.reason
+            return
         known = {bare(text(ask(N.nvmlDeviceGetUUID, handle))): (handle, parent) for handle, parent in _all()}
         for uuid in self._uuids:
             if found := known.get(bare(uuid)):
@@ -293,7 +292,6 @@ class GpuSource:
             else:
                 self._missing[uuid] = f"NVML lists no device {uuid}"
         self._listen({bare(device.board) for device in self._devices}, known)
-        return "; ".join(self._missing.values())
 
     def read(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
         """All counters now, and which devices are lost."""

@@ -80,6 +80,9 @@ class RankGroup:
         # Kept as long as the members need it to find each other.
         self._store = store(0, leads=True) if self._parallel and not self._torchrun else None
         self._samples: list[list[int]] = [[] for _ in range(self._count)]
+        #: Of each block that counts: the place of its first step in the turn of shapes, and its samples.
+        self._timed: list[tuple[int, Sequence[int]]] = []
+        self._place = 0
         self._traces: list[dict[str, Any]] = []
         self._seen: dict[int, Mapping[str, Any]] = {}
         self._facts: dict[str, Any] = {}
@@ -89,6 +92,8 @@ class RankGroup:
         self._last_samples = 0
         #: Steps after the first call until every shape of inputs has come twice.
         self._early_steps = 0
+        #: Inputs of how many shapes the steps take in turn; 1 where all are alike.
+        self._shapes = 1
         self._build(device, seed)
 
     def first_call(self) -> int:
@@ -122,11 +127,13 @@ class RankGroup:
     def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
         """Timed steps of all members, begun together."""
         self._steps = {"iterations": iterations, "lead_in": lead_in, "per_sample": per_sample}
-        blocks = self._blocks()
+        blocks = self._blocks(self._steps)
         for samples, own in zip(self._samples, blocks, strict=True):
             samples.extend(own.samples_ns)
         self._last_samples = iterations // per_sample
         common = merge_blocks(blocks, ranks=self._parallel)
+        self._timed.append((self._place, common.samples_ns))
+        self._place += len(common.samples_ns)
         self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - common.started_ns)
         return common
 
@@ -135,6 +142,7 @@ class RankGroup:
         for samples in self._samples:
             del samples[len(samples) - self._last_samples :]
         self._last_samples = 0
+        self._timed.pop()
         self._members.request("forget")
 
     def observe(self, seconds: float) -> Window:
@@ -222,12 +230,12 @@ class RankGroup:
         return self._count
 
     def common_steps(self) -> list[int]:
-        """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
-        return list(merge_blocks(self._blocks(), ranks=self._parallel).samples_ns)
+        """Nanoseconds of about as many steps as the last block had, the slowest rank's each."""
+        return list(merge_blocks(self._blocks(self._whole_turns()), ranks=self._parallel).samples_ns)
 
     def local_steps(self) -> list[list[int]]:
-        """The same steps of every rank without communication."""
-        return self._members.request("local", start_ns=self._members.soon(), **self._steps)
+        """As many steps of every rank without communication."""
+        return self._members.request("local", start_ns=self._members.soon(), **self._whole_turns())
 
     def collective(self, kind: str, sizes: list[int]) -> list[float]:
         """Seconds of a collective of each size in bytes, the slowest rank's; empty where there is none."""
@@ -255,13 +263,23 @@ class RankGroup:
             local = self._members.local_number(number)
             self._members.order_one(number, "build", rank=number, local=local, store_port=store_port, **about)
         # The first call is one of them.
-        self._early_steps = max(0, max(self._members.gather()) - 1)
+        early = max(self._members.gather())
+        self._early_steps = max(0, early - 1)
+        self._shapes = max(1, early // 2)
 
-    def _blocks(self) -> list[Block]:
+    def _whole_turns(self) -> dict[str, int]:
+        """The steps of the last block, or a few more, in which each shape comes equally often."""
+        turns = {
+            name: self._shapes * ceil(self._steps[name] / self._shapes) for name in ("iterations", "lead_in")
+        }
+        return self._steps | turns
+
+    def _blocks(self, steps: dict[str, int]) -> list[Block]:
+        """A block of such `steps` of every member."""
         # Ranks wait for each other in every step; instances keep each other company to the end.
         on = not self._parallel
         start = self._members.soon()
-        self._members.order("block", start_ns=start, on=on, **self._steps)
+        self._members.order("block", start_ns=start, on=on, **steps)
         looked = 0 if self._seen else self._look_at_threads(start)
         if on:
             self._members.gather()
@@ -304,7 +322,7 @@ class RankGroup:
 
     def _device_time(self) -> list[dict[str, float]]:
         """What every rank's GPU does in steps that all take together, of the case's own length."""
-        step_ns = median(_slowest(self._samples, ranks=True))
+        step_ns = timing.typical_step_ns(self._timed, self._shapes)
         return self._members.request("device_time", step_ns=step_ns, start_ns=self._members.soon())
 
     def _throughput(self) -> float:

@@ -94,6 +94,7 @@ class Member:
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         self._await_start(start_ns)
         taken = self._built.first_call()
+        self._built.prepared.rotation.fill()
         memory.release_memory(self._device)
         trace = self._part.trace if isinstance(self._part, Rank) else None
         return {"ns": taken, "trace": trace}

@@ -140,7 +140,7 @@ class Rank(SingleProcess):
 
         All ranks have to take part, for their step is a common one.
         """
-        self.prepared.rewind()
+        self.prepared.rotation.rewind()
         got = self.prepared.step()
         allowed = correctness.tolerance(self._key)
         if not self.speaks:

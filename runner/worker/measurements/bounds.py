@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..case_key import CaseKey
-from . import timing
+from . import memory, timing
 from .card_peaks import card_peaks
 
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
@@ -37,14 +37,18 @@ _FORMATS = {
 
 
 def peak_facts(device: str, precision: str) -> dict[str, float]:
-    """Facts of a case on a CUDA device: the card's peaks in its number format; empty where not published."""
-    if not device.startswith("cuda"):
-        return {}
-    peaks = card_peaks(torch.cuda.get_device_name(device))
-    tflops = None if peaks is None else peaks.tflops(precision)
-    if peaks is None or tflops is None:
-        return {}
-    return {"card_peak_tflops": tflops, "card_peak_gb_per_second": peaks.bandwidth}
+    """Facts of a process on CUDA: on how many devices it computes, and the peaks of their cards together.
+
+    The peaks are those of the case's number format; without them where a card's are not published.
+    """
+    used = memory.devices_in_use(device)
+    facts: dict[str, float] = {"cuda_devices": len(used)} if used else {}
+    cards = [card_peaks(torch.cuda.get_device_name(number)) for number in used]
+    peaks = [(tflops, card.bandwidth) for card in cards if card and (tflops := card.tflops(precision))]
+    if not peaks or len(peaks) < len(used):
+        return facts
+    tflops, bandwidth = map(sum, zip(*peaks, strict=True))
+    return facts | {"card_peak_tflops": tflops, "card_peak_gb_per_second": bandwidth}
 
 
 def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dict[str, float]:

@@ -36,7 +36,7 @@ def capture(prepared: PreparedCase, device: str, folder: str) -> dict[str, Any]:
     activities = [ProfilerActivity.CPU]
     if device.startswith("cuda"):
         activities.append(ProfilerActivity.CUDA)
-    prepared.rewind()
+    prepared.rotation.rewind()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_stdout_in(os.path.join(folder, PRINTED)))
         missing = _verbose(stack)

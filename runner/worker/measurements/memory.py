@@ -85,6 +85,15 @@ def reset_cuda_peaks(device: str) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
+def devices_in_use(device: str) -> list[int]:
+    """The numbers of `device` and of other CUDA devices that hold memory of this process; none off CUDA."""
+    if not _in_use(device):
+        return []
+    own = torch.device(device).index or 0
+    every = range(torch.cuda.device_count())
+    return [number for number in every if number == own or torch.cuda.memory_reserved(number)]
+
+
 def _in_use(device: str) -> bool:
     """Whether this process works on the CUDA device; the leader of a group does not."""
     return device.startswith("cuda") and torch.cuda.is_initialized()

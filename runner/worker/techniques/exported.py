@@ -178,7 +178,7 @@ def _refuse(prep: Preparation, way: str) -> None:
 
 
 @contextlib.contextmanager
-def _refusal_of(exporter: str) -> Generator[None]:
+def refusal_of(exporter: str) -> Generator[None]:
     """Turn an error of the exporter into Unsupported; running out of memory or disk stays an error."""
     try:
         yield
@@ -233,7 +233,7 @@ def _example(prep: Preparation) -> tuple[torch.nn.Module, Inputs]:
 def _jit_trace(prep: Preparation, package: Path) -> Exported:
     trace = find("jit.trace")
     model, inputs = _example(prep)
-    with _refusal_of("torch.jit.trace"):
+    with refusal_of("torch.jit.trace"):
         # Not strict, or a model that answers with a dict would be refused; the answer is checked anyway.
         traced = trace(model, inputs, strict=False)
     return traced, lambda: traced.save(str(package / "model.pt"))
@@ -243,21 +243,21 @@ def _jit_freeze(prep: Preparation, package: Path) -> Exported:
     """A trace whose weights are constants, so that batch normalisation is folded into convolutions."""
     traced, _ = _jit_trace(prep, package)
     freeze = find("jit.freeze")
-    with _refusal_of("torch.jit.freeze"):
+    with refusal_of("torch.jit.freeze"):
         frozen = freeze(traced)
     return frozen, lambda: frozen.save(str(package / "model.pt"))
 
 
 def _jit_script(prep: Preparation, package: Path) -> Exported:
     script = find("jit.script")
-    with _refusal_of("torch.jit.script"):
+    with refusal_of("torch.jit.script"):
         scripted = script(prep.model)
     return scripted, lambda: scripted.save(str(package / "model.pt"))
 
 
 def _export(prep: Preparation, package: Path) -> Exported:
     program = _program(prep)
-    with _refusal_of("torch.export"):
+    with refusal_of("torch.export"):
         module = program.module()
     return module, lambda: find("export.save")(program, package / "model.pt2")
 
@@ -265,7 +265,7 @@ def _export(prep: Preparation, package: Path) -> Exported:
 def _program(prep: Preparation) -> Any:
     export = find("export.export")
     model, inputs = _example(prep)
-    with _refusal_of("torch.export"):
+    with refusal_of("torch.export"):
         return export(model, inputs)
 
 
@@ -284,9 +284,9 @@ def _onnxruntime(prep: Preparation, package: Path) -> Exported:
     export = find("onnx.export")
     model, inputs = _example(prep)
     file = package / "model.onnx"
-    with _refusal_of("torch.onnx.export"):
+    with refusal_of("torch.onnx.export"):
         export(model, inputs, str(file), dynamo=True, verbose=False)
-    with _refusal_of("ONNX Runtime"):
+    with refusal_of("ONNX Runtime"):
         return onnx_session(prep, file), lambda: None
 
 

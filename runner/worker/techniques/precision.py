@@ -14,6 +14,7 @@ import torch
 from ..case_key import CaseKey
 from ..measurements import memory
 from ..prepared_case import Preparation, Unsupported
+from .exported import refusal_of
 
 #: Where PyTorch keeps the modules that compute in int8.
 _INT8_MODULES = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
@@ -32,11 +33,7 @@ def quantise(prep: Preparation) -> None:
         raise Unsupported("precision=int8-qat is for training: it rounds weights and activations that train")
     prep.facts["parameters"] = sum(one.numel() for one in prep.model.parameters())
     with _old_ways(), torch.no_grad():
-        if precision == "int8-torchao":
-            prep.facts["quantised"] = _torchao(prep)
-        else:
-            prep.model = _dynamic(prep) if precision == "int8-dynamic" else _static(prep)
-            prep.facts["quantised"] = _kinds(prep.model)
+        prep.facts["quantised"] = _QUANTISED[precision](prep)
     if not prep.facts["quantised"]:
         raise Unsupported(f"precision={precision} finds no layer that it can quantise in this model")
     prep.called = prep.model
@@ -46,16 +43,17 @@ def quantise(prep: Preparation) -> None:
     prep.metrics["model_size"] = _saved_bytes(prep.model) / memory.MIB
 
 
-def _dynamic(prep: Preparation) -> torch.nn.Module:
+def _dynamic(prep: Preparation) -> dict[str, int]:
     quantize = _find("torch.ao.quantization", "quantize_dynamic")
     _require_cpu(prep)
     # It replaces the children of what it is given: a model may be a single layer. In place, because a copy
     # calls the original where `forward` is an attribute of the model, as `torch.compiler.disable` makes one.
     kinds = {torch.nn.Linear, torch.nn.LSTM}
-    return quantize(torch.nn.Sequential(prep.model), kinds, dtype=torch.qint8, inplace=True)[0]
+    prep.model = quantize(torch.nn.Sequential(prep.model), kinds, dtype=torch.qint8, inplace=True)[0]
+    return _kinds(prep.model)
 
 
-def _static(prep: Preparation) -> torch.nn.Module:
+def _static(prep: Preparation) -> dict[str, int]:
     """Convolutions and linear layers with ranges fixed by running the case's own inputs once."""
     prepare = _find("torch.ao.quantization.quantize_fx", "prepare_fx")
     convert = _find("torch.ao.quantization.quantize_fx", "convert_fx")
@@ -72,7 +70,78 @@ def _static(prep: Preparation) -> torch.nn.Module:
         raise Unsupported(f"precision=int8-static cannot trace this model: {line}") from error
     for inputs in prep.inputs:
         observed(*inputs)
-    return convert(observed)
+    prep.model = convert(observed)
+    return _kinds(prep.model)
+
+
+def _pt2e(prep: Preparation) -> dict[str, int]:
+    """An exported graph with roundings in it, their ranges fixed as `_static` does.
+
+    Inductor makes int8 kernels of it when it freezes weights, and otherwise products in fp32.
+    """
+    _require_cpu(prep)
+    if prep.key.axis("freezing") == "off":
+        raise Unsupported("precision=int8-pt2e is lowered by Inductor: give compile=default,freezing=on")
+    if len(set(prep.shapes)) > 1 or prep.workload.report is not None:
+        raise Unsupported(
+            "precision=int8-pt2e exports the model: it is for inputs of one shape, and for workloads that "
+            "measure nothing by themselves"
+        )
+    quantize, x86 = _pt2e_modules()
+    quantizer = x86.X86InductorQuantizer()
+    quantizer.set_global(_x86_config(x86.get_default_x86_inductor_quantization_config))
+    with refusal_of("torch.export"):
+        # Strict, for the quantiser finds layers by what only Dynamo notes of a node before PyTorch 2.13.
+        exported = _export()(prep.model, prep.inputs[0], strict=True).module()
+    observed = quantize.prepare_pt2e(exported, quantizer)
+    for inputs in prep.inputs:
+        observed(*inputs)
+    prep.model = quantize.convert_pt2e(observed)
+    return _weighted(prep.model)
+
+
+def _x86_config(make: Callable[..., Any]) -> Any:
+    """Activations of 7 bits, on every CPU: without VNNI the sum of two products of 8 bits overflows."""
+    try:
+        return make(reduce_range=True)
+    except TypeError:
+        # In releases that leave no choice.
+        return make()
+
+
+def _pt2e_modules() -> tuple[Any, Any]:
+    """PT2E quantisation and the quantiser for x86: of torch.ao, or of torchao, to which both have moved."""
+    for package in ("torch.ao.quantization", "torchao.quantization.pt2e"):
+        with contextlib.suppress(ImportError):
+            quantize = importlib.import_module(f"{package}.quantize_pt2e")
+            return quantize, importlib.import_module(f"{package}.quantizer.x86_inductor_quantizer")
+    raise Unsupported(
+        f"PyTorch {torch.__version__} has no PT2E quantisation, and torchao is not installed in this "
+        "environment: pip install torchao"
+    )
+
+
+def _export() -> Callable[..., Any]:
+    """What exports a graph as PT2E quantisation takes it, before operators are decomposed."""
+    if hasattr(torch.export, "export_for_training"):
+        return _find("torch.export", "export_for_training")
+    if hasattr(torch.export, "default_decompositions"):
+        return torch.export.export
+    raise Unsupported(
+        f"PyTorch {torch.__version__} has no public function that exports a model for PT2E quantisation"
+    )
+
+
+def _weighted(model: torch.nn.Module) -> dict[str, int]:
+    """How many operators of an exported graph take a rounded weight, by their names."""
+    kinds: dict[str, int] = {}
+    graph: Any = model.graph
+    for node in graph.nodes:
+        if any("dequantize_per_channel" in str(one.target) for one in node.all_input_nodes):
+            # aten.conv2d.default
+            name = str(node.target).split(".")[1]
+            kinds[name] = kinds.get(name, 0) + 1
+    return dict(sorted(kinds.items()))
 
 
 def train_for_int8(prep: Preparation) -> None:
@@ -106,6 +175,14 @@ def _torchao(prep: Preparation) -> dict[str, int]:
     quantize(prep.model, way())
     changed = sum(1 for one, old in zip(linear, before, strict=True) if id(one.weight) != old)
     return {"Linear": changed} if changed else {}
+
+
+_QUANTISED: dict[str, Callable[[Preparation], dict[str, int]]] = {
+    "int8-dynamic": _dynamic,
+    "int8-static": _static,
+    "int8-pt2e": _pt2e,
+    "int8-torchao": _torchao,
+}
 
 
 def _require_cpu(prep: Preparation) -> None:

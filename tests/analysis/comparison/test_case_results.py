@@ -11,7 +11,7 @@ from analysis.comparison.pairs import BEYOND, SideFlaw
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
 from records.outcomes import Outcome
-from reports.text.case_text import in_cycles, ran_alone, side_reason
+from reports.text.verdict_text import in_cycles, ran_alone, side_reason
 from support.builders.run_records import FIRST_NIGHT, an_outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)

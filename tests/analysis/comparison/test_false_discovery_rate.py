@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.comparison.false_discovery_rate import adjusted, control
 from analysis.comparison.pairs import Pair
@@ -17,6 +16,9 @@ probabilities = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_si
 
 @given(probabilities)
 def test_it_is_benjamini_and_hochbergs(ps: list[float]) -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     expected = stats.false_discovery_control(ps, method="bh")
     assert adjusted(ps) == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-300)
 

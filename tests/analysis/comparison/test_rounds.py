@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison import rounds
 from analysis.comparison.pairs import pairs_of
-from analysis.comparison.rounds import core_share, disturbed
+from analysis.comparison.rounds import core_share
 from analysis.speedups import compare
 from records.references import Baseline
 from support.builders.run_records import an_outcome
@@ -85,10 +85,17 @@ def test_a_gain_is_made_of_rounds_too() -> None:
         ({"device": "cpu", "cpu_share": 0.9}, None),
         ({"device": "cuda:0", "cpu_share": 0.35}, None),
         ({"device": "cpu"}, None),
-        ({"device": "cpu", "cpu_share": 0.35, "waits_for_data": True}, None),
+        # Asleep while its own processes work, and robbed of its core.
+        ({"device": "cpu", "cpu_share": 0.35, "core_share": 0.98}, None),
+        ({"device": "cpu", "cpu_share": 0.35, "core_share": 0.5}, 0.5),
+        ({"device": "cpu", "cpu_share": 1.8, "core_share": 0.5}, None),
         ({}, None),
     ],
 )
 def test_who_had_less_of_its_core_says_so(facts: dict[str, Any], said: float | None) -> None:
-    assert core_share(facts) == said
-    assert disturbed(facts) == (said is not None)
+    assert core_share(an_outcome(facts=facts)) == said
+
+
+def test_a_case_that_sleeps_while_its_data_is_made_had_its_core() -> None:
+    busy = {"device": "cpu", "cpu_share": 0.35}
+    assert core_share(an_outcome(facts=busy, metrics={"data_wait": 0.6})) is None

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.comparison.pairs import BEYOND, WAITS, Pair, PairFlaw, SideFlaw
 from analysis.comparison.plan import Plan
@@ -54,6 +53,9 @@ def test_the_word_knows_which_direction_is_better(metric: str, by: float, word: 
 
 
 def test_a_look_by_hand() -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     verdict = judge(FLOOR, shifted(0.03), PERCENT)
     # Of six pairs Student's t of five degrees; this look has 20 of 76 parts of the error: 0.263 % in all.
     found = locate([0.03 + own for own in WOBBLE])
@@ -119,6 +121,9 @@ def test_another_unit_changes_nothing(logs: list[float], factor: float) -> None:
 def test_more_pairs_of_the_same_widen_by_no_more_than_their_look_has_less_of_the_error(
     logs: list[float],
 ) -> None:
+    # Here: it takes a second, and every process of the tests imports this file.
+    from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
     # At most Student's t of five degrees at 20 of 76 parts, and winsorised of seven at 9 of 76.
     six = stats.t.ppf(1 - 0.005 * 20 / 76, 5) / math.sqrt(5 * 6)
     twelve = stats.t.ppf(1 - 0.005 * 9 / 76, 7) / math.sqrt(11 / 2 * 12) * 11 / 7

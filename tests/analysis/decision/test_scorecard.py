@@ -12,8 +12,9 @@ from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.comparison import Comparison
-from analysis.decision.reasons import Reason
+from analysis.decision.reasons import Doubtful, MeanChange, Reason
 from analysis.decision.upgrade import Upgrade, decide
+from reports.rows import without_ratio
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
@@ -126,6 +127,38 @@ def test_few_cold_pairs_give_a_hint_and_no_proof() -> None:
     (cold,) = decide([*alike(), *cases]).scorecard.compile_time.metrics
     assert (cold.hinted, cold.hinted_pairs, cold.mean.change) == (3, (1, 1), None)
     assert cold.hint == pytest.approx(math.log(1.22), abs=0.01)
+
+
+def test_a_single_pair_of_memory_has_no_part_in_the_mean() -> None:
+    """One case of seventeen was measured once and needs 40 % more: of the others none has changed."""
+    cases = [*(needs(f"same{number}", 0.0) for number in range(16)), needs("once", 40.0, pairs=1)]
+    upgrade = decide(cases)
+    (memory,) = upgrade.scorecard.peak_memory.metrics
+    assert (memory.mean.cases, memory.mean.low, memory.mean.high) == (16, 0.0, 0.0)
+    assert (memory.hinted, memory.hint) == (1, pytest.approx(math.log(1.4)))
+    (table,) = [each for each in upgrade.tables if each.metric == MEMORY]
+    assert (table.geomean.cases, table.geomean.change, without_ratio(table)) == (16, 0.0, ["once"])
+    # Nor does it take a proof from the others.
+    grown = decide([*(needs(f"more{number}", 3.0) for number in range(10)), needs("once", 0.0, pairs=1)])
+    (detail,) = [one.detail for one in about(grown, MEMORY) if isinstance(one.detail, MeanChange)]
+    assert (detail.mean.cases, detail.exceeded, detail.proved) == (10, True, True)
+
+
+def test_a_single_pair_is_not_the_figure_that_stands_for_what_is_in_doubt() -> None:
+    few = [compiles("once", 1800.0, "first_call", n=1), compiles("twice", 900.0, "first_call", n=2)]
+    known = compiles("known", 30.0, "first_call", noise=120.0)
+
+    def doubt(*cases: CaseResult) -> tuple[int, int, str]:
+        (detail,) = [
+            one.detail
+            for one in about(decide([*alike(), *cases]), "first_call")
+            if isinstance(one.detail, Doubtful)
+        ]
+        return detail.cases, detail.few, detail.largest[0]
+
+    assert doubt(*few, known) == (3, 2, "known")
+    assert doubt(*few) == (2, 2, "once")
+    assert doubt(known) == (1, 0, "known")
 
 
 def test_a_limit_in_worst_is_that_of_the_single_case() -> None:

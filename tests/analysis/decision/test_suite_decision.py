@@ -111,6 +111,14 @@ def test_the_partial_conjunction_is_the_worst_minimal_set(seed: int) -> None:
     assert found == pytest.approx(by_hand) and minimal(tuple(members))
 
 
+def test_the_worst_of_hundreds_of_alike_cases_are_the_fewest_that_exceed_the_share() -> None:
+    # As many different weights as a census of a large program has.
+    weights = np.geomspace(1.0, 100.0, 300)
+    found, members = partial_conjunction(np.full(300, 0.01), weights / weights.sum(), 0.10)
+    assert sorted(members) == list(range(293, 300))
+    assert found == pytest.approx(special.chdtrc(14, -14 * math.log(0.01)))
+
+
 def test_with_equal_weights_the_largest_p_values_are_combined() -> None:
     p = np.array([0.001] * 26 + [0.08] * 4)
     found, members = partial_conjunction(p, np.full(30, 1 / 30), 0.10)

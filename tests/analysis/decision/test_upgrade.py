@@ -14,8 +14,8 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.upgrade import Upgrade, decide
-from reports.text.case_text import side_reason
 from reports.text.reason_text import exclusion, sentence
+from reports.text.verdict_text import side_reason
 from support.builders.upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 #: The kinds of reasons that speak for a go where all rules over the suite are kept.

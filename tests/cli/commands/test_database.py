@@ -61,6 +61,25 @@ def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Pa
     assert typed.invoke(app, ["check"]).exit_code == 0, "what was said to mend it mends it"
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "DELETE FROM outcome WHERE replicate = 1",
+        "DELETE FROM measurement WHERE series_id = (SELECT min(series_id) FROM measurement)",
+        "UPDATE measurement SET low = low * 0.5 WHERE n = 2",
+    ],
+)
+def test_what_the_database_lost_comes_back_from_the_journal(
+    typed: CliRunner, data_dir: Path, tmp_path: Path, loss: str
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
+        assert connection.execute(loss).rowcount
+    assert lines(typed.invoke(app, ["check"]))["contents"].split()[-2:] == ["1", "problem"]
+    repaired = typed.invoke(app, ["check", "--repair"])
+    assert repaired.exit_code == 0 and "run run-1 is stored again from its journal" in repaired.stdout
+    assert "stored again" not in typed.invoke(app, ["check", "--repair"]).stdout
+
+
 def test_a_journal_that_waits_is_mentioned_and_no_fault(typed: CliRunner, data_dir: Path) -> None:
     write_journal(data_dir, "run-2")
     said = typed.invoke(app, ["check"])

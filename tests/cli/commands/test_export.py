@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.registry import app
-from db.connection.engine import open_database
 from db.runs import store
 from support.builders.run_records import a_night, a_run, an_outcome
 from support.site import COMMAND
+from support.sqlite_files import open_with_tables
 from workflows.ingest import measurements_of
 from workflows.transfer import export_runs
 
@@ -30,7 +30,7 @@ FIRST, LAST = "20260901-020000-aaaa", "20260902-020000-bbbb"
 def a_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite file with two runs."""
     file = tmp_path_factory.mktemp("two-runs") / "pyrometer.db"
-    with open_database(f"sqlite:///{file}") as database:
+    with open_with_tables(f"sqlite:///{file}") as database:
         for number, name in enumerate((FIRST, LAST)):
             store.save_run(database, a_run(name, started_at=a_night(number)))
             outcomes = [an_outcome(replicate=each, latency=1.5 + each) for each in range(3)]

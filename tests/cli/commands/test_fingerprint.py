@@ -11,6 +11,7 @@ from db.connection.engine import open_database
 from db.schema.core_tables import CaseFingerprintRow, FingerprintRow
 from support.command_line import typed
 from support.site import ADD, LINEAR, RAISES, Done, Site, one_site
+from support.waiting import until
 from workflows.ingest import ingest
 
 pytestmark = pytest.mark.torch
@@ -35,6 +36,32 @@ def shy():
         return ones + ones
 
     return step
+'''
+
+
+LATE_FILE = '''"""A case that takes until a file exists."""
+
+from pathlib import Path
+from time import sleep
+
+import torch
+from runner.worker.case import case
+
+GO = Path("FOLDER/go")
+
+
+@case()
+def late():
+    """Built when there is a file `go`."""
+    while not GO.exists():
+        sleep(0.05)
+    return lambda: torch.ones(4)
+
+
+@case()
+def prompt():
+    """Built at once."""
+    return lambda: torch.ones(4)
 '''
 
 
@@ -97,6 +124,18 @@ def test_an_environment_against_itself_runs_nothing_differently_and_what_failed_
     done = typed(place, "fingerprint", "diff", "default", "default", LINEAR, TRAINED, *CASES)
     assert done.code == 0
     assert done.out.endswith("0 of 2 cases run differently.\n")
+
+
+def test_one_that_takes_long_keeps_no_other_from_being_stored(place: Site) -> None:
+    (place.folder / "late.py").write_text(LATE_FILE.replace("FOLDER", str(place.folder)))
+    before, _ = _stored(place)
+    cases = ("late/infer/-/eager", "prompt/infer/-/eager")
+    running = place.start_command("fingerprint", *cases, "--cases", "late.py")
+    until(lambda: _stored(place)[0] > before, "the one that is done is stored")
+    (place.folder / "go").touch()
+    done = running.end()
+    assert done.code == 0
+    assert [body["case"] for body in json.loads(done.out)] == list(cases)
 
 
 def test_what_does_not_exist_is_refused(place: Site) -> None:

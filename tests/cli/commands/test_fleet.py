@@ -20,14 +20,21 @@ from cli.commands.fleet import accelerator_labels, start_error
 from db.connection.engine import open_database
 from db.queue.commands import claim, lose, plan_run, seen_all
 from db.queue.queries import schedulers
-from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
-from fleet.ray.processes import RayUnusable, check_token, make_token, node_variables, ray_folder
+from fleet.ray.processes import (
+    Foreground,
+    RayUnusable,
+    check_token,
+    make_token,
+    node_variables,
+    ray_folder,
+)
 from fleet.status import drained_nodes
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, this_process
 from support.command_line import called
 from support.site import COMMAND, Done
+from support.sqlite_files import open_with_tables
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {
@@ -70,7 +77,7 @@ def head(tmp_path: Path) -> Path:
         labels = (machine, "H200") if facts.get("node") else (machine,)
         return SchedulerSeen(owner, machine, labels, now - ago, now - ago, 1, "0.1.0", facts)
 
-    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+    with open_with_tables(f"sqlite:///{tmp_path}/pyrometer.db") as database:
         node = {"head": me.machine, "measures": True, "node": dict(MEASURED)}
         seen_all(
             database,
@@ -306,7 +313,7 @@ def test_why_ray_does_not_start_is_one_sentence() -> None:
 
 LEAVES = """
 import os, signal, subprocess, sys, time
-from fleet.foreground_process import Foreground
+from fleet.ray.processes import Foreground
 from pathlib import Path
 program = Foreground(["sh", "-c", sys.argv[1]], dict(os.environ), Path(sys.argv[2]), ("own:",))
 print(program.run(lambda: print("stands", flush=True), "ready", "hopeless"), flush=True)

@@ -194,6 +194,7 @@ def test_what_people_do_is_kept_with_their_names(database: Database) -> None:
         ("mute", "1"),
         ("mute", "1", "--until", "soon"),
         ("mute", "1", "--until", "2020-12-01"),
+        ("mute", "1", "--until", "9999-12-31T23:59:59+00:00"),
         ("mute", "1", "--until", "2999-12-01", "--off"),
         ("note", "1", " "),
         ("fixed", "1", "--by", " "),

@@ -9,12 +9,14 @@ from common.journal_lines import decode_line, encode_line
 from support.builders.upgrade_journals import RESNET, Story, write_upgrade
 from support.command_line import called
 from support.site import Done
+from support.sqlite_files import sqlite_with_tables
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project folder with the journal of an upgrade."""
     (tmp_path / "pyrometer.toml").touch()
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     write_upgrade(tmp_path / ".pyrometer", Story())
     return tmp_path
 

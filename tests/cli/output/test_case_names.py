@@ -9,10 +9,10 @@ from rich.table import Table
 
 from cli.output.console import CaseName
 from cli.output.run_report import print_foreign
-from cli.output.wording import figure
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import ForeignOrigin, Point, assembled
 from records.outcomes import Outcome
+from reports.text.numbers import figure
 from workflows.load_run import LoadedRun
 from workflows.measure import RunResult
 

@@ -202,18 +202,22 @@ def test_an_import(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_operator_tables(golden: Golden) -> None:
-    def traced(case: str, **longer: float) -> Outcome:
+    def traced(case: str, left_out: float = 0.0, **longer: float) -> Outcome:
         rows = [
             {"name": "aten::mm", "kind": "operator", "calls": 2.0, "self_cpu_us": 5.0},
             {"name": "aten::add", "kind": "operator", "calls": 1.0, "self_cpu_us": 1.5},
             {"name": "gemm", "kind": "kernel", "calls": 2.0, "self_device_us": 3.25},
         ]
         rows = [{**row, **longer} if row["name"] == "aten::mm" else row for row in rows]
-        facts = {"operators": rows, "traced": {"steps": 1.0, "outside_us": 12.5}, "trace_note": "too large"}
+        totals = {"steps": 1.0, "outside_us": 12.5, "rows_left_out": left_out}
+        facts = {"operators": rows, "traced": totals, "trace_note": "too large"}
         return Outcome(case, "e", 0, "ok", facts=facts)
 
-    one, two = traced(RESNET_COMPILED), traced(RESNET, self_cpu_us=9.0)
+    one, two, cut = traced(RESNET_COMPILED), traced(RESNET, self_cpu_us=9.0), traced(RESNET, 1234.0)
     golden.check_terminal(
         "operator_tables.md",
-        {"Two cases": printed(lambda console: print_traces(console, [two, one], Path()))},
+        {
+            "Two cases": printed(lambda console: print_traces(console, [two, one], Path())),
+            "One of two is cut": printed(lambda console: print_traces(console, [cut, one], Path())),
+        },
     )

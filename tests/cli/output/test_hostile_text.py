@@ -16,6 +16,7 @@ from cli.output.reporter import say
 from runner.journal import Journal
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from support.command_line import called
+from support.sqlite_files import sqlite_with_tables
 
 NOW = datetime(2026, 9, 3, tzinfo=UTC)
 TITLE, TURNED = "mo\x1b]0;PWNED\x07del", "a\u202eb"
@@ -57,6 +58,7 @@ def test_a_sentence_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_no_text_of_a_journal_or_a_database_reaches_a_terminal_raw(tmp_path: Path) -> None:
     (tmp_path / "pyrometer.toml").touch()
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     data_dir = tmp_path / ".pyrometer"
     write_journal(data_dir, "20260901-020000-0001")
     plan = a_plan()

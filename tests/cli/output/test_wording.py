@@ -1,7 +1,7 @@
 """Outcomes as the command line writes them."""
 
 from analysis.comparison.screening import as_evidence
-from cli.output.wording import outcome_line
+from cli.output.progress import outcome_line
 from support.builders.run_records import an_outcome
 
 

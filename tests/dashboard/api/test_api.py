@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
@@ -21,13 +21,17 @@ from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
 from dashboard.auth.middleware import ROLES
 from dashboard.server.database import opened, served_database
+from db.connection.engine import Database
 from db.findings import store
 from db.queue import queries as queue
 from db.runs import queries, series_queries
 from db.runs.store import save_run
 from db.schema.core_tables import OutcomeRow, RunRow, SamplesRow, TelemetryRow
+from db.schema.finding_tables import FindingRow
 from records.kinds import RunKind
-from support.builders.run_records import RESNET, a_run, an_environment
+from support.builders.run_records import RESNET, a_run, an_environment, an_outcome
+from support.builders.stored_run import store_run
+from support.sqlite_files import open_with_tables
 
 CSV = {"accept": "text/csv"}
 
@@ -81,6 +85,41 @@ def test_findings_and_verdicts_follow_each_other_to_the_last(
     assert seen == every
 
 
+@pytest.mark.parametrize("path", ["/runs", "/findings", "/verdicts"])
+def test_rows_that_come_between_two_pages_repeat_none(
+    full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Also where the next page is asked for among rows of one moment."""
+    copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
+    for number in range(3):
+        store_newer(opened(copy), number, day=0)
+    api = TestClient(create_api())
+    before = [row["id"] for row in answer_of(api, path, limit=1000)]
+    seen: list[Any] = []
+    address, number = f"{path}?limit=2", 3
+    while address:
+        answer = api.get(address)
+        seen += [row["id"] for row in answer.json()]
+        address = answer.links.get("next", {}).get("url", "")
+        store_newer(opened(copy), number, day=number)
+        number += 1
+    assert seen == before and len(seen) > 3
+    assert [row["id"] for row in answer_of(api, path, limit=2, after=before[0])] == before[1:3]
+
+
+def store_newer(database: Database, number: int, day: int) -> None:
+    """An upgrade and a finding that are newer than all others, by so many days."""
+    at = datetime(2099, 1, 1, tzinfo=UTC) + timedelta(days=day)
+    environments = [an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")]
+    run = a_run(f"newer-{number}", environments=environments, started_at=at)
+    save_run(database, replace(run, kind=RunKind.UPGRADE))
+    with database.engine.begin() as connection:
+        known = connection.execute(select(FindingRow.__table__)).mappings().all()[0]
+        others = {name: value for name, value in known.items() if name != "id"}
+        connection.execute(insert(FindingRow), {**others, "schedule": f"newer-{number}", "found_at": at})
+
+
 def test_a_run_has_its_measurements_with_units_and_its_outcomes(api: TestClient, full_url: str) -> None:
     assert answer_of(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
     rows = answer_of(api, "/runs/run-11/measurements")
@@ -117,6 +156,33 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
         address = answer.links.get("next", {}).get("url", "")
     assert paged == [one.run for one in points]
     assert answer_of(api, "/series/points", **query, offset=2**63 - 1) == []
+
+
+def test_no_point_is_skipped_where_one_comes_between_two_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+    with open_with_tables(url) as database:
+        for night in range(6):
+            store_night(database, night)
+        api = TestClient(create_api())
+        (key,) = answer_of(api, "/series", metric="latency")
+        query = {name: key[name] for name in ("case", "metric", "hardware", "preset")}
+        answer = api.get("/series/points", params={**query, "newest": 4, "limit": 2})
+        seen, stored = [row["run"] for row in answer.json()], 6
+        while following := answer.links.get("next"):
+            store_night(database, stored)
+            stored += 1
+            answer = api.get(following["url"])
+            seen += [row["run"] for row in answer.json()]
+    assert seen == [f"night-{number}" for number in range(2, 8)]
+
+
+def store_night(database: Database, number: int) -> None:
+    """A run of one case, a day after the one of the number before."""
+    run = a_run(f"night-{number}", started_at=datetime(2026, 11, 1, tzinfo=UTC) + timedelta(days=number))
+    store_run(database, run, [an_outcome(latency=2.0 + number)])
 
 
 def test_series_are_narrowed_and_come_page_by_page(api: TestClient) -> None:
@@ -212,6 +278,21 @@ def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
     assert api.get("/runs", headers={**CSV, "if-none-match": first.headers["etag"]}).status_code == 200
 
 
+def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
+    full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
+    api = TestClient(create_api())
+    count = queries.count_runs(opened(copy))
+    first = api.get(f"/runs?limit={count}")
+    known = {"if-none-match": first.headers["etag"]}
+    assert "link" not in first.headers and len(first.json()) == count
+    save_run(opened(copy), replace(a_run("before-all"), started_at=datetime(2001, 1, 1, tzinfo=UTC)))
+    again = api.get(f"/runs?limit={count}", headers=known)
+    assert again.status_code == 200 and again.json() == first.json() and again.links["next"]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
@@ -221,6 +302,10 @@ def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
         ("/verdicts/run-11", 404, "run run-11 compares no environments"),
         ("/tasks/99999", 404, "there is no task 99999"),
         ("/findings?state=good", 422, "confirmed"),
+        ("/runs?after=nothing", 404, "no run is named nothing"),
+        ("/verdicts?after=nothing", 404, "no run is named nothing"),
+        ("/findings?after=99999", 404, "there is no finding 99999"),
+        (f"/findings?after={10**30}", 422, "less than or equal"),
         (f"/runs?offset={10**30}", 422, "less than or equal"),
         ("/runs?limit=0", 422, "greater than or equal to 1"),
         ("/series/points?case=a", 422, "metric"),
@@ -272,6 +357,13 @@ def test_a_verdict_follows_the_outcomes_of_its_run(triager: TestClient) -> None:
     after = answer_of(triager, f"/verdicts/{number}")
     assert {one["case"] for one in after["cases"]} == {one["case"] for one in before["cases"]}
     assert after != before, "what was kept is the verdict on other outcomes"
+    with served_database().engine.begin() as connection:
+        run = select(RunRow.number).where(RunRow.id == number).scalar_subquery()
+        connection.execute(
+            update(OutcomeRow).where(OutcomeRow.run_number == run).values(status="crashed", metrics={})
+        )
+        connection.execute(update(RunRow).where(RunRow.id == number).values(counts={"crashed": 4}))
+    assert answer_of(triager, f"/verdicts/{number}") != after, "as many, but all of them crashed"
 
 
 def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -> None:
@@ -304,6 +396,8 @@ def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -
         (1, {"action": "fixed", "text": "a\0b"}, 422, "pattern"),
         (1, {"action": "mute", "until": "2020-01-01T00:00:00Z"}, 422, "a moment to come"),
         (1, {"action": "mute", "until": "2120-01-01T00:00:00"}, 422, "timezone"),
+        (1, {"action": "mute", "until": "9999-12-31T23:59:59-12:00"}, 422, "before the year 9999"),
+        (1, {"action": "mute", "until": "9999-12-31T23:59:59Z"}, 422, "before the year 9999"),
         (1, {"action": "fixed", "state": "refuted"}, 422, "Extra inputs"),
     ],
 )

@@ -216,9 +216,125 @@ def test_results_and_token_follow_no_redirection(client: Any) -> None:
     assert seen == []
 
 
+def lost(
+    client: Any, monkeypatch: pytest.MonkeyPatch, answers: list[int], calls: int = 1
+) -> tuple[list[Any], str]:
+    """The results that came where a server answers so, 0 by hanging up, and what the last call returns."""
+    from pyrometer_client import server
+
+    monkeypatch.setattr(server, "_PAUSE_SECONDS", 0.0)
+    seen: list[Any] = []
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            if status := answers[len(seen) - 1]:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(b'{"detail": "for want of space"}')
+
+    said = ""
+    with answering(Handler) as port:
+        place = {"url": f"http://127.0.0.1:{port}", "machine": "m", "hardware": "h"}
+        for _ in range(calls):
+            try:
+                said = client.submit({"suite": "mine", "case": "a/infer"}, **place)
+            except client.ClientError as error:
+                said = str(error)
+    return seen, said
+
+
+def test_results_whose_answer_is_lost_are_sent_again_as_the_same(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server takes what it has stored for the same, by the time of the run."""
+    seen, said = lost(client, monkeypatch, [0, 504, 200])
+    assert len(seen) == 3 and seen[0] == seen[1] == seen[2] and "started_at" in seen[0][0]
+    assert json.loads(said) == {"detail": "for want of space"}
+
+
+def test_results_that_a_caller_submits_again_are_the_same_until_they_are_answered(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, _ = lost(client, monkeypatch, [0, 0, 0, 0, 200, 200], calls=3)
+    assert len(seen) == 6 and all(one == seen[0] for one in seen[:5])
+    assert seen[5][0]["started_at"] > seen[0][0]["started_at"]
+
+
+def test_a_refusal_is_not_repeated_and_no_answer_names_the_time_to_repeat_with(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for status in (403, 409, 422, 500):
+        seen, said = lost(client, monkeypatch, [status])
+        assert len(seen) == 1 and "for want of space" in said and "started_at" not in said
+    seen, said = lost(client, monkeypatch, [0, 0, 0])
+    assert len(seen) == 3 and said.endswith(f'"started_at": "{seen[0][0]["started_at"]}"')
+
+
+def test_a_token_goes_to_no_other_host(client: Any) -> None:
+    """As a proxy sends whom it does not know to the page of its login."""
+    seen: list[tuple[str, str | None]] = []
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers["authorization"]))
+            if self.path.startswith("/api"):
+                host = "localhost" if "case=elsewhere" in self.path else "127.0.0.1"
+                self.send_response(302)
+                self.send_header("location", f"http://{host}:{self.server.server_address[1]}/login")
+            else:
+                self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+    token = {"Authorization": "Bearer secret"}
+    with answering(Handler) as port:
+        url = f"http://127.0.0.1:{port}"
+        with pytest.raises(client.ClientError, match="302 it redirects to http://localhost"):
+            client.series(url, "elsewhere", headers=token)
+        assert len(seen) == 1
+        assert client.series(url, "here", headers=token) == []
+    assert seen[-1] == ("/login", "Bearer secret")
+
+
+def test_a_token_of_a_file_is_taken_without_its_end_and_no_error_shows_a_secret(client: Any) -> None:
+    seen: list[str] = []
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            seen.append(self.headers["authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    with answering(Handler) as port:
+        url = f"http://127.0.0.1:{port}"
+        client.submit({"suite": "mine"}, url=url, token="secret\n")
+        with pytest.raises(client.ClientError) as refusal:
+            client.submit({"suite": "mine"}, url=url, token="sec\nret")
+        assert "ret" not in str(refusal.value)
+        with pytest.raises(client.ClientError) as refusal:
+            client.series(url, "a", headers={"Authorization": "Bearer secret\n"})
+        assert "secret" not in str(refusal.value) and "Authorization" in str(refusal.value)
+        with pytest.raises(client.ClientError) as refusal:
+            client.series(f"http://ada:secret@127.0.0.1:{port}", "a")
+        assert "secret" not in str(refusal.value) and "headers" in str(refusal.value)
+    assert seen == ["Bearer secret"]
+
+
 def test_a_server_that_is_not_there_is_one_sentence(client: Any) -> None:
     with pytest.raises(client.ClientError, match="Connection refused"):
         client.series("http://127.0.0.1:9", "mlp/infer/-/eager")
+
+
+def test_the_reason_of_a_refusal_is_what_was_set_aside(client: Any, tmp_path: Path) -> None:
+    (tmp_path / "submit.py").write_text(
+        "import sys; sys.stdin.read(); print('set aside: stdin: it is stored as 1.0')\n"
+        "print('note: data goes to another folder', file=sys.stderr); sys.exit(1)\n"
+    )
+    with pytest.raises(client.ClientError, match="set aside: stdin: it is stored"):
+        client.submit({"suite": "mine"}, command=f"{sys.executable} {tmp_path}/submit.py")
 
 
 @pytest.mark.slow

@@ -171,6 +171,9 @@ def test_results_are_stored_as_the_command_stores_them(
     assert json.loads(said.stdout)["runs"] == [run] and json.loads(said.stdout)["new"]["runs"] == 0
     stored = queries.run_record(database, run)
     assert stored and (stored.machine.name, stored.machine.hardware.label) == ("gpu-07", "8 x H200")
+    blank = {name: f" {label}\n" for name, label in PLACE.items()}
+    answer = api.post(f"{PREFIX}/submit", headers=bearer("submit"), params=blank, json=RESULT)
+    assert (answer.json()["runs"], answer.json()["new"]["runs"]) == ([run], 0)
 
 
 def test_a_contradiction_is_answered_with_what_stays(api: TestClient, database: Database) -> None:
@@ -215,7 +218,7 @@ def test_what_are_no_results_stores_nothing(
 
 
 @pytest.mark.parametrize("name", ["machine", "hardware"])
-@pytest.mark.parametrize("value", [None, "", "a" * 201, "a\0b"])
+@pytest.mark.parametrize("value", [None, "", "  ", "a" * 201, "a\0b"])
 def test_results_come_with_their_machine_and_hardware(
     api: TestClient, database: Database, name: str, value: str | None
 ) -> None:

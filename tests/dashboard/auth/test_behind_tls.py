@@ -128,7 +128,7 @@ def test_a_login_by_https_leaves_no_cookie_that_travels_in_clear(
     wait_for_text(page, "seen by https")
     assert one.noted() == [(ADA, "seen by https")]
     page.get_by_text("Show Markdown").click()
-    exported = page.locator(".py-code pre").filter(has_text="# Finding")
+    exported = page.locator(".py-code pre").filter(has_text="· Finding 1")
     expect(exported).to_contain_text(f"]({url}/regressions?")
     assert "http://" not in (exported.text_content() or "")
     page.get_by_role("link", name="Log out").click()

@@ -52,6 +52,15 @@ def test_versions_are_ordered_as_versions_and_dev_builds_by_date() -> None:
     ]
 
 
+def test_nightlies_leave_the_releases_in_reach_of_who_chooses_a_version() -> None:
+    nightlies = [f"2.16.0.dev202611{day:02d}+cu130" for day in range(1, 26)]
+    choices = frames.version_choices(["2.14.0+cu130", *nightlies, "2.15.0+cu130", "2.15.0rc2"])
+    assert list(choices)[:6] == [*nightlies[:-4:-1], "2.15.0+cu130", "2.15.0rc2", "2.14.0+cu130"]
+    assert list(choices)[6:] == nightlies[-4::-1]
+    assert choices[nightlies[23]] == "nightly 24 Nov · 2.16.0.dev20261124+cu130"
+    assert choices["2.15.0rc2"] == "2.15.0rc2"
+
+
 def test_samples_keep_their_order_and_blocks() -> None:
     blocks = [(1_000_000, 2_000_000), (3_000_000,)]
     frame = frames.samples(blocks)

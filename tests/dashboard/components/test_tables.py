@@ -4,7 +4,8 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dashboard.components import frames, load, markup, tables
+from dashboard.components import load, markup, tables
+from dashboard.exports.page_recorder import frame_of
 from dashboard.runs import run_facts
 from db.connection.engine import Database
 from db.runs.store import save_outcomes, save_run
@@ -62,7 +63,7 @@ def test_what_is_not_ok_is_a_number_as_visible_as_what_is() -> None:
 
 
 def test_a_list_of_runs_says_when_where_and_how_long() -> None:
-    _, row = TableCells(tables.runs([a_summary()], NOW)).rows
+    _, row = TableCells(tables.runs([a_summary()], NOW).html()).rows
     text = " | ".join(row)
     for part in (
         "run-1",
@@ -78,7 +79,7 @@ def test_a_list_of_runs_says_when_where_and_how_long() -> None:
 
 def test_a_run_that_goes_on_has_no_length_yet() -> None:
     running = replace(a_summary(ok=2), state="running", ended_at=None)
-    _, row = TableCells(tables.runs([running], NOW)).rows
+    _, row = TableCells(tables.runs([running], NOW).html()).rows
     assert row[-1] == "–"
     assert "… running" in row[3]
     assert "took" not in tables.last_run(running, 1, NOW) + tables.run_title(running, NOW)
@@ -116,7 +117,7 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     run = a_run()
     outcomes = [an_outcome(MLP, replicate=r, latency=2.0 + r) for r in (0, 1)]
     measured = measurements_for([*outcomes, an_outcome(RESNET, metrics={"graph_breaks": 2.0})])
-    _, *rows = TableCells(tables.measurements(run, list(reversed(measured)))).rows
+    _, *rows = TableCells(tables.measurements(run, list(reversed(measured))).html()).rows
     assert [row[1] for row in rows] == ["Latency", "Throughput", "Peak RSS", "Graph breaks"]
     assert [bool(row[0]) for row in rows] == [True, False, False, True]
     assert rows[0][2:6] == ["2.50", "ms", "2.00 to 3.00", "2.00 to 3.00"]
@@ -126,21 +127,35 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
 def test_parameters_that_all_cases_have_stand_once_above_the_table() -> None:
     keys = [f"resnet50/infer/batch=8,image={size}/eager" for size in (64, 224)]
     outcomes = [an_outcome(key) for key in (*keys, MLP)]
-    shown = tables.outcomes(a_run(), outcomes)
+    shown = tables.outcomes(a_run(), outcomes).html()
     assert shown.count("batch=8") == 1 and "All cases: batch=8." in shown.partition("<table")[0]
     assert [f"image={size}" in shown for size in (64, 224)] == [True, True]
-    assert "All cases: batch=8." in tables.measurements(a_run(), measurements_for(outcomes))
+    assert "All cases: batch=8." in tables.measurements(a_run(), measurements_for(outcomes)).html()
     # Of one case, or where none is shared, they stay in the rows.
-    alone = tables.outcomes(a_run(), outcomes[:1])
+    alone = tables.outcomes(a_run(), outcomes[:1]).html()
     assert "All cases" not in alone and "batch=8 image=64" in alone
-    other = tables.outcomes(a_run(), [*outcomes, an_outcome(BERT)])
+    other = tables.outcomes(a_run(), [*outcomes, an_outcome(BERT)]).html()
     assert "All cases" not in other and other.count("batch=8") == 3
+
+
+def test_throughput_is_in_the_items_that_a_case_counts() -> None:
+    metrics = {"throughput": 5.0, "latency": 2.0}
+    known, unknown = (
+        an_outcome(RESNET, metrics=metrics, facts={"unit": "images"}),
+        an_outcome(MLP, metrics=metrics),
+    )
+    outcomes = [known, unknown]
+    table = tables.measurements(a_run(), measurements_for(outcomes), None, tables.items_of(outcomes))
+    units = {(row["case"], row["metric"]): row["unit"] for row in table.records()}
+    assert units[RESNET, "throughput"] == "images/s" and units[RESNET, "latency"] == "ms"
+    assert units[MLP, "throughput"] == "items/s"
+    assert "5.00 images/s" in tables.outcome_facts(a_run(), known)
 
 
 def test_a_metric_that_is_called_as_a_column_takes_none_of_its_place() -> None:
     metrics = {"latency": 2.0, "phase": 3.0, "wall_seconds": 900.0, "metric_phase": 4.0, "replicate": 7.0}
     outcomes = [an_outcome(MLP, metrics={"phase": 5.0}), an_outcome(MLP, replicate=1, metrics=metrics)]
-    frame = frames.outcomes(outcomes)
+    frame = frame_of(tables.outcomes(a_run(), outcomes))
     assert frame["metric_metric_phase"].tolist() == [5.0, 3.0], "the same column for all"
     assert frame["wall_seconds"].tolist() == [each.wall_seconds for each in outcomes]
     assert (frame["phase"].tolist(), frame["replicate"].tolist()) == (["", ""], [0, 1])
@@ -153,13 +168,12 @@ def test_two_environments_of_one_pytorch_are_distinguished() -> None:
     other = an_environment("2.13.0", "stable")
     run = a_run(environments=[*sides, other])
     measured = measurements_for([an_outcome(MLP, environment=each) for each in run.environments])
-    frame = frames.measurements(run, measured)
-    assert set(zip(frame["torch"], frame["environment"], frame["environment_name"], strict=True)) == {
+    table = tables.measurements(run, measured)
+    names = ("torch", "environment", "environment_name")
+    assert {tuple(row[name] for name in names) for row in table.records()} == {
         (each.torch_version, each.fingerprint, each.name) for each in run.environments
     }
-    named = [
-        row[0] for row in TableCells(tables.measurements(run, measured)).rows if row and MLP[:3] in row[0]
-    ]
+    named = {row[0] for row in TableCells(table.html()).rows if row and MLP[:3] in row[0]}
     assert [each.partition("batch=8 ")[2] for each in sorted(named)] == [
         "torch 2.13.0",
         "torch 2.14.0a0+git after my patch",
@@ -172,7 +186,7 @@ def test_two_environments_of_one_pytorch_are_distinguished() -> None:
 
 def test_an_outcome_that_is_not_ok_says_why() -> None:
     outcomes = [an_outcome(RESNET, status="wrong", reason="off by 0.2"), an_outcome(MLP)]
-    _, first, second = TableCells(tables.outcomes(a_run(), outcomes)).rows
+    _, first, second = TableCells(tables.outcomes(a_run(), outcomes).html()).rows
     assert "× wrong" in first[0]
     assert "off by 0.2" in first[4]
     assert "✓ ok" in second[0]
@@ -186,12 +200,12 @@ def test_nothing_from_the_database_becomes_markup() -> None:
     )
     html = "".join(
         [
-            tables.runs([summary], NOW),
+            tables.runs([summary], NOW).html(),
             tables.last_run(summary, 1, NOW),
             tables.run_title(summary, NOW),
             run_facts.panels(run),
             tables.failures([(summary, outcome)], NOW),
-            tables.outcomes(run, [outcome]),
+            tables.outcomes(run, [outcome]).html(),
             tables.outcome_title(outcome),
             tables.outcome_facts(run, outcome),
             markup.notes([NASTY]),

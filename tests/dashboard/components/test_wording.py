@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from analysis.metrics import Better
-from dashboard.components import wording
+from dashboard.components import markup, wording
 from records.series import SeriesPoint
 from support.builders.run_records import a_run
 from support.builders.trends import a_point
@@ -119,7 +119,7 @@ def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
 
 
 def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:
-    assert wording.status("not_compiled").text == "! not compiled"
+    assert wording.status("not_compiled").text == "× not compiled"
     assert wording.status("crashed").tone == "bad"
     assert wording.status("molten") == wording.Status("?", "molten", "odd")
 
@@ -194,6 +194,15 @@ def test_the_caption_of_samples_says_what_is_not_drawn() -> None:
 )
 def test_a_hardware_is_short_where_its_name_says_enough(label: str, short: str) -> None:
     assert wording.hardware(label) == short
+
+
+def test_kinds_of_hardware_keep_their_whole_names_where_the_short_ones_are_alike() -> None:
+    labels = {"a": "8 x NVIDIA H100 80GB HBM3", "b": "8 x NVIDIA A100-SXM4-80GB", "c": "Xeon 6430, 2 cores"}
+    assert wording.hardware_choices(labels) == {"a": "8×H100", "b": "8×A100", "c": "Xeon 6430, 2 cores"}
+    alike = {"a": "8 x NVIDIA H100 80GB HBM3", "b": "8 x NVIDIA H100 PCIe"}
+    assert wording.hardware_choices(alike) == alike
+    assert markup.hardware(labels["a"]) == '<span title="8 x NVIDIA H100 80GB HBM3">8×H100</span>'
+    assert markup.hardware(labels["c"]) == "Xeon 6430, 2 cores"
 
 
 @pytest.mark.parametrize(

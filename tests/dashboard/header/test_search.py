@@ -13,8 +13,9 @@ def test_every_run_version_and_case_is_found_once() -> None:
     keys = [a_key(BERT), a_key(BERT, metric="throughput")]
     assert entries(keys, [run, run], []) == [
         *[SearchEntry("Run · run-1 · gpu · nightly 24 Nov", "/runs?run=run-1")] * 2,
-        SearchEntry(f"PyTorch {version}", links.hardware({"version": [version]})),
+        SearchEntry(f"PyTorch {version}", links.view(links.HARDWARE, {"version": [version]})),
         SearchEntry(
-            "Case bert_base train · batch=4 length=128 · precision=amp-bf16", links.history({"case": [BERT]})
+            "Case bert_base train · batch=4 length=128 · precision=amp-bf16",
+            links.view(links.HISTORY, {"case": [BERT]}),
         ),
     ]

@@ -104,6 +104,22 @@ def test_another_table_is_subtracted_by_the_address(folder: Path) -> None:
     assert "above zero, B is slower; +30.0 µs on the CPU in all" in captions(at)
 
 
+def test_a_table_that_is_cut_says_so_and_so_does_its_difference(folder: Path) -> None:
+    assert "not kept" not in captions(opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}"))
+    traced = a_traced(RESNET, a_row("aten::convolution", 60.0))
+    totals = {**traced.facts["traced"], "rows_left_out": 1234.0}
+    cut = replace(traced, facts={**traced.facts, "traced": totals})
+    later = FIRST_NIGHT + timedelta(days=1)
+    url = f"sqlite:///{folder}/pyrometer.db"
+    fill(url, a_run("cut", suite="profile", started_at=later), cut)
+    table, difference = (
+        caption.value
+        for caption in opened(run="cut", case=RESNET, against=f"one/{RESNET}").caption
+        if "not kept" in caption.value
+    )
+    assert "1,234 rows" in table and "(0 of A, 1,234 of B)" in difference
+
+
 def test_newer_tables_of_other_hardware_hide_none_that_can_be_subtracted(folder: Path) -> None:
     machine = a_machine("bench-2", "EPYC")
     newer = a_run("newer", suite="profile", machine=machine, started_at=FIRST_NIGHT + timedelta(days=1))

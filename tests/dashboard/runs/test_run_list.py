@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.components import query_params, tables
 from dashboard.exports.page_recorder import PageRecord
-from dashboard.runs import run_list
+from dashboard.runs import page as runs
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.runs import queries
@@ -52,6 +52,9 @@ def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
             RunsOnly(state="running"),
             RunsOnly(suite="smoke", machine="bench-1", state="complete"),
             RunsOnly(suite="complete"),
+            RunsOnly(text="GPU"),
+            RunsOnly(text="un-5 smoke"),
+            RunsOnly(text="%"),
         ):
             wanted = [
                 each
@@ -59,11 +62,37 @@ def test_the_database_leaves_out_what_is_not_requested(url: str) -> None:
                 if only.suite in ("", each.suite)
                 and only.machine in ("", each.machine)
                 and only.state in ("", each.state)
+                and all(_says(each, word) for word in only.text.lower().split())
             ]
             assert queries.recent_runs(database, limit=100, only=only) == wanted
             assert queries.recent_runs(database, limit=5, offset=2, only=only) == wanted[2:7]
             assert queries.count_runs(database, only) == len(wanted)
         assert queries.suites_and_machines(database) == (["gpu", "smoke"], [HOSTILE, "bench-1"])
+
+
+def _says(run: RunSummary, word: str) -> bool:
+    said = (run.id, run.suite, run.machine, run.hardware, *run.torch_versions)
+    return any(word in each.lower() for each in said)
+
+
+def test_a_text_is_looked_for_in_the_versions_of_a_run_and_in_its_hardware(url: str) -> None:
+    with open_with_tables(url) as database:
+        (newest, *_) = queries.recent_runs(database, limit=1)
+        for word in (newest.torch_versions[0], newest.hardware.split()[0].upper(), newest.id[1:].upper()):
+            found = queries.recent_runs(database, limit=100, only=RunsOnly(text=word))
+            assert newest in found and all(_says(each, word.lower()) for each in found)
+        assert queries.count_runs(database, RunsOnly(text=f"{newest.id} nowhere")) == 0
+        assert queries.count_runs(database, RunsOnly(text="run_5")) == 0, "a sign is no pattern"
+
+
+def test_a_search_of_the_list_finds_runs_of_other_pages(open_page: Open, url: str) -> None:
+    at = open_page(url, RUNS)
+    assert "run-03" not in html(at)
+    at.text_input(key="choose-text").input("RUN-03").run()
+    assert [each.value for each in at.header] == ["1 run"] and "run-03" in html(at)
+    assert at.query_params["text"] in ("RUN-03", ["RUN-03"])
+    at.text_input(key="choose-text").input("nowhere").run()
+    assert "No such run." in text(at)
 
 
 def test_each_run_is_in_one_category(database: Database, mornings: Mornings) -> None:
@@ -138,9 +167,10 @@ def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None
     at.query_params["page"] = "2"
     at.run()
     assert html(at).count('href="/runs?run=run-0') == 10 and "page 2 of 2" in html(at)
+    assert " data-paged>" in html(at), "a filter of its rows says that it searches this page"
     at.query_params["suite"] = "gpu"
     at.run()
-    assert "20 runs" in text(at) and "Newer" not in html(at)
+    assert "20 runs" in text(at) and "Newer" not in html(at) and "data-paged" not in html(at)
 
 
 @pytest.mark.parametrize(("query", "many"), [({}, 60), ({"suite": "gpu"}, 20)])
@@ -155,7 +185,7 @@ def test_the_file_has_all_that_the_heading_counts(
     monkeypatch.setattr("dashboard.components.load._RUNS_AT_ONCE", 7)
     at = open_page(url, RUNS, **query)
     # The page itself shows no more than before.
-    assert html(at).count('href="/runs?run=run-') == min(many, run_list.PAGE)
+    assert html(at).count('href="/runs?run=run-') == min(many, runs.PAGE)
     frame = csv_of_section(records[-1], f"{many} runs")
     ids = [f"run-{night:02d}" for night in reversed(range(60)) if many == 60 or night % 3 == 0]
     assert list(frame["run"]) == ids
@@ -174,11 +204,11 @@ def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str
 
 
 def test_states_are_those_that_a_run_can_have() -> None:
-    view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
+    view, complaints = runs.selection({}, ["smoke"], ["bench-1"])
     assert view.only == RunsOnly() and not complaints
     assert view.query() == {name: [query_params.ALL] for name in ("kind", "suite", "machine", "state")}
     for state in RunState:
-        view, complaints = run_list.selection({"state": [state]}, ["smoke"], ["bench-1"])
+        view, complaints = runs.selection({"state": [state]}, ["smoke"], ["bench-1"])
         assert view.only == RunsOnly(state=state) and not complaints
 
 
@@ -192,9 +222,9 @@ def test_a_suite_that_is_called_all_is_one_of_them() -> None:
     }
     for name in names:
         query = {"suite": [query_params.spelled(name)]}
-        view, complaints = run_list.selection(query, names, [])
+        view, complaints = runs.selection(query, names, [])
         assert (view.only, complaints) == (RunsOnly(suite=name), [])
-    view, complaints = run_list.selection({"suite": ["all"]}, names, [])
+    view, complaints = runs.selection({"suite": ["all"]}, names, [])
     assert (view.only, complaints) == (RunsOnly(), [])
 
 
@@ -202,6 +232,9 @@ def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> 
     with open_with_tables(url) as database:
         (summary, *_) = queries.recent_runs(database, limit=1)
     foreign = replace(summary, machine=summary.hardware)
-    for shown in (tables.runs([foreign], foreign.started_at), tables.run_title(foreign, foreign.started_at)):
+    for shown in (
+        tables.runs([foreign], foreign.started_at).html(),
+        tables.run_title(foreign, foreign.started_at),
+    ):
         assert re.sub(r'title="[^"]*"', "", shown).count(summary.hardware) == 1
-    assert escape(summary.machine) in tables.runs([summary], summary.started_at)
+    assert escape(summary.machine) in tables.runs([summary], summary.started_at).html()

@@ -222,7 +222,7 @@ def test_the_cases_of_the_last_night_have_latency_endings_and_time(database: Dat
     assert sample(samples, "case_parts_left_out") == 0
 
 
-def test_of_an_upgrade_the_latency_is_that_of_the_new_environment(database: Database) -> None:
+def test_of_an_upgrade_latency_and_endings_are_those_of_the_new_environment(database: Database) -> None:
     """Also where the new one was known before the old one, and where a case broke in it."""
     old, new = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
     store.save_run(database, a_run("before", started_at=NOW - timedelta(days=3), environments=[new]))
@@ -241,6 +241,9 @@ def test_of_an_upgrade_the_latency_is_that_of_the_new_environment(database: Data
     of = {"schedule": "move", "part": "bench"}
     assert sample(samples, "case_latency_seconds", **of, case=MLP) == pytest.approx(0.002)
     assert sample(samples, "case_latency_seconds", **of, case=RESNET) is None
+    assert sample(samples, "case_replicates", **of, case=MLP, status="ok") == 1
+    assert sample(samples, "case_replicates", **of, case=RESNET, status="crashed") == 1
+    assert sample(samples, "case_replicates", **of, case=RESNET, status="ok") is None
 
 
 def test_cases_are_bounded_by_whole_parts_and_the_rest_is_counted(

@@ -195,6 +195,43 @@ def test_promtool_raises_each_alarm_at_its_hour(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def evaluated(title: str, labels: str, value: float, series: dict[str, str], tmp_path: Path) -> str:
+    """What promtool objects to that value of a panel of Grafana, 100 hours after 1970 began."""
+    board = json.loads((ROOT / "deploy/grafana.json").read_text())
+    (panel,) = (each for each in board["panels"] if each["title"] == title)
+    expression = {
+        "expr": panel["targets"][0]["expr"].replace("$schedule", ".*"),
+        "eval_time": "100h",
+        "exp_samples": [{"labels": labels, "value": value}],
+    }
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "1h", "input_series": given, "promql_expr_test": [expression]}
+    file = tmp_path / "test.yml"
+    file.write_text(yaml.safe_dump({"tests": [test]}))
+    done = subprocess.run([program("promtool"), "test", "rules", file], capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_old_failures_that_are_deleted_are_no_new_ones(tmp_path: Path) -> None:
+    """The count falls then, which `increase` takes for a counter that began anew at what is left."""
+    series = {'pyrometer_task_failures_total{schedule="nightly"}': "40+0x90 38+0x30"}
+    assert not evaluated("Failures in a day", '{schedule="nightly"}', 0, series, tmp_path)
+
+
+def test_the_age_of_a_night_is_not_that_of_another_job(tmp_path: Path) -> None:
+    """The built-in schedule `prune` runs once a week, and an upgrade on a label once."""
+    night = "pyrometer_case_night_timestamp_seconds"
+    moments = {
+        f'{night}{{schedule="nightly",part="a",case="c"}}': 70,
+        f'{night}{{schedule="nightly",part="b",case="c"}}': 75,
+        f'{night}{{schedule="upgrade:on",part="h200",case="c"}}': 2,
+        'pyrometer_last_success_timestamp_seconds{schedule="prune",part=""}': 1,
+        'pyrometer_last_success_timestamp_seconds{schedule="nightly",part="a"}': 71,
+    }
+    series = {name: f"{hour * 3600}+0x120" for name, hour in moments.items()}
+    assert not evaluated("Age of the oldest part's last night", "{}", 30 * 3600, series, tmp_path)
+
+
 def test_promtool_finds_nothing_wrong_with_rules_and_metrics(
     serve: Callable[..., Any], full_url: str
 ) -> None:

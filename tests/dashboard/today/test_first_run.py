@@ -2,7 +2,8 @@
 
 import altair as alt
 
-from dashboard.today import charts, first_run
+from dashboard.components import charts
+from dashboard.today import manual_runs
 from db.connection.engine import Database
 from db.runs import queries
 from records.outcomes import Outcome
@@ -50,8 +51,8 @@ def test_the_first_run_shows_speed_ups_limits_and_three_commands(
         "pyrometer serve",
         "pyrometer import PATH",
     ]
-    (bar,) = first_run.bars(queries.outcomes_of_run(database, "first"))
-    assert 1.9 < bar.ratio < 2.1 and bar.label == "resnet50 infer · compile=default"
+    (bar,) = manual_runs.bars(queries.outcomes_of_run(database, "first"))
+    assert 1.9 < bar["ratio"] < 2.1 and bar["label"] == "resnet50 infer · compile=default"
 
 
 def test_a_speed_up_that_others_disturbed_has_a_star() -> None:
@@ -63,8 +64,8 @@ def test_a_speed_up_that_others_disturbed_has_a_star() -> None:
             for number in range(3)
         ]
 
-    (quiet,), (disturbed,) = first_run.bars(outcomes(0.99)), first_run.bars(outcomes(0.6))
-    assert (quiet.text, disturbed.text) == ("2.00×", "2.00×*")
+    (quiet,), (disturbed,) = manual_runs.bars(outcomes(0.99)), manual_runs.bars(outcomes(0.6))
+    assert (quiet["text"], disturbed["text"]) == ("2.00×", "2.00×*")
 
 
 def test_what_limited_a_run_counts_the_processes_that_were_needed() -> None:
@@ -73,7 +74,10 @@ def test_what_limited_a_run_counts_the_processes_that_were_needed() -> None:
         an_outcome(MLP, status="skipped", reason="budget of 60 s"),
         an_outcome(MLP, replicate=1, status="skipped", reason="not needed: decided before"),
     ]
-    contended, advice, skipped, note = first_run.limits(outcomes, ["no clock"])
+    canary = an_environment("", name="canary")
+    outcomes.append(an_outcome("canary_compute/infer/-/eager", environment=canary))
+    run = a_run(environments=[an_environment(), canary], notes=("no clock",))
+    contended, advice, skipped, note = manual_runs.limits(run, outcomes)
     assert (contended, skipped, note) == (
         "1 of 2 processes contended",
         "1 of 2 processes skipped",
@@ -86,3 +90,11 @@ def test_the_chart_is_a_valid_specification() -> None:
     made = charts.speed_ups(3, dark=False)
     alt.Chart.from_dict({name: value for name, value in made.items() if name != "usermeta"})
     assert made["height"] == 3 * 28 + 58
+
+
+def test_a_bar_begins_at_1_so_that_what_is_slower_points_the_other_way() -> None:
+    made = charts.speed_ups(2)
+    (bar,) = [each["encoding"] for each in made["layer"] if each["mark"]["type"] == "bar"]
+    assert bar["x"]["field"] == "ratio" and bar["x2"]["datum"] == 1
+    # A few per cent do not fill the axis.
+    assert (bar["x"]["scale"]["zero"], bar["x"]["scale"]["domain"]) == (False, {"unionWith": [0.5, 1.5]})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dashboard.today import load
-from dashboard.today.trust import NightTrust, canary_sentences, machines, trust
+from dashboard.today.verdict import NightTrust, canary_sentences, measured_machines, trust
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from support.builders.run_records import MLP, a_night
@@ -36,7 +36,7 @@ def test_of_a_night_that_measured_nothing_the_night_before_says_nothing(url: str
     mornings.trigger(mornings.due(0), kind="missed")
     found = load.results(url, load.morning(url).parts)
     assert trust(found, []) == NightTrust("not known", "quiet", ("No night was measured.",))
-    assert machines(found) == set()
+    assert measured_machines(found) == set()
 
 
 @pytest.mark.parametrize(("last", "outside"), [(10.02, False), (10.8, True)])

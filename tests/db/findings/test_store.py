@@ -285,6 +285,8 @@ def test_findings_are_listed_by_the_filters(nights: Database) -> None:
     assert ids(states={"confirmed"}) == [first.id] and ids(states=()) == []
     assert ids(triage=["open"]) == [second.id, first.id] and ids(schedule="weekly") == [third.id]
     assert ids(since=a_night(7)) == [third.id, first.id], "found or decided since"
+    assert ids(after=(second.found_at, second.id)) == [first.id]
+    assert ids(after=(second.found_at, second.id + 1)) == [second.id, first.id]
 
 
 def test_the_findings_of_a_series_come_as_they_happened(nights: Database) -> None:

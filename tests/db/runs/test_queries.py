@@ -143,6 +143,17 @@ def test_recent_runs_come_by_start_and_not_by_arrival(database: Database) -> Non
     assert queries.latest_run_id(database) == "night-3"
 
 
+def test_a_list_goes_on_after_a_run_among_those_of_one_moment(database: Database) -> None:
+    for number in range(4):
+        store.save_run(database, a_run(f"run-{number}", started_at=a_night(min(number, 2))))
+    every = [run.id for run in queries.recent_runs(database)]
+    assert every == ["run-3", "run-2", "run-1", "run-0"]
+    for number, run in enumerate(every):
+        place = queries.place_of_run(database, run)
+        assert [one.id for one in queries.recent_runs(database, after=place)] == every[number + 1 :]
+    assert queries.place_of_run(database, "nothing") is None
+
+
 def test_a_summary_names_what_a_list_shows(database: Database) -> None:
     environments = [
         an_environment("2.9.1", "old"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.slurm.job import Job, JobFolder
 from fleet.slurm.node import _foreign
 from support.site import unavailable
 
@@ -39,3 +40,13 @@ def test_a_link_to_an_order_is_refused(order: Path) -> None:
     (order / "order.json").rename(order / "other.json")
     (order / "order.json").symlink_to(order / "other.json")
     assert "is not ours alone" in _foreign(order)
+
+
+def test_no_other_user_reads_the_variables_of_a_job(tmp_path: Path) -> None:
+    variables = {"PYROMETER_ENVIRONMENTS__DEFAULT__INDEX": "https://ada:secret@packages.example.com/simple"}
+    folder = JobFolder(tmp_path / "jobs" / ("0" * 32))
+    job = Job("node-1", "", "", ("pyrometer",), "/", variables, "/data", "/environments", 60.0, 5.0)
+    folder.write_job(job)
+    assert folder.job == job
+    assert folder.path.stat().st_mode & 0o077 == 0
+    assert _foreign(folder.path) == ""

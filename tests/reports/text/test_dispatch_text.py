@@ -53,6 +53,13 @@ def test_each_kind_of_change_has_its_line() -> None:
     assert difference_words(compare_fingerprints(old, new), 1)[1] == "and 3 more"
 
 
+def test_code_that_is_gone_differs() -> None:
+    old = DispatchFingerprint({"code": {"graph a": 1, "graph b": 1}})
+    for now, graphs in (({}, 2), ({"graph a": 1}, 1), ({"graph c": 1}, 2), ({"graph c": 3}, 3)):
+        (line,) = difference_words(compare_fingerprints(old, DispatchFingerprint({"code": now})), 9)
+        assert line.startswith(f"generated code: {graphs} ")
+
+
 def test_cases_are_summed_up_the_alarming_first() -> None:
     failed = CaseFingerprint(BERT, a_night(0), OutcomeStatus.CRASHED, "killed by SIGILL")
     old = {

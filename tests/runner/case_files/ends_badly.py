@@ -213,6 +213,24 @@ def is_killed_by_its_report():
     )
 
 
+class Uncompiled(torch.nn.Module):
+    """What torch.compile leaves to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward = torch.compiler.disable(self.forward)
+
+    def forward(self, rows):
+        return rows + 1
+
+
+@case()
+def runs_eager_and_is_killed_by_its_report():
+    return Workload(
+        Uncompiled(), (torch.ones(1),), items=1, report=lambda: os.kill(os.getpid(), signal.SIGKILL)
+    )
+
+
 @case()
 def is_signalled():
     return lambda: os.kill(os.getpid(), signal.SIGRTMIN + 5)

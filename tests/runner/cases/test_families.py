@@ -86,6 +86,31 @@ def test_windows_complex_numbers_derivatives_and_padding_are_those_of_a_second_w
     assert families["padded"] < 1e-5
 
 
+def test_blocks_of_a_mask_hide_what_the_whole_mask_hides(families: Any) -> None:
+    used, made = families["documents"]
+    assert used < 1e-5
+    assert made == 0
+
+
+def test_eight_bits_are_the_nearest_of_256_numbers(families: Any) -> None:
+    off = families["eight_bits"]
+    # A sum half way between two numbers may go to either.
+    assert off.pop("add") <= 1.0
+    assert {kind for kind, error in off.items() if not error < 1e-5} == set()
+
+
+def test_mxfp8_rounds_to_the_nearest_number_that_its_block_has(families: Any) -> None:
+    found = families["microscaled"]
+    assert (found["apart"], found["scales"]) == (0.0, 0.0)
+    # Numbers of e4m3 are 1/8 to 1/16 apart.
+    assert 1e-2 < found["rounding"] < 5e-2
+
+
+def test_nested_and_distributed_tensors_compute_what_plain_ones_do(families: Any) -> None:
+    assert families["sentences"] < 1e-5
+    assert max(families["distributed"]) < 1e-6
+
+
 def test_rotation_keeps_lengths_and_knows_distances_alone(families: Any) -> None:
     rotated = families["rotated"]
     assert rotated["length"] == pytest.approx(1.0, rel=1e-5)

@@ -136,6 +136,7 @@ def test_a_workload_says_what_is_wrong_with_it(feeding: Any) -> None:
         "a list": variants,
         "no tuple inside": variants,
         "one tensor more": "every variant must hold 1 tensors, as inputs does",
+        "rotated as well": "rotated inputs are copies of one set: give either rotated or variants",
         "a bare name": 'checkpointed must be a tuple of names, such as ("layers.0",)',
         "the model itself": "checkpointed: the model has no submodule ''",
         "no such part": "checkpointed: the model has no submodule 'layers.7'",

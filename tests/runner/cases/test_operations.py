@@ -82,8 +82,35 @@ def test_items_are_counted_in_what_the_unit_says(operations: Any) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "embedding"])
 def test_copies_of_the_inputs_fill_what_no_cache_holds(operations: Any, name: str) -> None:
     found = operations["small"][name]["rotation"]
-    assert found["apart"] and found["equal"]
+    assert found["apart"] and found["equal"] and found["alike"]
+    assert found["sets"] == (1 << 20) // found["set_bytes"]
+
+
+@pytest.mark.parametrize(("technique", "half"), [("bf16", True), ("channels-last", False)])
+def test_inputs_are_copied_as_they_are_computed_with(operations: Any, technique: str, half: bool) -> None:
+    plain, found = operations["small"]["conv2d"]["rotation"], operations["precisions"][technique]
+    assert found["set_bytes"] * (2 if half else 1) == plain["set_bytes"]
     assert (1 << 20) - found["set_bytes"] < found["bytes"] <= 1 << 20
+    assert found["apart"] and found["equal"] and found["alike"]
+    assert found["channels_last"] == (technique == "channels-last")
+
+
+def test_copies_lie_in_memory_as_the_input_does(operations: Any) -> None:
+    layouts = operations["layouts"]
+    assert all(found["apart"] and found["equal"] and found["alike"] for found in layouts.values())
+    # By the memory that a copy takes: 16 rows of 32 numbers, as much without the last gap, a single row.
+    assert {name: found["sets"] for name, found in layouts.items()} == {
+        "transposed": (1 << 20) // (4 * 16 * 32),
+        "gaps": (1 << 20) // (4 * (16 * 32 - 1)),
+        "expanded": 4096,
+    }
+
+
+def test_only_timed_steps_take_copies(operations: Any) -> None:
+    sets = operations["sets"]
+    assert sets["timed"] == (1 << 20) // (4 * 12 * 70)
+    assert (sets["check"], sets["error"]) == ([1], 0.0)
+    assert sets["fingerprint"] == 1
 
 
 def test_an_embedding_looks_up_other_rows_each_time(operations: Any) -> None:
@@ -92,7 +119,7 @@ def test_an_embedding_looks_up_other_rows_each_time(operations: Any) -> None:
 
 
 def test_inputs_larger_than_all_copies_may_be_are_not_copied(operations: Any) -> None:
-    assert operations["larger"] == 0
+    assert operations["larger"] == 1
 
 
 def test_every_weight_gets_its_stored_gradient_and_no_copy_of_it(stored_gradients: Any) -> None:

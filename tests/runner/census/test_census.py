@@ -78,6 +78,17 @@ def test_a_training_is_recorded_forward_backward_and_update(
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("everything_kept")
+def test_what_comes_before_the_first_step_is_no_part_of_it() -> None:
+    census, code = recorded(str(PROGRAMS / "training.py"), steps=1, skip=0)
+    assert (code, census.steps) == (0, 1)
+    assert counts(census)["aten.addmm.default"] == 2
+    # Weights and data are drawn at random; of a step only dropout draws.
+    drawn = ("aten.normal_", "aten.uniform_", "aten.randint")
+    assert not [name for name in counts(census) if name.startswith(drawn)]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("everything_kept")
 def test_a_loop_of_inference_is_recorded_call_by_call(tmp_path: Path) -> None:
     census, code = recorded(str(PROGRAMS / "denoising.py"), steps=3)
     assert (code, census.steps) == (0, 3)
@@ -383,6 +394,14 @@ def test_regions_come_back_from_the_file_and_only_whole_graphs_are_measured(tmp_
     assert [one.calls for one in again.regions] == [one.calls for one in census.regions]
     assert again.to_toml() == census.to_toml()
     assert "60.0% is measured compiled, and 10.0% is not measured" in summary(again)
+
+
+def test_what_takes_next_to_no_time_has_a_weight_too(tmp_path: Path) -> None:
+    nodes = [{"input": True}, {"output": {"tuple": [{"node": 0}]}}]
+    file = tmp_path / "census.toml"
+    file.write_text(from_raw({**raw(100.0), "regions": [raw_region(2e-5, nodes)]}).to_toml())
+    weights = read_census(file).weights
+    assert len(weights) == 2 and 0 < min(weights.values()) < 1e-5
 
 
 def test_cases_of_a_census_have_keys_and_other_arguments_have_others() -> None:

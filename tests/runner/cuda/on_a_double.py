@@ -229,10 +229,15 @@ def ranks_time(us, breaks=0):
     return found
 
 
-class Ranks:
-    """Two members that report what they are asked for."""
+#: Which steps a block has.
+STEPS = ("iterations", "lead_in")
 
-    def __init__(self, spec):
+
+class Ranks:
+    """Two members that report what they are asked for; `slower`: milliseconds of the slower one's steps."""
+
+    def __init__(self, spec, early=1, slower=(5, 5, 5)):
+        self.early, self.slower = early, slower
         self.asked, self.pids, self.shares = {}, [os.getpid()] * 2, ((0,), (0,))
         self.own, self.spec, self.one_clock, self.pinned_by = range(2), spec, True, "affinity"
 
@@ -255,13 +260,14 @@ class Ranks:
         self.order(do, **details)
 
     def gather(self):
-        def block(ms):
-            return asdict(Block((ms * 1_000_000,) * 3, ms * 3_000_000, 5, 0, 0, 1))
+        def block(*steps):
+            return asdict(Block(tuple(ms * 1_000_000 for ms in steps), sum(steps) * 1_000_000, 5, 0, 0, 1))
 
         # Of the first rank's profiler nothing is known; the slower rank is the second.
         return {
-            "build": [1] * 2,
-            "block": [block(4), block(5)],
+            "build": [self.early] * 2,
+            "block": [block(4, 4, 4), block(*self.slower)],
+            "local": [[1, 1, 1]] * 2,
             "metrics": [{"rss_peak": 1.0}, {"rss_peak": 2.0}],
             "device_time": [{}, {"device_time": 3.0, "launch_bound": 0.4}],
             "facts": [{"threads": 1, "affinity": {"allowed": [], "seen": []}, "card_peak_tflops": 100.0}] * 2,
@@ -272,19 +278,22 @@ class Ranks:
         return self.gather()
 
 
-def group_of_ranks():
+def group_of_ranks(**how):
     """What a group on two GPUs comes to, and what its ranks were asked for."""
     key = CaseKey.parse("layers/infer/-/parallel=tp,ranks=2")
     with (
         mock.patch.object(leader, "refuse"),
         mock.patch.object(leader, "store"),
-        mock.patch.object(leader, "LocalMembers", Ranks),
+        mock.patch.object(leader, "LocalMembers", functools.partial(Ranks, **how)),
         mock.patch.object(torch.cuda, "device_count", lambda: 2),
     ):
         group = leader.RankGroup(key, "cuda:0", 0)
-        group.block(iterations=3, lead_in=0, per_sample=1)
+        group.block(iterations=3, lead_in=1, per_sample=1)
+        group.common_steps()
+        group.local_steps()
+        turns = [[group._members.asked[do][name] for name in STEPS] for do in ("block", "local")]
         found = {"metrics": dict(group.metrics()), "asked": group._members.asked["device_time"]}
-        return {**found, "peak": group.facts()["card_peak_tflops"]}
+        return {**found, "peak": group.facts()["card_peak_tflops"], "turns": turns}
 
 
 class Products:
@@ -431,6 +440,21 @@ def peaks_of_instances():
     return found
 
 
+def peaks_of_cards():
+    """The facts of a process that holds memory on some devices; the third one is no card that is listed."""
+    names = ["NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", "a card"]
+    found = []
+    for used in ((), (0,), (0, 1), (0, 2)):
+        with (
+            installed(Device()),
+            mock.patch.object(torch.cuda, "device_count", lambda: 3),
+            mock.patch.object(torch.cuda, "memory_reserved", lambda number, used=used: number in used),
+            mock.patch.object(torch.cuda, "get_device_name", names.__getitem__),
+        ):
+            found.append(bounds.peak_facts("cuda:0", "bf16"))
+    return found
+
+
 #: Errors of CUDA, and how a case ends that meets them.
 ERRORS = (
     "CUDA error: uncorrectable ECC error encountered",
@@ -472,13 +496,20 @@ print(
                 "shapes": device_time(3000, 1, 3000, shapes=16),
                 "no kernel": device_time(8, 1, 10, lost=1),
             },
-            "ranks": {"time": ranks_time(500), "broken": ranks_time(500, 7), "group": group_of_ranks()},
+            "ranks": {
+                "time": ranks_time(500),
+                "broken": ranks_time(500, 7),
+                "group": group_of_ranks(),
+                # Twice each of two shapes.
+                "shapes": group_of_ranks(early=4, slower=(5, 9, 5)),
+            },
             "kernel names": kernel_names(),
             "ceilings": {"short": ceiling(1_500), "long": ceiling(21_000), "longest": ceiling(60_000)},
             "requests": requests(),
             "allocator": allocator(),
             "allocator of CUDA": allocator_of_cuda(),
             "peaks of instances": peaks_of_instances(),
+            "peaks of cards": peaks_of_cards(),
             "guards": guards(),
             "last": last_of_all(),
             "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],

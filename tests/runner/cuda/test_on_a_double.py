@@ -130,8 +130,24 @@ def test_device_time_of_ranks_is_that_of_the_one_that_is_busiest(found: Any) -> 
     assert group["asked"] == {"step_ns": 5_000_000, "start_ns": 1}
 
 
+def test_a_step_of_ranks_is_the_mean_over_shapes_as_their_latency_is(found: Any) -> None:
+    assert found["ranks"]["shapes"]["asked"]["step_ns"] == 7_000_000
+
+
+def test_steps_with_and_without_communication_are_of_the_same_shapes(found: Any) -> None:
+    assert found["ranks"]["group"]["turns"] == [[3, 1]] * 2
+    # Of two shapes in turn three steps here and three there would not be alike.
+    assert found["ranks"]["shapes"]["turns"] == [[4, 2]] * 2
+
+
 def test_ranks_are_set_against_the_peaks_of_all_their_cards(found: Any) -> None:
     assert found["ranks"]["group"]["peak"] == 200.0
+
+
+def test_a_process_on_two_cards_has_the_peaks_of_both(found: Any) -> None:
+    one = {"cuda_devices": 1, "card_peak_tflops": 989.4, "card_peak_gb_per_second": 3352}
+    two = {"cuda_devices": 2, "card_peak_tflops": 1978.8, "card_peak_gb_per_second": 6704}
+    assert found["peaks of cards"] == [one, one, two, {"cuda_devices": 2}]
 
 
 def test_kernels_with_long_names_stay_apart_and_memory_that_is_set_is_one(found: Any) -> None:

@@ -34,6 +34,16 @@ def test_operators_are_counted_by_name_format_and_layout():
     assert found.layouts
 
 
+def test_long_names_of_kernels_that_differ_in_their_end_are_others():
+    """The operation of an elementwise kernel stands behind its number formats."""
+    begun = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
+    formats = "BinaryFunctor<c10::Half, c10::Half, c10::Half, at::native::binary_internal::"
+    names = [f"{begun}{formats}{operation}Functor<float> > >(int, int)" for operation in ("Mul", "Div")]
+    found = read_events({"cat": "kernel", "name": name, "args": {}} for name in (*names, names[0]))
+    assert sorted(found.kernels.values()) == [1, 2]
+    assert {len(name) for name in found.kernels} == {160}
+
+
 def test_without_strides_no_layout_is_claimed():
     """An old PyTorch records sizes and types only."""
     event = {"cat": "cpu_op", "name": "aten::t", "args": {"Input type": ["float"], "Input Dims": [[2, 3]]}}
@@ -146,6 +156,11 @@ def benchmark_compiled_module(times=10):
 """
 
 
+def _with(line: str) -> str:
+    """The code with one more line in the body of `call`."""
+    return CODE.replace("    return (buf0, )", f"    {line}\n    return (buf0, )")
+
+
 def _trace(*codes: str) -> list[str]:
     lines: list[str] = []
     for code in codes:
@@ -190,3 +205,44 @@ def test_what_is_computed_changes_the_hash(old: str, new: str):
     """Constants, number formats, operations and layouts."""
     assert old in CODE
     assert hash_of(CODE.replace(old, new)) != hash_of(CODE)
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [
+        ("x1 = (xindex // 512) % 128", "512", "64"),
+        ("auto tmp2 = tmp1 * static_cast<float>(0.7071067811865476);", "0.707106781", "0.398942280"),
+        ("buf1 = extern_kernels.convolution(buf0, arg1_1, stride=(2, 2))", "(2, 2)", "(1, 1)"),
+        ("buf1 = torch.ops.aten.mean.default(buf0)", "mean", "amax"),
+    ],
+)
+def test_a_line_that_computes_is_hashed_to_its_end(line: str, old: str, new: str):
+    """In Triton and Python `//` divides, a long decimal is no hash, and a call gives its answer a name."""
+    code = _with(line)
+    assert hash_of(code) != hash_of(CODE)
+    assert hash_of(code.replace(old, new)) != hash_of(code)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "// Create an input, in / out",
+        "# Original ATen: [aten.relu]",
+        "inductor_ops = torch.ops.inductor",
+        "aten = torch.ops.aten",
+    ],
+)
+def test_a_line_that_computes_nothing_is_not_hashed(line: str):
+    """Comments, and names at the top of the module."""
+    assert hash_of(f"{line}\n{CODE}") == hash_of(CODE)
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("auto buf1 = std::move(buf0);", "auto buf1 = std::move(buf0);  // reuse"),
+        ("run(key='0123456789abcdef01')", "run(key='76543210fedcba9876')"),
+    ],
+)
+def test_comments_behind_a_statement_and_hashes_do_not_count(line: str, same: str):
+    assert hash_of(CODE) != hash_of(_with(line)) == hash_of(_with(same))

@@ -187,6 +187,37 @@ def test_the_gate_reads_around_a_block_and_judges_it_by_the_contenders_cpus() ->
         assert gate.facts() == {}
 
 
+@pytest.mark.parametrize(
+    ("used", "foreign", "waited", "stolen", "share"),
+    [
+        # It computes alone; it sleeps; it sleeps for half of the time and waits for others for a fifth.
+        (100, 0, 0, 0, 1.0),
+        (1, 60, 0, 0, 1.0),
+        (30, 20, 20, 0, 0.8),
+        # Three processes of the case take turns; two of them sleep for a while, and wait for each other.
+        (98, 2, 190, 0, 0.98),
+        (87, 1, 30, 0, 0.99),
+        # Others, or the hypervisor, have half of the core.
+        (50, 50, 50, 0, 0.5),
+        (50, 0, 0, 50, 0.5),
+        # It waits, and the kernel does not report it.
+        (50, 50, None, 0, None),
+    ],
+)
+def test_what_a_case_had_of_the_core_that_it_wanted(
+    used: int, foreign: int, waited: int | None, stolen: int, share: float | None
+) -> None:
+    before = HostCounters({0: 0}, {0: 0}, 0, 0 if waited is not None else None, 0)
+    delay = None if waited is None else waited * MS
+    after = HostCounters({0: (used + foreign) * MS}, {0: stolen * MS}, used * MS, delay, 0)
+    # Whatever is taken, the block counts here.
+    check = InterferenceCheck(Scripted(Reading(0, before), Reading(100 * MS, after)), 7, (0,), (), 1.0)
+    assert check.core_share() is None
+    check.before()
+    assert check.after(100 * MS) is None
+    assert check.core_share() == (None if share is None else pytest.approx(share))
+
+
 def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         busy = GpuCounters("GPU-1", processes=(child.pid,))

@@ -151,6 +151,15 @@ def test_what_ends_after_the_last_block_costs_no_metric_that_was_reported(
     assert ("rss_peak" in outcome.metrics) is reported
 
 
+def test_a_case_that_ran_eager_is_not_compiled_though_it_dies_after_its_last_block(
+    forking: Conditions,
+) -> None:
+    case = "runs_eager_and_is_killed_by_its_report/infer/-/compile=aot_eager"
+    outcome = outcome_of(forking, case, QUICK, None)
+    assert outcome.status == "not_compiled"
+    assert outcome.reason == "Dynamo made no graph: the model ran eager"
+
+
 def test_a_gpu_that_fails_during_the_check_loses_the_session(forking: Conditions) -> None:
     assert outcome_of(forking, "is_killed_by_its_reference", QUICK, ReportsAnXid(79)).status == "lost"
 

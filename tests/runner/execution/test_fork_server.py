@@ -26,9 +26,10 @@ TOKEN = "fork-test"
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FingerprintSettings]:
-    """Fingerprints by forked workers, whose server tests share; no process is left."""
+    """Fingerprints by forked workers, whose server the tests share; no process is left."""
     before, tmp_path = below(), tmp_path_factory.mktemp("forks")
-    built = harness.build(tmp_path / "harness", [CASE_FILES / "dispatches.py"])
+    files = [CASE_FILES / name for name in ("dispatches.py", "ends_badly.py")]
+    built = harness.build(tmp_path / "harness", files)
     forks = ForkServers(tmp_path / "logs", f"{TOKEN}:fork", profiler=True)
     preset, work = MachinePreset("as-it-comes"), tmp_path / "work"
     yield FingerprintSettings(
@@ -81,20 +82,16 @@ def test_without_its_server_a_worker_is_started_by_itself_and_takes_the_same_fin
 
 
 @pytest.mark.torch
-def test_a_session_of_forked_workers_is_measured(tmp_path: Path) -> None:
-    shared, token, before = conditions(tmp_path, CASE_FILES / "ends_badly.py"), "fork-session", servers()
-    forks = ForkServers(tmp_path / "logs", token)
-    shared = replace(shared, forks=forks)
-    try:
-        found = measure(shared, [["segfaults", MLP], [MLP]])
-        (server,) = [one for one in servers() if one not in before]
-        assert alive(server.pid) and not server.children()
-    finally:
-        forks.close()
+def test_a_session_of_forked_workers_is_measured(settings: FingerprintSettings, tmp_path: Path) -> None:
+    shared = replace(
+        conditions(tmp_path, preset=settings.preset), harness=settings.harness, forks=settings.forks
+    )
+    found = measure(shared, [["segfaults", MLP], [MLP]])
+    (server,) = servers()
+    assert alive(server.pid) and not server.children()
     assert found.of("segfaults").status == "crashed"
     assert [one.status for one in found.outcomes if one.case == MLP] == ["ok", "ok"]
     assert all(one.facts["exit"]["exit_code"] == 0 for one in found.outcomes if one.status == "ok")
-    assert sweep(token) == []
 
 
 @pytest.mark.parametrize(

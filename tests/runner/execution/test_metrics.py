@@ -62,14 +62,18 @@ def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, reporte
 
 
 def test_a_percentile_of_requests_needs_as_many() -> None:
-    def published(items: int) -> dict[str, float]:
+    def published(items: int, **facts: object) -> dict[str, float]:
         finished = Finished({"queue_latency": 1.0, "queue_latency_p99": 9.0})
         block = Block((1_000_000,) * 10, 10_000_000, 0)
-        return replicate_metrics(Ready(1, 1, facts={"items": items}), [block], finished, {}, "")
+        return replicate_metrics(Ready(1, 1, facts={"items": items, **facts}), [block], finished, {}, "")
 
     few, enough = published(66), published(67)
     assert few["queue_latency"] == enough["queue_latency"] == 1.0
     assert "queue_latency_p99" not in few and enough["queue_latency_p99"] == 9.0
+    # Two instances have 66 requests each in a step of both.
+    two = [{"pid": 1}, {"pid": 2}]
+    assert "queue_latency_p99" not in published(132, members=two)
+    assert published(134, members=two)["queue_latency_p99"] == 9.0
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_only_pairs_are_kept_for_precision() -> None:
 def pair(shared: Conditions) -> tuple[Outcome, Outcome]:
     """Two processes of one case in two environments."""
     contenders = tuple(Planned(key("wanders"), side, 0) for side in ("old", "new"))
-    plan = SessionPlan("wanders#0", contenders, 1.0)
+    plan = SessionPlan("wanders#0", contenders)
     with RunningSession(plan, shared, f"{shared.run}:pair") as session:
         old, new = follow(session, shared).outcomes
     assert (old.reason, new.reason) == ("", "")

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from runner.execution.metrics import replicate_metrics, roofline
+from records.telemetry import HOST, Recording
+from runner.execution.metrics import all_sampled, replicate_metrics, roofline
 from runner.worker.messages import Block, Finished, Ready
 
 #: A step of 8 items does 1e12 operations.
@@ -46,3 +47,11 @@ def test_without_a_window_of_hardware_counters_there_is_no_roofline(missing: str
     del metrics[missing]
     assert roofline(metrics, FACTS) == {}
     assert roofline({"sustained_throughput": 800.0, "dram_active": 80.0}, {"items": 8, "flops": 1e12}) == {}
+
+
+@pytest.mark.parametrize(("devices", "sampled"), [(0, True), (1, True), (2, False)])
+def test_of_a_process_on_two_gpus_the_second_is_not_sampled(devices: int, sampled: bool) -> None:
+    host, gpu = (Recording(device, "", "none", (), (), {}) for device in (HOST, "GPU-1"))
+    assert all_sampled((host, gpu), {"cuda_devices": devices}) is sampled
+    assert all_sampled((host, gpu), {})
+    assert all_sampled((host, gpu, gpu), {"cuda_devices": devices})

@@ -76,7 +76,7 @@ def test_rounds_come_first_and_cases_of_one_workload_share_a_session() -> None:
     other = "mlp/infer/batch=2/eager"
     replicates = [planned(case, number) for case in (eager, other, compiled) for number in (0, 1)]
     replicates.append(planned(eager, 0, "nightly"))
-    sessions = plan.sessions(replicates, Timing())
+    sessions = plan.sessions(replicates)
     assert [(session.id, session.contenders) for session in sessions] == [
         ("mlp/infer/batch=1#0", (planned(eager, 0), planned(compiled, 0), planned(eager, 0, "nightly"))),
         ("mlp/infer/batch=2#0", (planned(other, 0),)),
@@ -91,10 +91,6 @@ def test_an_estimate_knows_that_compiling_takes_longer_and_longest_at_first() ->
     warm, cold = (plan.estimate(planned("m/infer/-/compile=default", n), timing) for n in (1, 0))
     assert 2.0 < eager < warm < cold
     assert plan.estimate(planned("m/infer/-/compile=default", 1), replace(timing, cold_replicates=2)) == cold
-    (session,) = plan.sessions(
-        [planned("m/infer/-/eager", 0), planned("m/infer/-/compile=default", 0)], timing
-    )
-    assert session.estimate_seconds == pytest.approx(eager + cold)
     assert plan.estimate(planned("m/infer/-/eager", 0), Timing(measure_seconds=12.0)) > eager + 10.0
 
 

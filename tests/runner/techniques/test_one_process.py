@@ -61,6 +61,7 @@ WRONG = [
 ]
 
 NO_CUDA = "needs a CUDA device, and this one is cpu"
+PT2E = "compile=default,freezing=on,precision=int8-pt2e"
 
 #: Techniques that cannot be had on a CPU with nothing but torch, or never with such a workload.
 UNSUPPORTED = [
@@ -70,6 +71,9 @@ UNSUPPORTED = [
     ),
     ("halves/infer/-/eager", "the case builds weights of torch.bfloat16"),
     ("layers/infer/-/precision=int8-torchao", "torchao is not installed in this environment"),
+    ("layers/infer/-/compile=default,precision=int8-pt2e", "give compile=default,freezing=on"),
+    (f"several_shapes/infer/-/{PT2E}", "it is for inputs of one shape"),
+    (f"layers/infer/-/{PT2E}", "has no PT2E quantisation, and torchao is not installed"),
     ("layers/train/-/precision=int8-dynamic", "is for inference: int8 weights do not train"),
     ("no_layers/infer/-/precision=int8-dynamic", "finds no layer that it can quantise"),
     ("branches/infer/-/precision=int8-static", "precision=int8-static cannot trace this model: symbolically"),

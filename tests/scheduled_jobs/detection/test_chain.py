@@ -67,12 +67,7 @@ class Drawn:
 
     def series(self, values: list[float]) -> MachineSeries:
         points = [
-            HistoryPoint(
-                HistoryRun(f"run-{n}", a_night(n), str(n // self.every), f"2.{n // self.every}", "m", "h"),
-                value,
-                None,
-                3,
-            )
+            HistoryPoint(HistoryRun(f"run-{n}", a_night(n), str(n // self.every), "m"), value)
             for n, value in enumerate(values)
         ]
         return MachineSeries(KEY, "m", tuple(points))
@@ -135,7 +130,7 @@ def kept(new: NewFinding, series: MachineSeries, number: int) -> Finding:
         machine="m",
         old_torch_version=f"2.{new.old_environment}",
         new_torch_version=f"2.{new.new_environment}",
-        found_at=series.points[-1].started_at,
+        found_at=series.points[-1].at.started_at,
         decided_at=None,
         **{name: getattr(new, name) for name in new.__slots__},
     )

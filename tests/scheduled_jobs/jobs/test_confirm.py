@@ -1,8 +1,9 @@
 """Candidates measured again: what the pairs say decides, what cannot be measured waits with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from support.builders.detection_nights import (
     waiting,
 )
 from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
+from support.sqlite_files import filled_file, laid
 from workflows.run_header import Header
 
 SLOWER, LAST = 14, 18
@@ -51,29 +53,40 @@ OLD, NEW = nightly(SLOWER - 5), nightly(LAST)
 MORNING = a_night(LAST).replace(hour=9)
 
 
-class Watched:
-    """A history with a candidate, and a session that is asked for; `beside`: further ones, by less."""
+@cache
+def history(*others: str) -> bytes:
+    """A database that has a candidate, `others` by less, and a session that is asked for."""
 
-    def __init__(self, database: Database, folder: Path, *others: str) -> None:
-        self.database, self.folder, self.looks = database, folder, 0
-        for number, environment in enumerate((OLD, NEW)):
-            build(folder / "data", environment, f"{number:08x}")
+    def fill(database: Database, folder: Path) -> None:
         nights = Nights(database, cases=(*CASES, *others))
         nights.add(range(SLOWER))
         nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1, **dict.fromkeys(others, 1.08)})
-        self.look()
-        found = {one.key.case: one.id for one in findings.findings(database)}
-        assert set(found) == {RESNET_COMPILED, *others}
-        self.id = found[RESNET_COMPILED]
+        look(database, folder, MORNING + timedelta(seconds=1))
+        assert {one.key.case for one in findings.findings(database)} == {RESNET_COMPILED, *others}
+
+    return filled_file(fill)
+
+
+def look(database: Database, folder: Path, now: datetime) -> JobResult:
+    """Have the nights judged."""
+    task = a_task(database, "detect", {"schedule": "alone", "track": "nightly", "label": ""}, now)
+    done = detect(task, job_context(folder, now))
+    finish(database, task, done, now)
+    return done
+
+
+class Watched:
+    """A history with a candidate, and a session that is asked for."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.database, self.folder, self.looks = database, folder, 1
+        for number, environment in enumerate((OLD, NEW)):
+            build(folder / "data", environment, f"{number:08x}")
+        (self.id,) = (one.id for one in findings.findings(database) if one.key.case == RESNET_COMPILED)
 
     def look(self) -> JobResult:
-        spec = {"schedule": "alone", "track": "nightly", "label": ""}
         self.looks += 1
-        now = MORNING + timedelta(seconds=self.looks)
-        task = a_task(self.database, "detect", spec, now)
-        done = detect(task, job_context(self.folder, now))
-        finish(self.database, task, done, now)
-        return done
+        return look(self.database, self.folder, MORNING + timedelta(seconds=self.looks))
 
     def child(self, ratio: float = 1.1, **changes: object) -> Child:
         child = Child(self.folder / "data", (OLD, NEW), {RESNET_COMPILED: ratio})
@@ -96,6 +109,18 @@ class Watched:
         found = findings.finding(self.database, self.id)
         assert found is not None
         return found
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A database with a history; with which further cases, a test says by `history_of`."""
+    url = laid(tmp_path / "database/pyrometer.db", history(*getattr(request, "param", ())))
+    with open_database(url) as opened:
+        yield opened
+
+
+def history_of(*others: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("sqlite", [others], indirect=True, ids=["with-others"])
 
 
 @pytest.fixture
@@ -135,10 +160,10 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert evidence.changes and evidence.detected.nights == LAST + 1
 
 
+@history_of(MLP)
 def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without_it(
-    sqlite: Database, tmp_path: Path
+    watched: Watched, sqlite: Database, tmp_path: Path
 ) -> None:
-    watched = Watched(sqlite, tmp_path, MLP)
     (task,) = waiting(sqlite, "confirm")
     newest = nightly(LAST + 1)
     build(tmp_path / "data", newest, "00000002")
@@ -291,11 +316,11 @@ def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, r
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
 
 
+@history_of(OPERATOR)
 @pytest.mark.parametrize(("ratio", "states"), [(1.0, []), (1.08, ["confirmed"])])
 def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
-    sqlite: Database, tmp_path: Path, ratio: float, states: list[str]
+    watched: Watched, sqlite: Database, ratio: float, states: list[str]
 ) -> None:
-    watched = Watched(sqlite, tmp_path, OPERATOR)
     (task,) = waiting(sqlite, "confirm")
     # The model is decided first: what the session says of the operator is not stored by then.
     assert len(task.spec["findings"]) == 2 and task.spec["findings"][0] == watched.id
@@ -306,10 +331,10 @@ def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
     )
 
 
+@history_of(OPERATOR)
 def test_what_moved_too_is_stored_with_the_decision_itself(
-    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = Watched(sqlite, tmp_path, OPERATOR)
     decide = findings.decide
 
     def dies_after_it(*about: object) -> None:
@@ -399,17 +424,9 @@ def test_one_that_was_called_fixed_returns(watched: Watched, sqlite: Database) -
 def earlier(one: Finding) -> NewFinding:
     """The same change two weeks before."""
     return NewFinding(
-        one.key,
-        one.schedule,
-        one.track,
-        one.label,
-        one.direction,
-        one.shape,
-        "alone-nightly-bench-1-003",
-        "alone-nightly-bench-1-002",
-        one.old_environment,
-        one.new_environment,
-        0.1,
+        *(one.key, one.schedule, one.track, one.label, one.direction, one.shape),
+        *("alone-nightly-bench-1-003", "alone-nightly-bench-1-002"),
+        *(one.old_environment, one.new_environment, 0.1),
     )
 
 
@@ -539,12 +556,12 @@ def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
 
 
 def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
-    sqlite: Database, tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
     def own(night: int) -> Environment:
         return replace(nightly(night), name=f"ours-{night}", torch_version=f"2.16.0a0+git{night}")
 
-    Nights(sqlite, environment=own).add(range(3))
+    Nights(database, environment=own).add(range(3))
     for number in range(201):
         other = a_run(
             f"other-{number}",
@@ -552,9 +569,9 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
             started_at=a_night(3) + timedelta(minutes=number),
             machine=a_machine("another"),
         )
-        store.save_run(sqlite, other)
+        store.save_run(database, other)
     away = replace(job_context(tmp_path, a_night(9)), away=True)
-    session = plan_confirmation(sqlite, away, [a_finding(sqlite)], [])
+    session = plan_confirmation(database, away, [a_finding(database)], [])
     assert (session.old.text, session.new.text) == ("ours-1", "ours-2")
 
 

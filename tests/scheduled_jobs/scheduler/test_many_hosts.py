@@ -26,7 +26,7 @@ from scheduled_jobs.scheduler.process_identity import this_process
 from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask, WorkerPool
 from support.servers import schedulers
 from support.servers.databases import BOTH
-from support.sqlite_files import sqlite_with_tables
+from support.sqlite_files import open_with_tables, sqlite_with_tables
 from support.waiting import PATIENCE_SECONDS
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -96,7 +96,8 @@ class Head:
     def measure(self, task: Task, context: JobContext) -> JobResult:
         self.away.append((context.machine, context.away))
         self.labels[context.machine] = task.label
-        while not self.over.wait(0.01):
+        # Rarely: hundreds of threads wait so.
+        while not self.over.wait(0.1):
             context.check_stopped()
         return JobResult()
 
@@ -105,7 +106,7 @@ class Head:
         self.folder.mkdir(exist_ok=True)
         settings = schedulers.settings_of("", self.folder)
         log = Log("json", lambda: NOW, stream=StringIO())
-        opened = open_database(self.url)
+        opened = open_with_tables(self.url)
         event.listen(opened.engine, "before_cursor_execute", self._note)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(schedulers, "open_database", lambda *_, **__: opened)

@@ -29,11 +29,12 @@ from records.environments import Environment
 from records.evidence import evidence_of
 from records.findings import Finding, NewFinding
 from records.machines import Machine
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, Planned
 from records.tasks import NewTask, Task
 from runner.journal import Journal
 from runner.session_plan import Timing
 from scheduled_jobs.jobs.context import ChildExit, JobContext, JobResult
+from support.builders.journals import a_header, environment_body, machine_body
 from support.builders.run_records import (
     MLP,
     RESNET,
@@ -187,8 +188,7 @@ class Child:
         old, new = self.environments
         comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), specs)
         planned = pairs_planned(comparison, cases)
-        header = a_session(run, comparison, self.environments, self.machine)
-        header = replace(header, planned=tuple((one.case, one.environment, one.replicate) for one in planned))
+        header = a_session(run, comparison, planned, self.environments, self.machine)
         with Journal(self.data_dir / "runs" / run) as journal:
             journal.header(header.to_body())
             for one in planned:
@@ -214,50 +214,29 @@ class Child:
 
 
 def a_session(
-    run: str, comparison: Comparison, environments: Sequence[Environment], machine: Machine
+    run: str,
+    comparison: Comparison,
+    planned: Sequence[Planned],
+    sides: Sequence[Environment],
+    machine: Machine,
 ) -> Header:
     """The header of a run that compares two environments."""
     preset = a_preset()
-    bodies = [
-        {
-            "fingerprint": each.fingerprint,
-            "name": each.name,
-            "python": "/python",
-            "facts": {**each.facts, "torch": each.torch_version, "python": each.python_version},
-        }
-        for each in environments
-    ]
-    return Header(
-        run=run,
+    about = {"fingerprint": preset.fingerprint, "name": preset.name, "settings": dict(preset.settings)}
+    unlike = DispatchDifference((), {"mkl": "not built in"})
+    return a_header(
+        run,
+        planned,
         suite="chosen",
         started_at=datetime(2026, 9, 20, tzinfo=UTC).isoformat(),
         command="pyrometer upgrade",
-        machine={
-            "fingerprint": machine.fingerprint,
-            "name": machine.name,
-            "hardware_fingerprint": machine.hardware.fingerprint,
-            "hardware_label": machine.hardware.label,
-            "hardware": dict(machine.hardware.facts),
-            "conditions": {},
-        },
-        environments=tuple(bodies),
-        preset={
-            "fingerprint": preset.fingerprint,
-            "name": preset.name,
-            "settings": dict(preset.settings),
-        },
-        harness="harness-1f3a",
-        harness_path="harness.zip",
-        user_version="",
+        machine=machine_body(machine, hardware=dict(machine.hardware.facts)),
+        environments=tuple(environment_body(each, **each.facts) for each in sides),
+        preset=about,
         timing=asdict(Timing()),
-        device="cpu",
-        budget_seconds=60.0,
-        planned=(),
         comparison=comparison.to_body(),
-        dispatch=tuple(
-            CaseDifference(case, DispatchDifference((), {"mkl": "not built in"})).to_body()
-            for case in (MLP, RESNET_COMPILED)
-        ),
+        canary=None,
+        dispatch=tuple(CaseDifference(case, unlike).to_body() for case in (MLP, RESNET_COMPILED)),
     )
 
 

@@ -21,8 +21,7 @@ CHANGE = Change(6, 0.1, "worse", "step", 9.0, raised=8, since=0)
 def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-{}".format) -> MachineSeries:
     """A night's PyTorch each night, unless another `environment` is named for a night."""
     points = tuple(
-        HistoryPoint(HistoryRun(f"run-{n}", a_night(n), environment(n), f"2.{n}", "m", "h"), 10.0, None, 3)
-        for n in range(nights)
+        HistoryPoint(HistoryRun(f"run-{n}", a_night(n), environment(n), "m"), 10.0) for n in range(nights)
     )
     return MachineSeries(KEY, "m", points)
 

@@ -1,10 +1,13 @@
 """Journals of made-up runs: two environments, several cases, a canary, one case that crashes."""
 
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from records.environments import Environment
+from records.machines import Machine
 from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.journal import Journal
@@ -21,31 +24,29 @@ CANARY = {
 SONG = "canary_compute/infer/-/eager"
 
 
-def a_header(run: str, planned: tuple[Planned, ...], **changes: Any) -> Header:
+def machine_body(machine: Machine, **changes: Any) -> dict[str, Any]:
+    """A machine as a header has it."""
+    own = {"fingerprint": machine.fingerprint, "name": machine.name, "hardware": {}, "conditions": {}}
+    own |= {"hardware_fingerprint": machine.hardware.fingerprint, "hardware_label": machine.hardware.label}
+    return own | changes
+
+
+def environment_body(environment: Environment, **facts: Any) -> dict[str, Any]:
+    """An environment as a header has it."""
+    own = {"torch": environment.torch_version, "python": environment.python_version}
+    known = {"fingerprint": environment.fingerprint, "name": environment.name, "python": sys.executable}
+    return known | {"facts": {**facts, **own}}
+
+
+def a_header(run: str, planned: Iterable[Planned] = (), **changes: Any) -> Header:
     """The header of a run on `builders.a_machine` in both environments."""
-    machine = a_machine()
     values: dict[str, Any] = {
         "run": run,
         "suite": "smoke",
         "started_at": datetime.now(UTC).isoformat(),
         "command": "pyrometer run",
-        "machine": {
-            "fingerprint": machine.fingerprint,
-            "name": machine.name,
-            "hardware_fingerprint": machine.hardware.fingerprint,
-            "hardware_label": machine.hardware.label,
-            "hardware": {},
-            "conditions": {},
-        },
-        "environments": tuple(
-            {
-                "fingerprint": each.fingerprint,
-                "name": each.name,
-                "python": sys.executable,
-                "facts": {"torch": each.torch_version, "python": each.python_version},
-            }
-            for each in ENVIRONMENTS
-        ),
+        "machine": machine_body(a_machine()),
+        "environments": tuple(map(environment_body, ENVIRONMENTS)),
         "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
         "harness": "harness-1f3a",
         "harness_path": "harness.zip",

@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.decision.run_cases import run_cases
 from records.outcomes import Outcome
-from reports.runs.run_report import JudgedRun
+from reports.run_report import JudgedRun
 from support.builders.notifications import a_finding
 from support.builders.run_records import BERT, MLP, RESNET, RESNET_COMPILED, a_run, an_environment, an_outcome
 

@@ -1,7 +1,6 @@
 """Made-up upgrades, as their journals hold them: cases of every kind, in turns, pair by pair."""
 
 import random
-import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from records.environments import Environment
 from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner.journal import Journal
-from support.builders.journals import CANARY, SONG, a_header
+from support.builders.journals import CANARY, SONG, a_header, environment_body, machine_body
 from support.builders.run_records import a_machine, an_environment
 from support.sqlite_files import open_with_tables
 from workflows.ingest import ingest
@@ -122,32 +121,18 @@ def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
 
 def _header(story: Story, planned: list[Planned]) -> Any:
     packages = {"2.13.0": ["numpy==2.3.1", "torch==2.13.0+cpu"], "2.15.0": ["numpy==2.4.0", "triton==3.8.0"]}
-    environments = tuple(
-        {
-            "fingerprint": each.fingerprint,
-            "name": each.name,
-            "python": sys.executable,
-            "facts": {
-                "torch": each.torch_version,
-                "python": each.python_version,
-                "packages": packages.get(each.name, []),
-            },
-        }
-        for each in story.sides
-    )
+    environments = tuple(environment_body(each, packages=packages.get(each.name, [])) for each in story.sides)
     machine = a_machine()
-    label = story.hardware or machine.hardware.label
-    known = {
-        "fingerprint": f"{machine.fingerprint} {story.hardware}{story.machine}".strip(),
-        "name": story.machine or machine.name,
-        "hardware_fingerprint": f"{machine.hardware.fingerprint} {story.hardware}".strip(),
-        "hardware_label": label,
-        "hardware": {},
-        "conditions": {},
-    }
+    known = machine_body(
+        machine,
+        fingerprint=f"{machine.fingerprint} {story.hardware}{story.machine}".strip(),
+        name=story.machine or machine.name,
+        hardware_fingerprint=f"{machine.hardware.fingerprint} {story.hardware}".strip(),
+        hardware_label=story.hardware or machine.hardware.label,
+    )
     return a_header(
         story.run,
-        tuple(planned),
+        planned,
         machine=known,
         suite=story.suite,
         started_at=story.begun.isoformat(),

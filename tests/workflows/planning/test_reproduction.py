@@ -1,6 +1,7 @@
 """What made a number: command, preset, harness and locks, from journals as runs leave them."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,16 @@ import pytest
 from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 from records.fingerprints import AGAIN
+from records.json_values import LONGEST_TEXT, WHERE_WHOLE, bounded_text
 from records.outcomes import Outcome, Planned
 from runner.journal import Journal
 from support.builders.journals import a_header, a_plan
 from support.builders.run_records import MLP
 from support.builders.upgrade_journals import NEW, OLD, RESNET, Story, write_upgrade
+from support.sqlite_files import sqlite_with_tables
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
-from workflows.planning.reproduction import reproduction
+from workflows.planning.reproduction import check_repeated, reproduction
 from workflows.session_queue import second_identity
 
 
@@ -24,6 +27,7 @@ from workflows.session_queue import second_identity
 def app(tmp_path: Path) -> AppContext:
     """A project folder without runs."""
     (tmp_path / "pyrometer.toml").touch()
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     settings = load_settings(cwd=tmp_path, environ={})
     return AppContext(settings, resolve_places(settings), reporter=None, command="")  # type: ignore[arg-type]
 
@@ -118,6 +122,7 @@ def test_a_night_is_reproduced_with_the_nightly_of_its_day(app: AppContext) -> N
 
 def test_a_nightly_that_is_declared_keeps_its_index(tmp_path: Path) -> None:
     (tmp_path / "pyrometer.toml").write_text('[environments.mine]\ntorch = "nightly"\nindex = "https://a"\n')
+    sqlite_with_tables(tmp_path / "pyrometer.db")
     settings = load_settings(cwd=tmp_path, environ={})
     app = AppContext(settings, resolve_places(settings), reporter=None, command="")  # type: ignore[arg-type]
     case = night(app, "pyrometer run -e mine", "mine")
@@ -153,6 +158,31 @@ def test_a_whole_upgrade_names_the_environments_that_still_exist(app: AppContext
     python = build(app, OLD.fingerprint, "")
     (command,) = reproduction(app, "latest").commands
     assert command == ("pyrometer", "upgrade", "--policy", "2.13.0", str(python), "2.15.0")
+
+
+def test_a_command_that_is_cut_is_printed_as_one_word(app: AppContext) -> None:
+    """As a file may hold it, and as a long one is stored."""
+    command = bounded_text(f"pyrometer run {'--case a ' * 4000}", LONGEST_TEXT, WHERE_WHOLE)
+    with pytest.raises(ValueError, match="No closing quotation"):
+        shlex.split(command)
+    case = night(app, command)
+    found = reproduction(app, "run-1")
+    assert found.commands == ((command,),) and found.environments[0].fingerprint == "of-that-day"
+    with pytest.raises(UsageError, match="is not run"):
+        check_repeated(found)
+    (of_case,) = reproduction(app, f"run-1:{case}").commands
+    assert of_case[:4] == ("pyrometer", "run", "--case", MLP)
+
+
+@pytest.mark.parametrize("packages", [7, "torch", {"torch": "2.13.0"}])
+def test_packages_that_are_no_list_are_not_recorded(app: AppContext, packages: object) -> None:
+    folder = write_upgrade(app.places.data_dir, Story())
+    header = json.loads(folder.read_bytes().splitlines()[0])["body"]
+    header["environments"][0]["facts"]["packages"] = packages
+    with Journal(folder.parent) as journal:
+        journal.header(header)
+    old, new = reproduction(app, "latest").environments
+    assert old.packages == () and new.packages
 
 
 def test_what_is_unknown_is_named(app: AppContext) -> None:

@@ -12,13 +12,13 @@ from analysis.comparison.screening import FIRST_FULL, Screen, as_evidence
 from analysis.decision.comparison import Comparison
 from records.outcomes import Outcome, OutcomeStatus, Planned
 from runner.session_plan import SessionPlan, Timing
+from runner.suites.plan import estimate
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest, check_screen
-from workflows.planning.screening import ScreenedPairs
+from workflows.planning.screening import ScreenedPairs, short
 from workflows.session_queue import Room, pairs_planned
 
 A, B, C, D = (f"{name}/infer/-/eager" for name in "abcd")
-TIMING = Timing()
 
 
 def a_comparison(*changed: str) -> Comparison:
@@ -101,7 +101,7 @@ def pairs(steps: Sequence[Sequence[Outcome]]) -> Counter[tuple[str, str]]:
 def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_differs() -> None:
     comparison = a_comparison(C)
     every = planned(comparison, A, B, C)
-    queue = ScreenedPairs(every, comparison, TIMING)
+    queue = ScreenedPairs(every, comparison)
     found = drained(queue, {B: 1.3})
     many = pairs(found)
     assert (many[A, "short"], many[A, "full"]) == (2, 0)
@@ -119,7 +119,7 @@ def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_diff
 
 def test_a_budget_that_ends_early_judges_what_fails_or_looks_slowest() -> None:
     comparison = a_comparison(C)
-    queue = ScreenedPairs(planned(comparison, A, B, C, D), comparison, TIMING)
+    queue = ScreenedPairs(planned(comparison, A, B, C, D), comparison)
     ratios: dict[str, float] = {A: 1.2, B: 1.8, D: 0.5}
     full: list[str] = []
     for_four = Room(4, lambda session: session.contenders[0].replicate >= FIRST_FULL)
@@ -134,14 +134,14 @@ def test_a_budget_that_ends_early_judges_what_fails_or_looks_slowest() -> None:
 
 def test_a_short_pair_that_others_disturbed_is_taken_again() -> None:
     comparison = a_comparison()
-    found = drained(ScreenedPairs(planned(comparison, A), comparison, TIMING), {}, {0: "contended"})
+    found = drained(ScreenedPairs(planned(comparison, A), comparison), {}, {0: "contended"})
     assert pairs(found) == {(A, "short"): 3}
 
 
 def test_a_case_whose_short_pairs_are_all_lost_goes_on() -> None:
     comparison = a_comparison()
     lost = dict.fromkeys(range(FIRST_FULL), "lost")
-    found = drained(ScreenedPairs(planned(comparison, A), comparison, TIMING), {}, lost)
+    found = drained(ScreenedPairs(planned(comparison, A), comparison), {}, lost)
     assert pairs(found)[A, "full"] >= 4
 
 
@@ -149,9 +149,9 @@ def test_a_case_whose_short_pairs_are_all_lost_goes_on() -> None:
 def test_a_resumed_screen_goes_on_where_it_stopped(known: int) -> None:
     comparison = a_comparison(C)
     every, ratios = planned(comparison, A, B, C), {B: 1.3}
-    whole = drained(ScreenedPairs(every, comparison, TIMING), ratios)
+    whole = drained(ScreenedPairs(every, comparison), ratios)
     before = flat(whole[:known])
-    resumed = ScreenedPairs(every, comparison, TIMING)
+    resumed = ScreenedPairs(every, comparison)
     for outcome in before:
         resumed.learn(outcome)
     after = flat(drained(resumed, ratios))
@@ -162,10 +162,10 @@ def test_a_resumed_screen_goes_on_where_it_stopped(known: int) -> None:
 
 def test_short_pairs_are_short() -> None:
     comparison = a_comparison()
-    queue = ScreenedPairs(planned(comparison, A, B), comparison, TIMING)
+    queue = ScreenedPairs(planned(comparison, A, B), comparison)
     left = list(queue.left())
     assert sorted(one.contenders[0].replicate for one in left) == [0, 0, 1, 1]
-    assert all(one.estimate_seconds < 6 for one in left)
+    assert all(sum(estimate(each, short(Timing())) for each in one.contenders) < 6 for one in left)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,23 @@ def test_importing_twice_changes_nothing_and_says_so(tmp_path: Path, database: D
     assert everything(database) == stored
 
 
+@on_both
+def test_a_dated_table_that_has_grown_adds_its_new_rows(tmp_path: Path, database: Database) -> None:
+    (content,) = SAMPLES["dynamo-csv"][0].values()
+    table = tmp_path / "inductor_torchbench_performance_cuda_performance_20240307.csv"
+    table.write_bytes(content)
+    first = read(table, database)
+    table.write_bytes(content + b"cuda,vgg16,8,1.5,12.5,20.5\n")
+    grown = read(table, database)
+    assert (first.new.runs, grown.new) == (1, Amount(0, 1, 3)) and grown.set_aside == ()
+    (run,) = queries.recent_runs(database)
+    assert [each.run for each in grown.changed] == [run.id]
+    assert (run.counts, run.planned) == ({"ok": 2}, 2)
+    stored = {each.case.partition("/")[0]: each for each in queries.outcomes_of_run(database, run.id)}
+    assert stored["resnet50"].metrics["dynamo.speedup"] == 1.1437
+    assert stored["vgg16"].metrics["dynamo.speedup"] == 1.5
+
+
 @pytest.mark.parametrize("name", ["pyrometer", "torchbench", "asv"])
 def test_a_dry_run_tells_the_same_and_keeps_nothing(tmp_path: Path, sqlite: Database, name: str) -> None:
     path = written(tmp_path, SAMPLES[name])

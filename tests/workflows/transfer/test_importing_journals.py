@@ -9,11 +9,11 @@ from db.connection.engine import Database
 from db.runs import queries
 from interchange.errors import BadFile, SourcePlace
 from interchange.runs import ImportProblem
-from records.outcomes import Outcome
+from records.outcomes import Outcome, Planned
 from runner import journal
 from support.builders.foreign_files import SAMPLES, written
+from support.builders.journals import a_header, environment_body, machine_body
 from support.builders.run_records import MLP, a_machine, an_environment
-from workflows.run_header import Header
 from workflows.transfer.import_runs import Amount, ImportSummary, files, import_path
 
 NOTHING = Amount()
@@ -25,36 +25,14 @@ def read(path: Path, database: Database, name: str | None = None) -> ImportSumma
 
 def a_journal(folder: Path, cut: int = 0) -> Path:
     """The journal of another machine's run of two replicates, in the run's folder; without its last bytes."""
-    machine, environment = a_machine("bench-2"), an_environment()
-    header = Header(
-        run="20260901-020000-1f3a",
-        suite="smoke",
+    environment = an_environment()
+    header = a_header(
+        "20260901-020000-1f3a",
+        [Planned(MLP, environment.fingerprint, replicate) for replicate in range(2)],
         started_at="2026-09-01T02:00:00+00:00",
-        command="pyrometer run",
-        machine={
-            "fingerprint": machine.fingerprint,
-            "name": machine.name,
-            "hardware_fingerprint": machine.hardware.fingerprint,
-            "hardware_label": machine.hardware.label,
-            "hardware": {},
-            "conditions": {},
-        },
-        environments=(
-            {
-                "fingerprint": environment.fingerprint,
-                "name": environment.name,
-                "python": "/python",
-                "facts": {"torch": environment.torch_version, "python": environment.python_version},
-            },
-        ),
-        preset={"fingerprint": "profile", "name": "quiet", "settings": {}},
-        harness="harness-1f3a",
-        harness_path="harness.zip",
-        user_version="",
-        timing={},
-        device="cpu",
-        budget_seconds=60.0,
-        planned=((MLP, environment.fingerprint, 0), (MLP, environment.fingerprint, 1)),
+        machine=machine_body(a_machine("bench-2")),
+        environments=(environment_body(environment),),
+        canary=None,
     )
     with journal.Journal(folder / header.run) as written_to:
         written_to.header(header.to_body())

@@ -13,11 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 import runner.cases
 from runner.cases import conv_networks, decoding, encoder_decoder, experts, small_networks
 from runner.cases.operators import attention, elementwise, operator, products
-from runner.cases.programs import extensions, requests, shapes, start, transforms
+from runner.cases.programs import distributed_tensors, extensions, requests, shapes, start, transforms
 from runner.worker.case import REGISTER, Workload
 
-#: Small enough to be quick, while copies are still taken.
-operator.ROTATED_BYTES = 1 << 20
 #: Decoders of the same make: heads that share keys and values in one, all their own in the other. By their
 #: vocabularies the length of a growing cache, which is counted by its mean, is a small share of the work.
 decoding.SIZES.update(
@@ -43,11 +41,17 @@ SMALLER = {
     "recurrent_layer": {"batch": 4, "steps": 8, "hidden": 16},
     "small_records": {"batch": 2},
     "save_and_load": {"mebibytes": 8},
+    "module_state": {"modules": 5},
+    "distributed_tensors": {"count": 6},
+    "small_weights": {"count": 5},
+    "feature_pyramid": {"batch": 1},
+    "flex_layer": {"heads": 2, "tokens": 256},
 }
 #: A rank that is killed is started again, and then does what this one does at once.
 PART_OF_ANOTHER = {"elastic_restart failure=none"}
-#: PyTorch's counter of operations cannot run around the first and does not see the second's products.
-UNCOUNTABLE = {"flex_attention", "recurrent_layer"}
+#: PyTorch's counter of operations cannot run around the first three and does not see the products of the
+#: others, of the attention layer on its fast path, which is taken without gradients.
+UNCOUNTABLE = {"flex_attention", "flex_layer", "ragged_feed_forward", "recurrent_layer", "attention_layer"}
 
 
 def build(name, parameters, seed=0):
@@ -282,6 +286,71 @@ def padded_sentence_alone():
     return error(model(hidden, padding)[:1, :4], alone)
 
 
+def documents_by_dense_mask():
+    """Attention by blocks of a mask is attention under the whole mask; blocks seen are those not empty."""
+    workload, tokens = build("block_mask", {"kind": "used", "tokens": 512}), 512
+    *heads, documents = workload.inputs
+    places = torch.arange(tokens)
+    mask = (documents[:, None] == documents) & (places[:, None] >= places)
+    used = error(workload.model(*workload.inputs), F.scaled_dot_product_attention(*heads, attn_mask=mask))
+    made = build("block_mask", {"kind": "made", "tokens": tokens})
+    blocks = mask.unflatten(0, (-1, 128)).unflatten(-1, (-1, 128)).any(-1).any(1).sum(-1)
+    return used, (made.model(documents).flatten() - blocks).abs().max().item()
+
+
+def eight_bits_by_formula(kind):
+    """Rounding to the nearest of 256 numbers, of each input where there are two."""
+    workload = build("quantised", {"kind": kind, "rows": 8, "width": 8})
+
+    def rounded(numbers, scale=0.05):
+        return (numbers / scale + 128).round().clamp(0, 255)
+
+    def back(numbers, scale=0.05):
+        return (rounded(numbers, scale) - 128) * scale
+
+    expected = {
+        "to_integers": lambda images: rounded(images),
+        "from_integers": lambda left, right: back(left),
+        "cat": lambda left, right: rounded(torch.cat((left, right), 1)),
+        "add": lambda left, right: rounded(back(left) + back(right), 0.1),
+        "fake_tensor": lambda images: back(images),
+        "fake_channel": lambda images: back(images, torch.tensor([0.05, 0.075, 0.1]).view(1, 3, 1, 1)),
+    }[kind]
+    found = workload.model(*workload.inputs).double() - expected(*workload.inputs).double()
+    return found.abs().max().item()
+
+
+def microscaled_by_formula():
+    """How far numbers in mxfp8 are from the nearest ones that e4m3 has, and all of them from the images."""
+    workload = build("quantised", {"kind": "mxfp8", "rows": 4, "width": 64})
+    (images,) = workload.inputs
+    rounded, shared = workload.model(images)
+    largest = images.double().unflatten(-1, (-1, 32)).abs().amax(-1)
+    scale = (largest.log2().floor() - 8).exp2().repeat_interleave(32, -1)
+    found = rounded.view(torch.float8_e4m3fn).double() * scale
+    step = ((images / scale).abs().log2().floor().clamp_min(-6) - 3).exp2()
+    nearest = ((images / scale / step).round() * step).clamp(-448, 448) * scale
+    same = (shared.double() - 127).exp2().repeat_interleave(32, -1)
+    return {
+        "apart": (found - nearest).abs().max().item(),
+        "scales": error(same, scale),
+        "rounding": error(found, images),
+    }
+
+
+def sentences_one_by_one():
+    workload = build("ragged_feed_forward", {"batch": 3, "tokens": 6})
+    model, (tokens, _) = workload.model, workload.inputs
+    return error(workload.model(*workload.inputs), tokens + model.down(F.gelu(model.up(tokens))))
+
+
+def distributed_by_hand():
+    torch.manual_seed(0)
+    rows = torch.randn(3, 4)
+    stacked, summed = (distributed_tensors.OnDistributed(kind)(rows) for kind in ("stack", "sum"))
+    return error(stacked, rows), error(summed, rows.sum(0))
+
+
 def rotated_by_hand():
     """Turned heads keep their length, and a product of two depends on the distance alone."""
     torch.manual_seed(0)
@@ -349,6 +418,15 @@ with torch.no_grad():
         "jacobian": {way: jacobian_row_by_row(way) for way in ("forward", "reverse")},
         "padded": padded_sentence_alone(),
         "rotated": rotated_by_hand(),
+        "documents": documents_by_dense_mask(),
+        "eight_bits": {
+            kind: eight_bits_by_formula(kind)
+            for kind in REGISTER["quantised"].grid["kind"]
+            if kind != "mxfp8"
+        },
+        "microscaled": microscaled_by_formula(),
+        "sentences": sentences_one_by_one(),
+        "distributed": distributed_by_hand(),
         "dense_width": dense_block_width(),
         "operator_in_cpp": operator_in_cpp(),
         "lstm": lstm_step_by_step(),

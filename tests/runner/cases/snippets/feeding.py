@@ -154,6 +154,7 @@ with torch.no_grad():
             "a list": complaint(lambda: workload(variants=[(x,)])),
             "no tuple inside": complaint(lambda: workload(variants=(x,))),
             "one tensor more": complaint(lambda: workload(variants=((x,), (x, x)))),
+            "rotated as well": complaint(lambda: workload(variants=((x,),), rotated=True)),
             "a bare name": complaint(lambda: workload(checkpointed="0")),
             "the model itself": complaint(lambda: workload(checkpointed=("",))),
             "no such part": complaint(lambda: workload(checkpointed=("0", "layers.7"))),

@@ -1,17 +1,28 @@
 """The single operations, small, on the real CPU: answers by the formula, operations counted, rotation."""
 
+import io
 import json
 import math
+from unittest import mock
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases.operators import attention, convolutions, elementwise, indexing, operator, products  # noqa: F401
-from runner.worker.case import REGISTER
+from runner.cases.operators import attention, convolutions, elementwise, indexing, products  # noqa: F401
+from runner.worker import correctness, prepared_case
+from runner.worker.case import REGISTER, Workload
+from runner.worker.case_key import CaseKey
+from runner.worker.measurements import dispatch
+from runner.worker.messages import TakeFingerprint
+from runner.worker.prepared_case import begin
+from runner.worker.single_process import SingleProcess
+from runner.worker.techniques.apply import apply_techniques
+from runner.worker.techniques.apply import build as build_case
+from runner.worker.worker_loop import Worker
 
 #: Small enough to be quick, while copies are still taken.
-operator.ROTATED_BYTES = 1 << 20
+prepared_case.ROTATED_BYTES = 1 << 20
 
 SMALL = {
     "matmul": {"m": 24, "n": 40, "k": 56},
@@ -75,15 +86,62 @@ def distance(ours, theirs):
     return float((ours - theirs).norm() / theirs.norm())
 
 
-def rotation_of(workload):
-    sets = [workload.inputs, *workload.variants]
-    pairs = [(a, b) for others in workload.variants for a, b in zip(workload.inputs, others, strict=True)]
+def rotation_of(name, workload, technique="eager"):
+    """The sets of inputs that timed steps of the workload take in turn."""
+    prep = begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", workload)
+    rotation = apply_techniques(prep).rotation
+    rotation.fill()
+    first, *others = rotation.inputs
+    pairs = [(a, b) for other in others for a, b in zip(first, other, strict=True)]
+    places = {tensor.data_ptr() for one in rotation.inputs for tensor in one}
     return {
-        "bytes": sum(tensor.nbytes for one in sets for tensor in one),
-        "set_bytes": sum(tensor.nbytes for tensor in workload.inputs),
-        "apart": len({tensor.data_ptr() for one in sets for tensor in one}) == len(sets) * len(sets[0]),
+        "sets": len(rotation.inputs),
+        "bytes": sum(tensor.nbytes for one in rotation.inputs for tensor in one),
+        "set_bytes": sum(tensor.nbytes for tensor in first),
+        "apart": len(places) == len(first) * len(rotation.inputs),
         "equal": all(torch.equal(a, b) for a, b in pairs),
+        "alike": all((a.stride(), a.dtype) == (b.stride(), b.dtype) for a, b in pairs),
+        "channels_last": first[0].dim() == 4 and first[0].is_contiguous(memory_format=torch.channels_last),
     }
+
+
+def laid_out():
+    """Workloads whose input is no block of memory: transposed, with gaps, with one row for all."""
+    rows = torch.randn(16, 32)
+    inputs = {"transposed": rows.t(), "gaps": rows[:, ::2], "expanded": rows[:1].expand(16, 32)}
+    return {
+        name: Workload(torch.nn.Identity(), (tensor,), items=16, rotated=True)
+        for name, tensor in inputs.items()
+    }
+
+
+def sets_taken():
+    """How many sets of inputs there are for timed steps, for the check, and for a fingerprint."""
+    key = CaseKey.parse("softmax/infer/columns=70,rows=12/eager")
+    timed = SingleProcess(key, "cpu", 0)
+    timed.first_call()
+    timed.warm_up(0.0, 0.1)
+    references = []
+
+    def recorded(*about):
+        references.append(build_case(*about))
+        return references[-1]
+
+    with mock.patch.object(correctness, "build", recorded):
+        checked = timed.check()
+    return {
+        "timed": len(timed.prepared.rotation.inputs),
+        "check": [len(one.rotation.inputs) for one in references],
+        "error": checked.error,
+        "fingerprint": fingerprinted(key),
+    }
+
+
+def fingerprinted(key):
+    """How many sets of inputs a fingerprint is taken of."""
+    with mock.patch.object(dispatch, "capture", return_value={}) as taken:
+        Worker(io.StringIO(), lambda: None).serve([TakeFingerprint(str(key), "unused").to_json()])
+    return len(taken.call_args.args[0].rotation.inputs)
 
 
 def check(name):
@@ -107,14 +165,22 @@ def check(name):
         "items": workload.items,
         "unit": workload.unit,
         "bf16": {"dtype": str(half.dtype), "error": distance(half.float(), answer)},
-        "rotation": rotation_of(workload),
+        "rotation": rotation_of(name, build(name)),
     }
 
 
 with torch.no_grad():
-    small = {name: check(name) for name in SMALL}
-    operator.ROTATED_BYTES = 1 << 10
-    larger_than_all = len(build("softmax").variants)
-phases = {name: list(REGISTER[name].phases) for name in SMALL}
-summaries = {name: REGISTER[name].summary for name in SMALL}
-print(json.dumps({"small": small, "larger": larger_than_all, "phases": phases, "summaries": summaries}))
+    result = {
+        "small": {name: check(name) for name in SMALL},
+        "precisions": {
+            "bf16": rotation_of("conv2d", build("conv2d"), "precision=bf16"),
+            "channels-last": rotation_of("conv2d", build("conv2d"), "layout=channels-last"),
+        },
+        "layouts": {name: rotation_of("softmax", workload) for name, workload in laid_out().items()},
+        "sets": sets_taken(),
+    }
+    with mock.patch.object(prepared_case, "ROTATED_BYTES", 1 << 10):
+        result["larger"] = rotation_of("softmax", build("softmax"))["sets"]
+result["phases"] = {name: list(REGISTER[name].phases) for name in SMALL}
+result["summaries"] = {name: REGISTER[name].summary for name in SMALL}
+print(json.dumps(result))

@@ -4,16 +4,16 @@ import io
 
 import pytest
 
-from common import bounded_lines
-from common.bounded_lines import TOO_LONG, pieces
+from common import bounded_files
+from common.bounded_files import TOO_LONG, pieces
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds of a few bytes."""
-    monkeypatch.setattr(bounded_lines, "MAX_LINE", 8)
-    monkeypatch.setattr(bounded_lines, "_PIECE", 140)
-    monkeypatch.setattr(bounded_lines, "_SKIPPED", 3)
+    monkeypatch.setattr(bounded_files, "MAX_LINE", 8)
+    monkeypatch.setattr(bounded_files, "_PIECE", 140)
+    monkeypatch.setattr(bounded_files, "_SKIPPED", 3)
 
 
 @pytest.mark.parametrize(

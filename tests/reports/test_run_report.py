@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 
-from reports.runs.run_report import RUN_FORMATS, JudgedRun, headline
+from reports.run_report import RUN_FORMATS, JudgedRun, headline
 from support.builders.run_records import BERT, MLP, RESNET_COMPILED
 from support.builders.run_reports import CALM, a_mixed_run, a_passed_run, badly, judged_run, replicates
 from support.builders.upgrade_reports import NASTY
@@ -20,10 +20,10 @@ SCHEMA: dict[str, Any] = json.loads(
     resources.files("reports").joinpath("run.schema.json").read_text(encoding="utf-8")
 )
 RUNS = {
-    "passed.md": a_passed_run(),
-    "mixed.md": a_mixed_run(),
-    "interrupted.md": judged_run(replicates(CALM, 2.0), state="interrupted"),
-    "empty.md": judged_run([]),
+    "run_passed.md": a_passed_run(),
+    "run_mixed.md": a_mixed_run(),
+    "run_interrupted.md": judged_run(replicates(CALM, 2.0), state="interrupted"),
+    "run_empty.md": judged_run([]),
 }
 
 
@@ -76,18 +76,21 @@ def named(judged: JudgedRun, kind: str) -> set[str]:
 
 def test_junit_is_red_where_the_run_failed() -> None:
     resnets = {RESNET_COMPILED, "resnet50/infer/batch=8,image=224/eager"}
-    assert named(RUNS["mixed.md"], "failure") == {"decision", *resnets}
-    assert named(RUNS["mixed.md"], "skipped") == {
+    assert named(RUNS["run_mixed.md"], "failure") == {"decision", *resnets}
+    assert named(RUNS["run_mixed.md"], "skipped") == {
         "noisy/infer/batch=1/eager",
         "left/infer/batch=1/eager",
         BERT,
     }
-    assert (named(RUNS["passed.md"], "failure"), named(RUNS["passed.md"], "skipped")) == (set(), {BERT})
-    assert named(RUNS["interrupted.md"], "skipped") == {"decision"}
+    assert (named(RUNS["run_passed.md"], "failure"), named(RUNS["run_passed.md"], "skipped")) == (
+        set(),
+        {BERT},
+    )
+    assert named(RUNS["run_interrupted.md"], "skipped") == {"decision"}
 
 
 def test_the_numbers_of_the_json_are_those_of_the_run() -> None:
-    body = json.loads(RUN_FORMATS[".json"](RUNS["passed.md"]))
+    body = json.loads(RUN_FORMATS[".json"](RUNS["run_passed.md"]))
     cases = {one["case"]: one for one in body["cases"]}
     slower, unsupported = cases[MLP], cases[BERT]
     assert (slower["latency"], slower["level"], slower["earlier_runs"]) == (2.205, 2.0, 10)

@@ -1,10 +1,13 @@
-"""Files that anybody may have written, read with bounded memory."""
+"""Files of other programs: their lines with bounded memory, their texts and ends, and tables in TOML."""
 
 import errno
+import os
+import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 #: A longer line is none of ours: an outcome of 100,000 samples with its recordings takes 2 MiB.
 MAX_LINE = 16 << 20
@@ -14,6 +17,8 @@ _PIECE, _SKIPPED = 4 << 20, 1 << 20
 _OBJECT = 64
 #: What stands in the place of a line that is too long.
 TOO_LONG = b"(too long)"
+#: A key of many parts, each a table within the last: to read 40 KB of one takes 1.5 GiB.
+_DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,43 @@ def bounded_bytes(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most >> 10:,} KiB", str(path))
     return content
+
+
+def read_or_empty(path: Path) -> str:
+    """The whole text of a file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def size_of(path: Path) -> int:
+    """How many bytes a file has; 0 also where a link leads nowhere, or the file has just gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def tail(path: Path, most: int, start: int = 0) -> str:
+    """The last `most` bytes of a text, none of them before byte `start`; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - most))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class NestedTooDeep(ValueError):
+    """Tables within tables, or lists within lists, beyond any that Pyrometer writes or reads."""
+
+
+def toml_tables(text: str) -> dict[str, Any]:
+    """The tables of a document; raises NestedTooDeep, and tomllib.TOMLDecodeError where it is malformed."""
+    if _DEEP_KEY.search(text):
+        raise NestedTooDeep("a key of more than 100 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise NestedTooDeep("too many brackets within brackets") from error

@@ -18,19 +18,19 @@ from records.kinds import EnvironmentKind, RunState
 from records.outcomes import OutcomeStatus
 from records.runs import Run
 
-from .. import junit, sentences, tables, wording
-from ..body import plain_values
-from ..markdown import case_code, details
-from ..page import whole_page
-from ..rows import Tone
-from ..table import Column, DataTable
-from ..text import numbers
-from ..text.markdown import code, fenced
-from ..text.markdown import text as _text
-from ..text.numbers import NONE
-from ..text.templates import case as whole_case
-from ..text.templates import chip, escaped, render
-from ..upgrade_report import environment_of
+from . import junit, sentences, tables, wording
+from .body import plain_values
+from .markdown import case_code, details
+from .page import whole_page
+from .rows import Tone
+from .table import Column, DataTable
+from .text import numbers
+from .text.markdown import code, fenced
+from .text.markdown import text as _text
+from .text.numbers import NONE
+from .text.templates import case as whole_case
+from .text.templates import chip, escaped, render
+from .upgrade_report import environment_of
 
 SCHEMA = "pyrometer.run/1"
 
@@ -351,6 +351,7 @@ def _json(judged: JudgedRun) -> str:
             "ended_at": run.ended_at.isoformat() if run.ended_at else None,
             "machine": run.machine.name,
             "hardware": run.machine.hardware.label,
+            "device": str(run.facts.get("device", "")),
             "preset": run.preset.name,
             "harness": run.harness,
             "command": run.command,
