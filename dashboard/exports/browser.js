@@ -4,11 +4,13 @@
   if (window.pyrometer) return;
   window.pyrometer = true;
 
-  // Shows a page once it is whole: what is made by a program that comes late would push all that stands below it. The
-  // style sheet shows it after a while in any case. Streamlit says that a script has ended before the last of what it
-  // made is there: a page is whole once nothing changes any more, and text has its font.
+  // Shows a page once it is whole: what is made by a program that comes late would push all that stands below it. It is
+  // shown after a while in any case, by the style sheet where this script is late itself; what the style sheet has shown
+  // it hides again where Streamlit makes the container anew. Streamlit says that a script has ended before the last of
+  // what it made is there: a page is whole once nothing changes any more, and text has its font.
   {
     const UNCHANGED_MS = 60;
+    const LATE_MS = 1500;
     const all = (selector) => [...document.querySelectorAll(selector)];
     const whole = () =>
       document.querySelector('[data-testid="stApp"][data-test-script-state="notRunning"]') &&
@@ -17,20 +19,23 @@
         // What is folded may be drawn only once it is opened.
         (chart) => chart.querySelector("svg.marks") || chart.closest("details:not([open])"),
       );
-    const show = async () => {
-      await document.fonts.ready;
-      if (!whole()) return;
+    const show = () => {
       document.documentElement.classList.add("py-shown");
       seen.disconnect();
+    };
+    const showIfWhole = async () => {
+      await document.fonts.ready;
+      if (whole()) show();
     };
     let soon;
     const look = () => {
       clearTimeout(soon);
-      if (whole()) soon = setTimeout(show, UNCHANGED_MS);
+      if (whole()) soon = setTimeout(showIfWhole, UNCHANGED_MS);
     };
     const seen = new MutationObserver(look);
     seen.observe(document.body, { childList: true, subtree: true, attributeFilter: ["data-test-script-state"] });
     look();
+    setTimeout(show, LATE_MS);
   }
 
   // Saves a chart as it stands in the page. Streamlit draws charts as SVG and offers PNG only; both are made here

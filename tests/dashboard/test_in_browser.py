@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from dashboard.components import links
 from support.builders.run_records import MLP, RESNET
 from support.builders.telemetry import H200
-from support.servers.browser import Visitor, beyond, drawn, fits, settle
+from support.servers.browser import Visitor, a_context, beyond, drawn, fits, settle
 
 pytestmark = pytest.mark.browser
 
@@ -132,6 +132,20 @@ def test_a_page_is_shown_once_it_is_whole_and_after_a_while_in_any_case(look: Lo
     assert main.evaluate(loading) == "hidden"
     # No script of ours shows it a second time.
     expect(main).to_be_visible()
+
+
+def test_a_page_that_is_never_whole_is_shown_for_good(home: str, chromium: Browser) -> None:
+    page = a_context(chromium).new_page()
+    # The program that draws charts never comes.
+    page.route(re.compile(r"/static/js/.*[Vv]ega"), lambda route: None)
+    page.goto(home + "/explore?view=history")
+    page.wait_for_function("document.documentElement.classList.contains('py-shown')")
+    assert page.locator("svg.marks").count() == 0
+    # Streamlit makes its container anew: what was read stays to be read.
+    main = page.get_by_test_id("stMainBlockContainer")
+    main.evaluate("e => e.replaceWith(e.cloneNode(true))")
+    assert main.evaluate("e => getComputedStyle(e).visibility") == "visible"
+    page.context.close()
 
 
 def test_a_failure_leads_to_its_log(look: Look) -> None:

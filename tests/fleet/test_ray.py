@@ -18,6 +18,7 @@ from fleet.engine import EngineAway, EngineError, NodeLost, NodeRefused, NodeSil
 from fleet.ray import engine as ray_engine
 from fleet.ray.engine import RayEngine
 from support.measuring import CASE_FILES
+from support.processes import alive
 from support.servers.ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named
 from support.site import measured_python
 from support.waiting import PATIENCE_SECONDS, until
@@ -177,7 +178,7 @@ def test_a_child_has_the_environment_of_its_node_and_ends_with_the_driver(
     with pytest.raises(EngineAway):
         while True:
             engine.call(node.id, "runs", {}, 5.0)
-    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child has ended")
+    until(lambda: not alive(child.pid), "the child has ended")
     assert answer(engine, node.id, "done", token="f" * 32, seconds=0.0)["unknown"]
     assert engine.process not in (before, None)
 

@@ -16,13 +16,13 @@ from support.measuring import (
     QUICK,
     Happened,
     Scratch,
-    alive,
     conditions,
     fill,
     forked,
     key,
     measure,
 )
+from support.processes import alive
 from support.site import carriers, unavailable
 
 pytestmark = pytest.mark.torch

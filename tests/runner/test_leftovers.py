@@ -15,12 +15,12 @@ from support.measuring import (
     ENVIRONMENT,
     Happened,
     Scratch,
-    alive,
     conditions,
     follow,
     measure,
     start,
 )
+from support.processes import alive
 from support.site import carriers, wait_until_gone
 from support.waiting import until
 

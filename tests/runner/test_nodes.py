@@ -14,7 +14,8 @@ from runner.errors import NodeFailed
 from runner.execution import harness
 from runner.nodes import Node, environment_difference, inspect, read, write
 from runner.preset import MachinePreset
-from support.measuring import CASE_FILES, Scratch, alive
+from support.measuring import CASE_FILES, Scratch
+from support.processes import alive
 from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
 from support.site import Done, carriers
 from support.waiting import until

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from records.outcomes import Outcome
-from support.measuring import CASE_FILES, QUICK, Happened, Scratch, alive, conditions, measure
+from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, measure
+from support.processes import alive
 from support.site import unavailable
 
 pytestmark = pytest.mark.torch

@@ -17,7 +17,7 @@ import pytest
 from common.processes import SupervisedProcess, descendants
 from common.supervisor import BoundedLog
 from runner.execution.contender import explain
-from support.measuring import alive
+from support.processes import alive
 from support.site import PATIENCE_SECONDS
 from support.waiting import until
 

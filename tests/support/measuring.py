@@ -19,6 +19,7 @@ from runner.execution.session import Conditions, Entered, Measured, RunningSessi
 from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
+from support.processes import alive
 from support.site import INDUCTOR, PATIENCE_SECONDS, carriers, measured_python
 
 CASE_FILES = Path(__file__).resolve().parents[1] / "runner/case_files"
@@ -151,15 +152,6 @@ def follow(
                 entered.append(event)
             meanwhile(event)
     return Happened(shared.run, tuple(outcomes), tuple(ended), tuple(entered))
-
-
-def alive(pid: int) -> bool:
-    """Whether the process exists and has not ended; one whose main thread alone has ended is alive."""
-    try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
-    except psutil.NoSuchProcess:
-        return False
 
 
 def below() -> set[int]:

@@ -1,6 +1,5 @@
 """Forked workers: the same fingerprints, pairs that can be measured, and what dies alone."""
 
-import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from runner.execution.fork_server import ForkServers, may_fork
 from runner.execution.process import sweep
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
-from support.measuring import CASE_FILES, alive, below, conditions, measure
+from support.measuring import CASE_FILES, below, conditions, measure
+from support.processes import alive, processes_below
 from support.site import PATIENCE_SECONDS, measured_python
 
 AFFINE, MLP = "affine/infer/width=32/eager", "mlp_overhead/train/batch=1/eager"
@@ -42,12 +42,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FingerprintSe
 
 def servers() -> list[psutil.Process]:
     """The processes that fork workers, below this one; workers have the command line of theirs."""
-    found: list[psutil.Process] = []
-    for one in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if one.cmdline()[3:4] == ["fork"]:
-                found.append(one)
-    return found
+    return processes_below(lambda line: line[3:4] == ["fork"])
 
 
 @pytest.mark.torch

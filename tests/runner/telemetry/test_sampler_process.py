@@ -13,6 +13,7 @@ from records.telemetry import HOST
 from runner.execution.process import sweep
 from runner.telemetry import sampler_client
 from support.fakes.samplers import Samplers, Tree
+from support.processes import alive, processes_below
 from support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -98,7 +99,7 @@ def test_ctrl_c_is_not_for_it_and_a_sweep_is(samplers: Samplers, tree: Tree) -> 
 
 def samplers_of_this_process() -> list[psutil.Process]:
     """Other tests' servers may be children of this process too."""
-    return [each for each in psutil.Process().children() if "runner.telemetry.sampler" in each.cmdline()]
+    return processes_below(lambda line: "runner.telemetry.sampler" in line)
 
 
 def test_it_keeps_to_its_cpus_and_reads_the_measured_ones(tmp_path: Path, tree: Tree) -> None:
@@ -122,7 +123,7 @@ def test_it_goes_when_its_controller_is_killed(tmp_path: Path) -> None:
         sampler = psutil.Process(int(controller.stdout.readline()))
         assert sampler.is_running()
         controller.kill()
-    until(lambda: not sampler.is_running() or sampler.status() == psutil.STATUS_ZOMBIE, "it has ended")
+    until(lambda: not alive(sampler.pid), "it has ended")
 
 
 def test_closed_it_is_gone_and_says_so(samplers: Samplers, tree: Tree) -> None:

@@ -98,10 +98,11 @@ def elsewhere(url: str, home: str) -> str:
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has ended and nothing of it is still to be drawn."""
+    """Wait until the script has ended, nothing of it is still to be drawn, and the page is shown."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
     page.wait_for_function(
         "!document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')"
+        " && document.documentElement.classList.contains('py-shown')"
     )
 
 

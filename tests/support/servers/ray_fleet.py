@@ -24,6 +24,7 @@ from common.processes import die_with
 from fleet.engine import EngineAway, EngineError, EngineNode, NodeSilent
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import PORTS, ray_folder
+from support.processes import processes_below
 from support.site import COMMAND, LOCK_FOLDER, unavailable
 from support.waiting import PATIENCE_SECONDS, until
 
@@ -52,15 +53,7 @@ class Member:
 
     def below(self, pattern: str) -> list[psutil.Process]:
         """Its processes whose command line has something."""
-        found: list[psutil.Process] = []
-        for each in psutil.Process(self.process.pid).children(recursive=True):
-            try:
-                line = " ".join(each.cmdline())
-            except psutil.NoSuchProcess:
-                continue
-            if re.search(pattern, line):
-                found.append(each)
-        return found
+        return processes_below(lambda line: bool(re.search(pattern, " ".join(line))), self.process.pid)
 
     @property
     def raylet(self) -> psutil.Process:
@@ -139,7 +132,7 @@ class Fleet:
             try:
                 member.process.wait(30)
             except subprocess.TimeoutExpired:
-                for each in psutil.Process(member.process.pid).children(recursive=True):
+                for each in member.below(""):
                     each.kill()
                 member.process.kill()
                 member.process.wait()

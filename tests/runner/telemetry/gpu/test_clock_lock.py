@@ -13,6 +13,7 @@ import pytest
 from runner.errors import ClocksNotLocked
 from runner.telemetry.gpu.clock_lock import locked_clocks
 from support.fakes.nvml import Shim
+from support.processes import alive, processes_below
 from support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -75,7 +76,7 @@ def test_who_is_killed_leaves_no_clock_behind(driver: Driver, victim: str) -> No
         for process in {"run": [run], "supervisor": [supervisor], "both": [run, supervisor]}[victim]:
             os.kill(process.pid, signal.SIGKILL)
         until(lambda: calls() == ["0 1500-1500", "0 free"], "free")
-        until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "ended")
+        until(lambda: not alive(holder.pid), "ended")
     finally:
         run.kill()
         run.wait()
@@ -84,10 +85,9 @@ def test_who_is_killed_leaves_no_clock_behind(driver: Driver, victim: str) -> No
 def test_they_are_set_free_where_the_process_that_holds_them_was_killed(driver: Driver) -> None:
     calls = driver("h200")
     with locked_clocks(1500, [ONE], pytest.fail):
-        below = psutil.Process().children(recursive=True)
-        (holder,) = (each for each in below if each.cmdline()[2:4] == ["-m", HOLDS])
+        (holder,) = processes_below(lambda line: line[2:4] == ["-m", HOLDS])
         holder.kill()
-        until(lambda: not holder.is_running() or holder.status() == psutil.STATUS_ZOMBIE, "killed")
+        until(lambda: not alive(holder.pid), "killed")
         assert calls() == ["0 1500-1500"]
     assert calls() == ["0 1500-1500", "0 free"]
 
