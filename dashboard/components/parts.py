@@ -49,8 +49,12 @@ _STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-
 
 def frame_page() -> None:
     """What all pages share: title, icon, styles, the name in the corner."""
-    st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"), layout="wide")
-    st.html(Path(__file__).with_name("style.css"))
+    # The style sheet sets the width, at once with the rule that hides an unfinished page: layout="wide" would
+    # come before it and push aside what is already seen.
+    st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"))
+    # With an element beside it the sheet stands first on the page; alone, Streamlit puts it behind all of it.
+    style = Path(__file__).with_name("style.css").read_text()
+    st.html(f'<style>{style}</style><span class="py-style"></span>')
     # A file of ours and nothing else: no text from outside is ever part of it.
     st.html(kept.browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from dashboard.components import links
 from support.builders.run_records import MLP, RESNET
 from support.builders.telemetry import H200
-from support.servers.browser import Visitor, a_context, beyond, drawn, fits, settle
+from support.servers.browser import KnownBrowser, Visitor, a_context, beyond, drawn, fits, settle
 
 pytestmark = pytest.mark.browser
 
@@ -132,6 +132,26 @@ def test_a_page_is_shown_once_it_is_whole_and_after_a_while_in_any_case(look: Lo
     assert main.evaluate(loading) == "hidden"
     # No script of ours shows it a second time.
     expect(main).to_be_visible()
+
+
+#: Counts how often the container of a page has moved where it could be seen.
+MOVES = """
+window.moves = 0;
+const seen = (one) => one.node?.getAttribute?.("data-testid") === "stMainBlockContainer";
+new PerformanceObserver((list) => {
+  window.moves += list.getEntries().filter((entry) => entry.sources.some(seen)).length;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.mark.parametrize("address", ["/", "/compare", "/explore", "/explore?view=history", "/runs"])
+def test_a_page_does_not_move_while_it_loads(address: str, home: str, known: KnownBrowser) -> None:
+    page = known.context.new_page()
+    page.add_init_script(MOVES)
+    page.goto(home + address)
+    settle(page)
+    assert page.evaluate("window.moves") == 0
+    page.close()
 
 
 def test_a_page_that_is_never_whole_is_shown_for_good(home: str, chromium: Browser) -> None:
