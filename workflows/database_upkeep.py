@@ -37,15 +37,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from .errors import CannotForget, NoSuchRun
-from .ingest import (
-    FORGOTTEN,
-    mark_of,
-    measurements_of,
-    pending_journals,
-    pieces_of_folder,
-    read_run,
-    replicates_in,
-)
+from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_folder, read_run, replicates_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +219,9 @@ def check(
 def repair(database: Database, data_dir: Path) -> Iterator[str]:
     """Store each run again from its journal where the database holds something else; one sentence for each.
 
-    What no journal has, as what a file added, is deleted. A run is left alone whose journal lacks what was
-    stored from it. Runs whose journal is not in this data folder are not looked at. Raises DatabaseError.
+    What no journal has, as what a file added, is deleted; but a run is left alone whose journal lacks stored
+    outcomes of its plan. Runs whose journal is not in this data folder are not looked at. Raises
+    DatabaseError.
     """
     waiting = _waiting(database, data_dir)
     for path in journal.paths_in(data_dir):
@@ -237,8 +230,9 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
         try:
             if not journal.in_use(path) and (difference := _difference(database, path, waiting)):
                 run = path.parent.name
-                if _lacks_lines(path):
-                    yield f"run {run}: {difference}, which lacks what was stored from it; it is left alone"
+                if lost := _lost_lines(database, path):
+                    stored = plural(lost, "stored outcome")
+                    yield f"run {run}: its journal lacks {stored} of its plan; it is left alone"
                     continue
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
@@ -251,13 +245,14 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
             yield f"{path}: {error.strerror or error}; it is left alone"
 
 
-def _lacks_lines(path: Path) -> bool:
-    """Whether a journal holds less than was stored from it: it was damaged, or did not fit on the disk."""
-    *_, last = pieces_of_folder(path)
-    size, outcomes = mark_of(path)
-    now = len(last.position.outcomes)
-    # One that has grown since has no fewer outcomes; where some never fitted, its mark promises none.
-    return size > last.position.size or outcomes > now or (size == last.position.size and outcomes < now)
+def _lost_lines(database: Database, path: Path) -> int:
+    """How many outcomes that a run planned the database has, and its journal has no more, or never had.
+
+    Lines are damaged, are cut off, or do not fit on a full disk.
+    """
+    run, contents = read_run(path)
+    stored = {each.planned for each in queries.outcomes_of_run(database, run.run)}
+    return len(stored & {*contents.missing(run.replicates)})
 
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:

@@ -378,7 +378,7 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
     named = (path for run in sorted({*runs}) if (path := journal.path_of(data_dir, run)).exists())
     for path in named if runs else journal.paths_in(data_dir):
         size = size_of(path)
-        stored, outcomes = mark_of(path)
+        stored, outcomes = _mark(path)
         held = known.get(path.parent.name, STILL_RUNNING)
         forgotten = path.with_name(FORGOTTEN).exists()
         if size and not forgotten and (stored != size or held < outcomes):
@@ -431,7 +431,7 @@ def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] =
         return
 
 
-def mark_of(path: Path) -> tuple[int, int]:
+def _mark(path: Path) -> tuple[int, int]:
     """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
     try:
         size, outcomes, *by = journal.beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")

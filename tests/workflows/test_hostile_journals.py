@@ -100,7 +100,7 @@ def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path
     assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == OTHER
 
 
-@pytest.mark.parametrize("damage", ["cut short", "a line that changed", "lines that never fitted"])
+@pytest.mark.parametrize("damage", ["cut short", "a line that changed", "a line that never fitted"])
 def test_a_repair_deletes_nothing_that_only_the_database_still_has(
     tmp_path: Path, sqlite: Database, damage: str
 ) -> None:
@@ -117,7 +117,8 @@ def test_a_repair_deletes_nothing_that_only_the_database_still_has(
         path.write_bytes(whole.replace(line, b""))
         mark_stored(path, size_of(path), 0)
     problems = [problem for each in check(sqlite, tmp_path) for problem in each.problems]
-    assert any("that its journal does not have" in each.sentence for each in problems), problems
+    assert any("that its journal does not have" in each.sentence for each in problems)
+    outcome_of_pending(tmp_path, sqlite)
     (sentence,) = repair(sqlite, tmp_path)
     assert "left alone" in sentence
     assert (queries.outcomes_of_run(sqlite, GOOD), queries.measurements_of_run(sqlite, GOOD)) == before
