@@ -18,7 +18,7 @@ from records.findings import Finding
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
 LOOKED, CARDS, FINDINGS = 24, 12, 40
-#: Causes in the list of those that are still open, those of them with a card, and scheduled runs that come next.
+#: Causes in the list of those that are still open, those of them with a card, and runs that come next.
 STILL_OPEN, OPEN_CARDS, NEXT = 8, 3, 4
 
 
@@ -72,9 +72,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         more = f"and {' and '.join(rest)}: Machines →"
         parts.link(links.MACHINES, more)
     if len(tracks) > len(looked):
-        parts.caption(
-            f"Whether all usual cases were measured is looked at for {len(looked)} of {len(tracks):,} tracks."
-        )
+        parts.caption(f"Coverage is checked for {len(looked)} of {len(tracks):,} tracks.")
 
 
 def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
@@ -163,13 +161,9 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
-    parts.caption(
-        f"Against the median of {NIGHTS} nights; · within noise. Coloured: a confirmed change, by its pairs."
-    )
+    parts.caption(f"Against the median of {NIGHTS} nights; · within noise; colour: confirmed.")
     if tracks > headlines.TRACKS:
-        parts.caption(
-            f"Of {headlines.TRACKS} of {tracks} tracks, those with the most nights; History has all."
-        )
+        parts.caption(f"The {headlines.TRACKS} of {tracks} tracks with most nights; History has all.")
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
