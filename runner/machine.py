@@ -179,17 +179,27 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     Read below `root` from version 2 (`cpu.max`) and version 1 (`cpu.cfs_quota_us`) of control groups. The
     limit of a group that contains others is theirs too.
     """
+    return min((quota for folder in _cpu_groups(root) for quota in _quota(folder)), default=None)
+
+
+def times_stopped(root: Path = Path("/")) -> int:
+    """How often the kernel has stopped the control groups of this process because their time was used up."""
+    texts = (_read(folder / "cpu.stat") or "" for folder in _cpu_groups(root))
+    return sum(int(number) for text in texts for number in re.findall(r"^nr_throttled (\d+)", text, re.M))
+
+
+def _cpu_groups(root: Path) -> list[Path]:
+    """The folders of the control groups that divide the CPUs' time and contain this process."""
     groups = root / "sys/fs/cgroup"
-    quotas: list[float] = []
+    found: list[Path] = []
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         top = groups / "cpu" if controllers else groups
         own = top / path.lstrip("/")
-        for folder in (own, *(each for each in own.parents if each == top or top in each.parents)):
-            quotas += _quota(folder)
-    return min(quotas, default=None)
+        found += (own, *(each for each in own.parents if each == top or top in each.parents))
+    return found
 
 
 def _quota(folder: Path) -> list[float]:

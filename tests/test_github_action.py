@@ -38,12 +38,16 @@ REPOSITORY = "/repos/team/model"
 class Api:
     """What GitHub holds: comments of pull request 7, and checks.
 
+    `commits` are those of its branch, the newest last: the first job of a commit pushes it. One that is
+    missing was pushed over.
+
     Of the first requests `failing` get a 502, `hanging_up` nothing, and `breaking_off` half of an answer.
     """
 
     url: str = ""
     comments: list[dict[str, Any]] = field(default_factory=list)
     checks: list[dict[str, Any]] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list[str])
     foreign: set[int] = field(default_factory=set)
     failing: int = 0
     hanging_up: int = 0
@@ -56,6 +60,10 @@ class Api:
             self.failing -= 1
             return 502, {}
         path = path.removeprefix(REPOSITORY)
+        if method == "GET" and path == "/pulls/7":
+            return 200, {"number": 7, "head": {"sha": self.commits[-1]}}
+        if method == "GET" and (asked := re.fullmatch(r"/compare/(\w+)\.\.\.(\w+)", path)):
+            return 200, {"status": self.compared(asked[1], asked[2])}
         if method == "GET" and (asked := re.fullmatch(r"/issues/7/comments\?per_page=100&page=(\d+)", path)):
             first = 100 * (int(asked[1]) - 1)
             return 200, self.comments[first : first + 100]
@@ -72,6 +80,13 @@ class Api:
             self.checks.append(body)
             return 201, body
         return 404, {}
+
+    def compared(self, base: str, head: str) -> str:
+        """GitHub's word for how `head` lies to `base`."""
+        if not {base, head} <= {*self.commits}:
+            return "diverged"
+        apart = self.commits.index(head) - self.commits.index(base)
+        return "identical" if not apart else "ahead" if apart > 0 else "behind"
 
 
 @pytest.fixture
@@ -126,17 +141,29 @@ def published(
         else:
             text = FORMATS[suffix](JudgedUpgrade(*report))
         (folder / f"verdict{suffix}").write_text(text)
-    event = {"pull_request": {"number": 7, "head": {"sha": commit}}} if pull_request else {}
+    event = of_pull_request(api, commit) if pull_request else {}
     (folder / "event.json").write_text(json.dumps(event))
     if verdict:
         (folder / "verdict.json").write_text(verdict, errors="surrogateescape")
     if padded:
         with (folder / padded).open("a") as file:
             file.write(" " * (32 << 20))
+    return republished(api, folder, token)
+
+
+def republished(api: Api, folder: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+    """The script, on the files that lie there."""
     command = [sys.executable, "-I", "-S", ROOT / "deploy/github/publish.py", folder]
     done = subprocess.run(command, env=of_github(api, folder, token), capture_output=True, text=True)
     assert TOKEN not in done.stdout + done.stderr
     return done
+
+
+def of_pull_request(api: Api, commit: str) -> dict[str, Any]:
+    """The event of a job at this commit, which is pushed if it has not been."""
+    if commit not in api.commits:
+        api.commits.append(commit)
+    return {"pull_request": {"number": 7, "head": {"sha": commit}}}
 
 
 def of_github(api: Api, folder: Path, token: str = TOKEN) -> dict[str, str]:
@@ -155,7 +182,7 @@ def of_github(api: Api, folder: Path, token: str = TOKEN) -> dict[str, str]:
 
 def begun(api: Api, folder: Path, commit: str, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
     """The step of the action before it measures, in a pull request at a commit."""
-    (folder / "event.json").write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": commit}}}))
+    (folder / "event.json").write_text(json.dumps(of_pull_request(api, commit)))
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[0]["run"]]
     done = subprocess.run(command, env=of_github(api, folder, token), capture_output=True, text=True)
     assert TOKEN not in done.stdout + done.stderr
@@ -292,6 +319,89 @@ def test_a_job_that_ends_without_a_verdict_leaves_no_comment_as_if_it_had_one(
     assert published(api, tmp_path, report, commit="third").returncode == 0
     assert api.comments[0]["body"] == of_first[0].replace("commit first", "commit third")
     assert len(api.comments) == 3
+
+
+def test_a_late_job_of_an_older_commit_leaves_the_comment_of_a_newer_one(api: Api, tmp_path: Path) -> None:
+    for commit in ("first", "second"):
+        assert begun(api, tmp_path, commit).returncode == 0
+    assert published(api, tmp_path, go(), commit="second").returncode == 0
+    (newer,) = [dict(one) for one in api.comments]
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="first").returncode == 0
+    assert api.comments == [newer]
+    # The check is of the commit: it takes nothing from another.
+    assert [check["head_sha"] for check in api.checks] == ["second", "first"]
+    # Nor while a third one is measured.
+    assert begun(api, tmp_path, "third").returncode == 0
+    noted = dict(api.comments[0])
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="first").returncode == 0
+    assert api.comments == [noted] and "Of commit second." in noted["body"]
+
+
+def test_a_late_job_replaces_an_older_comment_and_notes_the_newer_commit(api: Api, tmp_path: Path) -> None:
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="first").returncode == 0
+    for commit in ("second", "third"):
+        assert begun(api, tmp_path, commit).returncode == 0
+    for _ in range(2):
+        assert published(api, tmp_path, go(), commit="second").returncode == 0
+        (comment,) = api.comments
+        assert comment["body"].endswith("Of commit second.\n") and "Commit third has no" in comment["body"]
+    assert published(api, tmp_path, go(), commit="third").returncode == 0
+    (comment,) = api.comments
+    assert comment["body"].endswith("Of commit third.\n") and "has no verdict" not in comment["body"]
+
+
+def test_a_late_first_verdict_is_a_comment_that_notes_the_newer_commit(api: Api, tmp_path: Path) -> None:
+    for commit in ("first", "second"):
+        assert begun(api, tmp_path, commit).returncode == 0
+    assert published(api, tmp_path, go(), commit="first").returncode == 0
+    (comment,) = api.comments
+    assert "Commit second has no verdict" in comment["body"] and "Of commit first." in comment["body"]
+
+
+def test_a_job_of_a_commit_that_was_pushed_over_leaves_what_it_cannot_place(api: Api, tmp_path: Path) -> None:
+    """Its own notice it replaces all the same: that waits for it."""
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="first").returncode == 0
+    assert begun(api, tmp_path, "second").returncode == 0
+    rewritten = {"number": 7, "head": {"sha": "second"}}
+    (tmp_path / "event.json").write_text(json.dumps({"pull_request": rewritten}))
+    api.commits = ["other"]
+    assert republished(api, tmp_path).returncode == 0
+    (comment,) = api.comments
+    assert "Of commit second." in comment["body"] and "Commit other has no verdict" in comment["body"]
+    assert published(api, tmp_path, go(), commit="other").returncode == 0
+    assert begun(api, tmp_path, "another").returncode == 0
+    (comment,) = [dict(one) for one in api.comments]
+    (tmp_path / "event.json").write_text(json.dumps({"pull_request": rewritten}))
+    assert republished(api, tmp_path).returncode == 0
+    assert api.comments == [comment]
+
+
+def test_a_failed_upload_leaves_the_verdict_and_a_failed_publication_the_files() -> None:
+    measure, publish, upload = (
+        next(number for number, step in enumerate(STEPS) if word in (step.get("id"), step.get("uses")))
+        for word in ("measure", "publish", "actions/upload-artifact@v4")
+    )
+    everything = {measure, publish, upload}
+    assert begun_steps(failing=upload) >= everything
+    assert begun_steps(failing=publish) >= everything
+    assert not begun_steps(failing=measure) & {publish, upload}
+
+
+def begun_steps(failing: int) -> set[int]:
+    """Which steps GitHub begins where one fails: all before it, and those whose condition allows it."""
+    outcomes: dict[str, str] = {}
+    failed, begun = False, set[int]()
+    for number, step in enumerate(STEPS):
+        terms = [term.strip() for term in step.get("if", "").split("&&")]
+        if failed and "!cancelled()" not in terms:
+            continue
+        asked = [re.fullmatch(r"steps\.(\w+)\.outcome == '(\w+)'", term) for term in terms]
+        if any(outcomes.get(term[1], "skipped") != term[2] for term in asked if term):
+            continue
+        begun.add(number)
+        failed |= number == failing
+        outcomes[step.get("id", "")] = "failure" if number == failing else "success"
+    return begun
 
 
 def test_a_comment_of_a_version_that_stated_no_commit_is_noted_as_well(api: Api, tmp_path: Path) -> None:

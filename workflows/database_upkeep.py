@@ -159,7 +159,7 @@ def forget(
         with _marked(path, there):
             found = forget_run(database, run, force=force)
     if found is None and not there:
-        raise NoSuchRun(unknown("run", run, sorted(queries.run_ids(database))))
+        raise NoSuchRun(unknown("run", run, queries.run_ids(database), newest_first=True))
     return found
 
 
@@ -219,8 +219,9 @@ def check(
 def repair(database: Database, data_dir: Path) -> Iterator[str]:
     """Store each run again from its journal where the database holds something else; one sentence for each.
 
-    What no journal has, as what a file added, is deleted. Runs whose journal is not in this data folder are
-    not looked at. Raises DatabaseError.
+    What no journal has, as what a file added, is deleted; but a run is left alone whose journal lacks stored
+    outcomes of its plan. Runs whose journal is not in this data folder are not looked at. Raises
+    DatabaseError.
     """
     waiting = _waiting(database, data_dir)
     for path in journal.paths_in(data_dir):
@@ -229,6 +230,10 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
         try:
             if not journal.in_use(path) and (difference := _difference(database, path, waiting)):
                 run = path.parent.name
+                if lost := _lost_lines(database, path):
+                    stored = plural(lost, "stored outcome")
+                    yield f"run {run}: its journal lacks {stored} of its plan; it is left alone"
+                    continue
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
                     for read in pieces_of_folder(path):
@@ -238,6 +243,16 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
             yield f"{error}; it is left alone"
         except OSError as error:
             yield f"{path}: {error.strerror or error}; it is left alone"
+
+
+def _lost_lines(database: Database, path: Path) -> int:
+    """How many outcomes that a run planned the database has, and its journal has no more, or never had.
+
+    Lines are damaged, are cut off, or do not fit on a full disk.
+    """
+    run, contents = read_run(path)
+    stored = {each.planned for each in queries.outcomes_of_run(database, run.run)}
+    return len(stored & {*contents.missing(run.replicates)})
 
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:

@@ -104,6 +104,8 @@ def demo(port: Port = 8501) -> None:
         url = demonstration.write(Path(folder), datetime.now(UTC))
         os.environ[MADE_UP] = "1"
         _serve(url, Path(folder), "127.0.0.1", port)
+    # The handlers are as they were before: a repeated Ctrl-C would end the process with a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _serve(

@@ -54,7 +54,8 @@ Checks the schema, the pages of an SQLite file, references, counts, times and me
 database; and measurements (against their outcomes), outcomes (against the journals of this data folder),
 samples and recordings of the newest {_NEWEST} runs, or with --all of all runs. Reports journals that are not
 stored to their end. With --repair a run that differs from its journal is first stored again from it: what
-the journal does not have, such as what a file added, is deleted.
+the journal does not have, such as what a file added, is deleted. A run whose journal lacks stored outcomes
+of its plan is left alone.
 
 Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database cannot be opened.
 """

@@ -1,10 +1,12 @@
 """Serving the dashboard: one process, one port, one line when it is ready."""
 
 import errno
+import signal
 import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from types import FrameType
 
 import uvicorn
 
@@ -25,6 +27,7 @@ def serve(
 ) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
+    From the first SIGINT on the process ignores others, also when this has returned.
     Port 0 takes any free one. `names` are the names by which browsers call it, besides that in the rules'
     `url`; with none, a server that listens beyond this machine goes by any. Without `rules` there is no
     login, and without `trigger` the API knows no schedule. Prints one line with the URL when ready. Raises
@@ -49,15 +52,20 @@ def serve(
         timeout_graceful_shutdown=1,
     )
     server = _Server(settings, f"http://{_url_host(host)}:{port}")
+    # uvicorn raises its signals again when it has shut down, under the handlers that it found.
+    signal.signal(signal.SIGINT, server.handle_exit)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        # uvicorn has shut down by then and raises the signal again for those who wait for it.
+        # By a handler of the caller, for another signal.
         return
+    finally:
+        # Unlike a function, this lasts while the interpreter ends.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Server(uvicorn.Server):
-    """Says where it is once it listens."""
+    """Reports its URL once it listens, and ends gracefully however often Ctrl-C is pressed."""
 
     def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
@@ -67,6 +75,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         sys.stdout.write(f"Dashboard: {self._url}\n")
         sys.stdout.flush()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # A second SIGINT would have uvicorn cancel the application, which then prints a traceback.
+        if sig != signal.SIGINT or not self.should_exit:
+            super().handle_exit(sig, frame)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -4,7 +4,8 @@
     python deploy/github/publish.py FOLDER
 
 The first is called before anything is measured. It notes in the comments of other commits that this one has
-no verdict: a job that crashes, is cancelled or runs out of time leaves them so. FOLDER holds `verdict.json`
+no verdict: a job that crashes, is cancelled or runs out of time leaves them so. A job that ends late, when
+the branch has a newer commit, replaces no comment of a newer one. FOLDER holds `verdict.json`
 and `verdict.md`, as `--report` of `pyrometer upgrade` or `run` writes them. Where it goes, and with which
 token, is in the variables that GitHub Actions sets: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_EVENT_PATH,
 GITHUB_SHA, GITHUB_TOKEN. Needs Python only. The comment of an earlier job is updated; each suite that is run,
@@ -25,6 +26,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 RUN_SCHEMA, FLEET_SCHEMA = "pyrometer.run/1", "pyrometer.fleet-upgrade/1"
@@ -43,7 +45,7 @@ _TRIES, _TIMEOUT_SECONDS, _PAGE = 4, 30, 100
 #: A comment of ours: its mark, its commit (older ones have none), perhaps a note, and the text.
 _OURS = re.compile(
     r"(?P<mark><!-- pyrometer [a-z]+ [0-9a-f]+ -->)\n(<!-- commit (?P<commit>\S+) -->\n)?"
-    r"(> \*\*Commit .*?\n\n<!-- end of the note -->\n)?(?P<text>.*)",
+    r"(> \*\*Commit (?P<noted>\S+) .*?\n\n<!-- end of the note -->\n)?(?P<text>.*)",
     re.DOTALL,
 )
 
@@ -94,40 +96,77 @@ class GitHub:
                 return
             page += 1
 
+    def head(self, pull_request: int) -> str:
+        """The newest commit of a pull request, which may be newer than that of the event."""
+        return str(self.call("GET", f"/pulls/{pull_request}")["head"]["sha"])
+
+    def follows(self, commit: str, earlier: str) -> bool:
+        """Whether `commit` is surely newer than `earlier`; of a branch that was rewritten it is not."""
+        path = f"/compare/{quote(earlier, safe='')}...{quote(commit, safe='')}"
+        with suppress(NotPublished):
+            return bool(self.call("GET", path)["status"] == "ahead")
+        return False
+
 
 def comment(github: GitHub, pull_request: int, commit: str, mark: str, text: str) -> None:
     """Update the comment of an earlier job with this mark, or write the first one.
 
-    There are two where the answer to the first was lost, so that it was sent again.
+    There are two where the answer to the first was lost, so that it was sent again. One of a newer commit
+    stays as it is.
     """
-    body = {"body": f"{mark}\n<!-- commit {commit} -->\n{text}\n\nOf commit {commit}.\n"}
-    updated = False
+    head = github.head(pull_request)
+    body = {"body": _body(mark, commit, f"{text}\n\nOf commit {commit}.\n", head)}
+    found = False
     for one in github.comments(pull_request):
-        if str(one["body"]).startswith(mark):
-            # One of another author, who copied it, is refused.
-            with suppress(NotPublished):
-                github.call("PATCH", f"/issues/comments/{one['id']}", body)
-                updated = True
-    if not updated:
+        if not str(one["body"]).startswith(mark):
+            continue
+        if commit != head and not _precedes(github, one, commit):
+            found = True
+            continue
+        # One of another author, who copied it, is refused.
+        with suppress(NotPublished):
+            github.call("PATCH", f"/issues/comments/{one['id']}", body)
+            found = True
+    if not found:
         github.call("POST", f"/issues/{pull_request}/comments", body)
 
 
-def note(github: GitHub, pull_request: int, commit: str) -> None:
-    """Note in each comment of another commit that `commit` has no verdict; its own verdict replaces both."""
+def note(github: GitHub, pull_request: int) -> None:
+    """Note in each comment of another commit that the newest has no verdict; its own replaces both."""
+    head = github.head(pull_request)
     for one in github.comments(pull_request):
-        found = _OURS.fullmatch(str(one["body"]).replace("\r\n", "\n"))
-        if found is None or found["commit"] == commit:
+        found = _ours(one)
+        if found is None or found["commit"] == head:
             continue
-        mark, earlier, text = found["mark"], found["commit"], found["text"]
-        own = f"<!-- commit {earlier} -->\n" if earlier else ""
-        about = f"commit {earlier}" if earlier else "an earlier commit"
-        body = (
-            f"{mark}\n{own}> **Commit {commit} has no verdict here**: its job has not ended yet, or ended "
-            f"without one. What follows is of {about}.\n\n<!-- end of the note -->\n{text}"
-        )
+        body = _body(found["mark"], found["commit"], found["text"], head)
         # One of another author, who copied it, is refused.
         with suppress(NotPublished):
             github.call("PATCH", f"/issues/comments/{one['id']}", {"body": body})
+
+
+def _ours(one: dict[str, Any]) -> re.Match[str] | None:
+    """The parts of a comment of ours."""
+    return _OURS.fullmatch(str(one["body"]).replace("\r\n", "\n"))
+
+
+def _precedes(github: GitHub, one: dict[str, Any], commit: str) -> bool:
+    """Whether a comment is of `commit` or an older one; one that still waits for `commit` is."""
+    found = _ours(one)
+    if found is None or found["commit"] in (None, commit) or found["noted"] == commit:
+        return True
+    return github.follows(commit, found["commit"])
+
+
+def _body(mark: str, commit: str | None, text: str, head: str) -> str:
+    """The text of a comment of `commit`, with a note where that is not the newest."""
+    own = f"<!-- commit {commit} -->\n" if commit else ""
+    if commit == head:
+        return f"{mark}\n{own}{text}"
+    about = f"commit {commit}" if commit else "an earlier commit"
+    return (
+        f"{mark}\n{own}> **Commit {head} has no verdict here**: its job has not ended yet, or ended "
+        f"without one. What follows is of {about}.\n\n<!-- end of the note -->\n{text}"
+    )
 
 
 def check(github: GitHub, commit: str, name: str, verdict: dict[str, Any], text: str) -> None:
@@ -202,7 +241,7 @@ def begin() -> None:
     """What is to be seen while the job has no verdict; raises NotPublished."""
     pull_request = read_json(Path(os.environ["GITHUB_EVENT_PATH"])).get("pull_request")
     if pull_request:
-        note(_github(), pull_request["number"], pull_request["head"]["sha"])
+        note(_github(), pull_request["number"])
 
 
 def publish(folder: Path) -> None:

@@ -15,6 +15,7 @@ import psutil
 
 from records.outcomes import OutcomeStatus
 
+from ..machine import times_stopped
 from .telemetry_interface import GpuCounters, HostCounters, Reading, Telemetry
 
 #: /proc/stat counts in ticks: the difference of two counts of one CPU is off by up to one of them, and by
@@ -395,9 +396,11 @@ class InterferenceCheck:
         self._empty_readings = 0
         self._first: tuple[float, CpuTimes] | None = None
         self._clean: list[_CoreTimes | None] = []
+        self._stopped = 0
 
     def before(self) -> None:
         """Read the counters before a block."""
+        self._stopped = times_stopped()
         self._before = self._read()
         # A child process may have ended after the block, and could then not be recognised as our own.
         self._own = own_processes() if _has_gpu_processes(self._before) else frozenset()
@@ -427,7 +430,9 @@ class InterferenceCheck:
             clock_ratio=clock_ratio,
         )
         if interference is None:
-            self._clean.append(_core_times(before, after, self._cpus, self._own_cpus))
+            stopped = times_stopped() > self._stopped
+            times = None if stopped else _core_times(before, after, self._cpus, self._own_cpus)
+            self._clean.append(times)
         if interference is None and self._limit < NEVER:
             self._problems |= dict.fromkeys(notes_on_gpu(before, after, own))
         if interference and interference.cause == "cpu" and self._first is None:
@@ -445,7 +450,8 @@ class InterferenceCheck:
         """The share of a core that the case's processes had of what they wanted, in blocks that count.
 
         One that sleeps wants none; those that take turns on a core, or fill it in parts, have it together.
-        None where the kernel does not report how long threads wait.
+        None where the kernel does not report how long threads wait, and where it stopped them at a quota of a
+        control group: then no other has what they want.
         """
         known = [each for each in self._clean if each is not None]
         if not known or len(known) < len(self._clean):

@@ -83,7 +83,8 @@ def reports(place: Site, *arguments: str) -> Reported:
 def test_a_screened_script_is_kept_and_a_killed_upgrade_goes_on_without_it(place: Site) -> None:
     script = place.folder / "kept.py"
     script.write_text(SCRIPT)
-    run = place.kill_after(1, "upgrade", *SIDES, "--step", "kept.py", *SCREEN)
+    # Before an outcome: on a busy machine half a pair spends the budget, and its other half is left out.
+    run = place.kill_after(0, "upgrade", *SIDES, "--step", "kept.py", *SCREEN)
     script.unlink()
     code, body, issue = reports(place, "--resume", run)
     assert code == 3, issue

@@ -52,13 +52,38 @@ def test_a_machine_describes_itself_the_same_way_twice() -> None:
 def test_a_limit_of_cpu_time_is_read_from_control_groups(
     tmp_path: Path, groups: str, files: dict[str, str], quota: float | None
 ) -> None:
-    (tmp_path / "proc/self").mkdir(parents=True)
-    (tmp_path / "proc/self/cgroup").write_text(groups)
+    write_groups(tmp_path, groups, files)
+    assert machine.cpu_quota(tmp_path) == quota
+
+
+def write_groups(root: Path, groups: str, files: dict[str, str]) -> None:
+    """The control groups of a process below `root`."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(groups)
     for name, text in files.items():
-        file = tmp_path / "sys/fs/cgroup" / name
+        file = root / "sys/fs/cgroup" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
-    assert machine.cpu_quota(tmp_path) == quota
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "times"),
+    [
+        (
+            "0::/a/b\n",
+            {"a/cpu.stat": "nr_throttled 2\nthrottled_usec 9", "a/b/cpu.stat": "nr_throttled 3"},
+            5,
+        ),
+        ("4:cpu:/c\n0::/\n", {"cpu/c/cpu.stat": "nr_periods 24\nnr_throttled 22\nthrottled_time 9"}, 22),
+        ("0::/\n", {"cpu.stat": "usage_usec 9"}, 0),
+        ("", {}, 0),
+    ],
+)
+def test_control_groups_count_how_often_they_were_stopped(
+    tmp_path: Path, groups: str, files: dict[str, str], times: int
+) -> None:
+    write_groups(tmp_path, groups, files)
+    assert machine.times_stopped(tmp_path) == times
 
 
 def test_gpus_make_the_hardware() -> None:

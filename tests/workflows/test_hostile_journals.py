@@ -18,7 +18,7 @@ from runner.errors import JournalError
 from runner.journal import FILE, Journal, size_of_facts
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from workflows.database_upkeep import check, repair
-from workflows.ingest import ingest_pending, read_run
+from workflows.ingest import ingest_pending, mark_stored, read_run
 from workflows.load_run import LATEST, load_run
 from workflows.planning.plan_run import resumable
 
@@ -98,6 +98,30 @@ def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path
         resumable(path.parent)
     path.rename(damaged(tmp_path, "20991231-020000-0000", ""))
     assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == OTHER
+
+
+@pytest.mark.parametrize("damage", ["cut short", "a line that changed", "a line that never fitted"])
+def test_a_repair_deletes_nothing_that_only_the_database_still_has(
+    tmp_path: Path, sqlite: Database, damage: str
+) -> None:
+    path = write_journal(tmp_path, GOOD)
+    outcome_of_pending(tmp_path, sqlite)
+    before = queries.outcomes_of_run(sqlite, GOOD), queries.measurements_of_run(sqlite, GOOD)
+    whole = path.read_bytes()
+    line = [each for each in whole.splitlines(keepends=True) if b'"outcome"' in each][-1]
+    if damage == "cut short":
+        path.write_bytes(whole[: whole.index(line)])
+    elif damage == "a line that changed":
+        path.write_bytes(whole.replace(line, line.replace(b"replicate", b"replicats")))
+    else:
+        path.write_bytes(whole.replace(line, b""))
+        mark_stored(path, size_of(path), 0)
+    problems = [problem for each in check(sqlite, tmp_path) for problem in each.problems]
+    assert any("that its journal does not have" in each.sentence for each in problems)
+    outcome_of_pending(tmp_path, sqlite)
+    (sentence,) = repair(sqlite, tmp_path)
+    assert "left alone" in sentence
+    assert (queries.outcomes_of_run(sqlite, GOOD), queries.measurements_of_run(sqlite, GOOD)) == before
 
 
 def test_of_a_run_neither_samples_nor_what_was_not_planned_are_held(tmp_path: Path) -> None:

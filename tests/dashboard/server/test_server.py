@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import socket
+import time
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -161,6 +162,17 @@ def test_it_stops_without_a_traceback_even_with_an_open_page(
         code = dashboard.stop(by)
     assert code == (0 if by == signal.SIGINT else -signal.SIGTERM)
     assert dashboard.log == f"Dashboard: {dashboard.url}\n"
+
+
+@pytest.mark.parametrize("apart", [0.02, 0.3])
+def test_ctrl_c_again_while_it_ends_changes_nothing(serve: Serve, empty_url: str, apart: float) -> None:
+    """Apart so that the later ones come while connections are closed, or while the interpreter ends."""
+    dashboard = serve(empty_url)
+    with connect(dashboard.url.replace("http", "ws") + "/_stcore/stream"):
+        while dashboard.process.poll() is None:
+            dashboard.process.send_signal(signal.SIGINT)
+            time.sleep(apart)
+    assert (dashboard.process.returncode, dashboard.log) == (0, f"Dashboard: {dashboard.url}\n")
 
 
 def test_a_busy_port_is_one_sentence() -> None:

@@ -218,6 +218,20 @@ def test_what_a_case_had_of_the_core_that_it_wanted(
     assert check.core_share() == (None if share is None else pytest.approx(share))
 
 
+def test_a_case_that_a_quota_stopped_did_not_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Linux 6.18 counts the time for which it stops a thread as waiting; no other process runs in that time.
+    before, after = (
+        HostCounters({0: 0}, {0: 0}, 0, 0, 0),
+        HostCounters({0: 50 * MS}, {0: 0}, 50 * MS, 50 * MS, 0),
+    )
+    check = InterferenceCheck(Scripted(Reading(0, before), Reading(100 * MS, after)), 7, (0,), (), 0.1)
+    times = iter((3, 5))
+    monkeypatch.setattr("runner.telemetry.interference.times_stopped", lambda: next(times))
+    check.before()
+    assert check.after(100 * MS) is None
+    assert check.core_share() is None
+
+
 def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         busy = GpuCounters("GPU-1", processes=(child.pid,))
