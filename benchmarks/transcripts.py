@@ -34,9 +34,10 @@ SETTINGS = "\n".join(
         'user_header = "X-User"',
         'trusted_proxies = ["10.0.0.5"]',
         *(f'{token}_token = "{token}-secret"' for token in TOKENS),
-        "[schedules.weekly]",
-        'cron = "0 3 * * 1"',
-        'environments = ["2.13.0"]',
+        *(
+            f'[schedules.{name}]\ncron = "0 3 * * 1"\nenvironments = ["2.13.0"]'
+            for name in ("weekly", "monthly")
+        ),
         "",
     ]
 )
@@ -47,7 +48,9 @@ RESULT = {
     "metrics": {"tokens_per_second": {"value": 51300, "unit": "tokens/s", "better": "higher"}},
 }
 #: Characters of an answer that are printed.
-SHOWN = 420
+SHOWN = 700
+#: The head of an answer is printed without what every server sends.
+HEAD = ("http/", "content-type", "etag", "link")
 
 
 @contextmanager
@@ -65,6 +68,14 @@ def shortened(text: str) -> str:
     """The beginning of an answer, and how much there is of it."""
     text = " ".join(text.split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ... ({len(text):,} characters)"
+
+
+def answered(text: str, *, headed: bool) -> str:
+    """An answer as it is printed: CSV line by line, JSON shortened; `headed`: after its head."""
+    head, _, content = text.partition("\n\n") if headed else ("", "", text)
+    lines = [line for line in head.splitlines() if line.casefold().startswith(HEAD)]
+    shown = shortened(content) if content.startswith(("[", "{")) else content.rstrip("\n")
+    return "\n".join((*lines, "", shown) if lines else (shown,))
 
 
 def print_api() -> None:
@@ -89,11 +100,13 @@ def curl(*arguments: str) -> str:
     return subprocess.run(["curl", "--silent", *arguments], capture_output=True, text=True, check=True).stdout
 
 
+def bearer(token: str) -> list[str]:
+    """The options by which curl brings a token."""
+    return ["--header", f"Authorization: Bearer {token}-secret"] if token else []
+
+
 def print_routes(url: str) -> None:
     """A table of all routes, and calls as one types them."""
-
-    def bearer(token: str) -> list[str]:
-        return ["--header", f"Authorization: Bearer {token}-secret"] if token else []
 
     def answer(path: str) -> Any:
         return json.loads(curl(*bearer("api"), url + path))
@@ -101,14 +114,20 @@ def print_routes(url: str) -> None:
     paths: dict[str, Any] = answer("/openapi.json")["paths"]
     series, upgrade = answer("/series?limit=1")[0], answer("/verdicts")[0]["id"]
     key = "&".join(f"{name}={series[name]}" for name in ("case", "metric", "hardware", "preset"))
-    known = {"{run}": upgrade, "{number}": "1", "{schedule}": "weekly"}
+    # The calls below are the first of their kind.
+    known = {"{run}": upgrade, "{number}": "1", "{schedule}": "monthly"}
     queries = {"/series/points": f"?{key}", "/submit": "?machine=gpu-07&hardware=8%20x%20H200"}
     bodies = {
-        "/submit": json.dumps(RESULT),
+        "/submit": json.dumps({**RESULT, "suite": "another"}),
         "/findings/{number}/triage": json.dumps({"action": "note", "by": "bot", "text": "seen"}),
     }
     print(
-        "# `/api/v1` by curl\n\n`python benchmarks/transcripts.py api`, on the history of `pyrometer demo`.\n"
+        "# `/api/v1` by curl\n\n"
+        "`python benchmarks/transcripts.py api` wrote this page, on the history of `pyrometer demo` with\n"
+        "a login (`[dashboard] login` in `pyrometer.toml`). `$URL` is the address of `pyrometer dashboard`\n"
+        "with `/api/v1`. Each token is a setting of `[dashboard]`: with `api_token` a program reads; with\n"
+        "another one it reads, and does what the name says. `$URL/openapi.json` describes every field.\n\n"
+        "The status of each route, by token:\n"
     )
     print("| route | no token |", " | ".join(f"`{token}_token`" for token in TOKENS), "|")
     print("|---" * (2 + len(TOKENS)) + "|")
@@ -126,22 +145,60 @@ def print_routes(url: str) -> None:
             ]
             print(f"| {method.upper()} `{path}` |", " | ".join(found), "|")
     submit = f"/submit{queries['/submit']}"
+    print_calls(url, key, submit)
+
+
+def print_calls(url: str, key: str, submit: str) -> None:
+    """Calls and their answers: pages, CSV, what is written, and what is refused."""
     newer = json.dumps({**RESULT, "cluster": "b"})
-    for token, *words in (
-        ("api", "/runs?limit=1"),
-        ("api", f"/series/points?{key}&newest=2&limit=1", "--header", "Accept: text/csv"),
-        ("api", "/findings/1"),
-        ("submit", submit, "--data", json.dumps(RESULT)),
-        ("submit", submit, "--data", newer),
-        ("api", submit, "--data", json.dumps(RESULT)),
-        ("trigger", "/schedules/weekly/trigger", "--request", "POST"),
-        ("trigger", "/schedules/nigthly/trigger", "--request", "POST"),
+    pages = "/runs?limit=1"
+    first = curl(*bearer("api"), "--include", url + pages)
+    following = first.partition("link: </api/v1")[2].partition(">")[0]
+    csv = ("--header", "Accept: text/csv")
+    for what, token, path, *options in (
+        ("A list, the newest run first. `link` names the next page:", "api", pages, "--include"),
+        (
+            "The next page: `after` is the last run of the page before, so that runs which begin meanwhile\n"
+            "shift nothing. The last page has no `link`:",
+            "api",
+            following,
+            "--include",
+        ),
+        (
+            "The newest points of a series, as CSV. The first run measured two environments; of one\n"
+            "process (`n`) there is no interval:",
+            "api",
+            f"/series/points?{key}&newest=2",
+            *csv,
+        ),
+        ("A finding:", "api", "/findings/1"),
+        (
+            "A result is stored, and stored again, which changes nothing:",
+            "submit",
+            submit,
+            "--data",
+            json.dumps(RESULT),
+        ),
+        ("", "submit", submit, "--data", json.dumps(RESULT)),
+        (
+            "A schedule is triggered, and again while its task waits:",
+            "trigger",
+            "/schedules/weekly/trigger",
+            "--request",
+            "POST",
+        ),
+        ("", "trigger", "/schedules/weekly/trigger", "--request", "POST"),
+        ("A token of another role (403):", "api", submit, "--data", json.dumps(RESULT)),
+        ("A field that does not exist (422):", "submit", submit, "--data", newer),
+        ("Names that do not exist (404):", "trigger", "/schedules/nigthly/trigger", "--request", "POST"),
+        ("", "api", "/runs/20200101"),
     ):
-        path, *options = words
+        headed = "--include" in options
         said = curl(*bearer(token), *options, url + path)
         header = f'--header "Authorization: Bearer ${token.upper()}_TOKEN"'
         typed = " ".join([header, *map(shlex.quote, options), f'"$URL{path}"'])
-        print(f"\n```\n$ curl {typed}\n{shortened(said)}\n```")
+        print(f"\n{what}\n" if what else "")
+        print(f"```\n$ curl {typed}\n{answered(said, headed=headed)}\n```")
 
 
 def print_mcp() -> None:
@@ -153,7 +210,10 @@ def print_mcp() -> None:
 async def session(folder: Path, variables: dict[str, str]) -> None:
     """One session of a client."""
     print("# `pyrometer mcp` by the SDK's client\n")
-    print("`python benchmarks/transcripts.py mcp`, on the history of `pyrometer demo`.\n")
+    print(
+        "`python benchmarks/transcripts.py mcp` wrote this page, on the history of `pyrometer demo`. A long\n"
+        "answer is cut. `triage` is a tool of `pyrometer mcp --triage` only.\n"
+    )
     server = StdioServerParameters(command=PYROMETER, args=["mcp"], cwd=str(folder), env=variables)
     async with stdio_client(server) as (read, write), ClientSession(read, write) as client:
         await client.initialize()

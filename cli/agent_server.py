@@ -278,7 +278,7 @@ def say(*words: str, given: Sequence[str] = ()) -> str:
     done = subprocess.run([*OURSELVES, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode not in _ANSWERED or (done.returncode and not done.stdout.strip()):
         said = done.stderr.strip().splitlines()
-        sentence = printable(said[-1]) if said else f"exit code {done.returncode}"
+        sentence = printable(said[-1]).removeprefix("pyrometer: ") if said else f"exit code {done.returncode}"
         raise ToolError(sentence)
     return done.stdout.strip()
 

@@ -28,9 +28,12 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return next((candidate for candidate in names if wanted and wanted in candidate.casefold()), None)
 
 
-def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
-    """One sentence: `unknown suite "smok": did you mean "smoke"? (valid: cpu, smoke)`."""
-    names = sorted(set(valid))
+def unknown(kind: str, name: str, valid: Iterable[str], *, newest_first: bool = False) -> str:
+    """One sentence: `unknown suite "smok": did you mean "smoke"? (valid: cpu, smoke)`.
+
+    `newest_first` lists names that begin with a date, as those of runs, from the newest on.
+    """
+    names = sorted(set(valid), reverse=newest_first)
     sentence = f'unknown {kind} "{name}"'
     if not names:
         return f"{sentence}: there is none"

@@ -159,7 +159,7 @@ def forget(
         with _marked(path, there):
             found = forget_run(database, run, force=force)
     if found is None and not there:
-        raise NoSuchRun(unknown("run", run, sorted(queries.run_ids(database))))
+        raise NoSuchRun(unknown("run", run, queries.run_ids(database), newest_first=True))
     return found
 
 

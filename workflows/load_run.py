@@ -101,7 +101,7 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
             raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
         name = _latest(database, journals, stored) if run == LATEST else run
         if name not in known:
-            raise NoSuchRun(unknown("run", name, [*known, LATEST]))
+            raise NoSuchRun(unknown("run", name, [*known, LATEST], newest_first=True))
         if name not in journals:
             return _from_database(database, name)
         return _from_journal(journals[name], stored=journals[name] not in pending_journals(data_dir, stored))

@@ -42,6 +42,7 @@ Exact = Annotated[str, Query(description="only this one; empty for all", pattern
 Number = Annotated[int, Path(ge=0, le=_LARGEST)]
 #: A list whose newest rows come first goes on so: rows that come meanwhile repeat none.
 _AFTER = "only rows that come after the one of this id, the last one of the page before"
+_NEWEST = "only so many, the newest; more where the oldest of them is one of several environments of its run"
 RunAfter = Annotated[str, Query(description=_AFTER, pattern=models.PLAIN)]
 NumberAfter = Annotated[int | None, Query(ge=0, le=_LARGEST, description=_AFTER)]
 RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
@@ -161,7 +162,7 @@ def points(
     metric: Annotated[str, Query(pattern=models.PLAIN)],
     hardware: Annotated[str, Query(description="fingerprint of the hardware", pattern=models.PLAIN)],
     preset: Annotated[str, Query(description="fingerprint of the preset", pattern=models.PLAIN)],
-    newest: Annotated[int | None, Query(ge=1, le=_LARGEST, description="only so many, the newest")] = None,
+    newest: Annotated[int | None, Query(ge=1, le=_LARGEST, description=_NEWEST)] = None,
     limit: Limit = 1000,
     offset: Offset = 0,
 ) -> Response:

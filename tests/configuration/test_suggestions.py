@@ -65,3 +65,10 @@ def test_a_long_list_is_cut_and_counted() -> None:
     sentence = unknown("case", "zzz", [f"name{n}" for n in range(SHOWN + 3)])
     assert sentence.count("name") == SHOWN
     assert sentence.endswith(" and 3 more)")
+
+
+def test_of_runs_the_newest_are_named() -> None:
+    runs = [f"202609{day:02}-020000-aaaa" for day in range(1, 31)]
+    sentence = unknown("run", "zzz", [*runs, "latest"], newest_first=True)
+    assert sentence.startswith(f'unknown run "zzz" (valid: latest, {runs[-1]}, {runs[-2]}, ')
+    assert sentence.endswith(" more)") and runs[0] not in sentence

@@ -470,7 +470,7 @@ def find_run(app: AppContext, run: str) -> Path:
     if run == "latest":
         return _latest(app.runs, known)
     if run not in known:
-        raise CannotResume(unknown("run", run, [*known, "latest"]))
+        raise CannotResume(unknown("run", run, [*known, "latest"], newest_first=True))
     if (mark := app.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
     return app.runs / run

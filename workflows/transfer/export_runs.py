@@ -60,7 +60,7 @@ def requested_run_ids(database: Database, wanted: Sequence[str]) -> list[str]:
     known = queries.run_ids(database)
     for name in names:
         if name not in known:
-            raise NoSuchRun(unknown("run", name, sorted(known)))
+            raise NoSuchRun(unknown("run", name, known, newest_first=True))
     return names
 
 

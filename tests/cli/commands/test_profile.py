@@ -118,7 +118,7 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
     for arguments, sentence in (
         (("latest", "latest"), "has several tables: name one, such as"),
         (("latest:lineer", "latest"), 'unknown case "lineer"'),
-        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run}, latest)'),
+        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: latest, {run})'),
     ):
         assert sentence in typed(site, "profile", "diff", *arguments).one_sentence()
 
