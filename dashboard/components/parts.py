@@ -164,10 +164,10 @@ def link(address: str, text: str) -> None:
     html(f"<p>{markup.link(address, text)}</p>")
 
 
-def caption(words: str) -> None:
-    """Small print, in Streamlit's Markdown."""
-    kept.note("words", words)
-    st.caption(words)
+def caption(words: str, about: str = "") -> None:
+    """Small print of twelve words or fewer, in Streamlit's Markdown; `about` is the rest, behind an (i)."""
+    kept.note("words", f"{words} {about}".strip())
+    st.caption(words, help=about or None)
 
 
 def code(text: str) -> None:
@@ -405,7 +405,7 @@ def nothing_measured() -> None:
     with empty_state("Nothing measured yet"):
         st.write("The database is empty. This measures ten small cases and takes a few minutes:")
         st.html(markup.code("pyrometer run --suite smoke"))
-        st.caption("Then load this page again; a run shows up while it is still running.")
+        st.caption("Then load this page again; a run shows up while it runs.")
 
 
 def no_match(runs: int, heading: str, words: str, command: str) -> None:
@@ -423,7 +423,7 @@ def database_problem(error: DatabaseError) -> None:
     kept.note("complaint", str(error))
     with empty_state("The database cannot be read"):
         st.text(str(error))
-        st.caption("Nothing is lost by waiting: once that is mended, load this page again.")
+        st.caption("Nothing is lost by waiting: load this page again later.")
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def show() -> None:
         parts.select("Metric", "metric", view.metrics(chosen.metric, imported), chosen)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
-        parts.select("Normalised to", "to", wording.hardware_choices(offer.hardware), chosen)
+        parts.select("Reference", "to", wording.hardware_choices(offer.hardware), chosen)
     if last(address, "to") is None and _shares_most(url, chosen, offer):
         parts.caption("The reference is the hardware with most cases that others have too.")
     if imported:
@@ -105,8 +105,8 @@ def _compared(
     table = tables.means(columns, found, metric, threshold, prices)
     about = _how_to_read(columns, metric, chosen)
     parts.heading(f"{metric.title}, normalised", table, f"hardware-{metric.name}.csv", about)
-    for warning in _warnings(columns, found, offer):
-        parts.caption(parts.plain(warning))
+    for warning, reason in _warnings(columns, found, offer):
+        parts.caption(parts.plain(warning), parts.plain(reason))
     parts.table(table)
     if len(columns) > 1:
         _chart(columns, found, metric, threshold)
@@ -192,17 +192,16 @@ def _cost(
         _without_prices(example)
         return
     parts.heading(
-        "Cost of a million items",
+        "Cost per 1 M items",
         lambda: charts.costs(priced, prices, currency),
         "hardware-cost.csv",
     )
     parts.caption(
-        parts.plain(
-            "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000, in "
-            f"{currency}. Lower is better. A price is given for an hour of the whole machine; a GPU-hour is "
-            "that price / its GPUs. A case uses one GPU per rank. Without GPUs it is charged the whole "
-            "machine. An item is what the workload counts: an image, a token."
-        )
+        parts.plain(f"In {currency} of the GPUs that a case uses; lower is better."),
+        "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000. A price is "
+        "given for an hour of the whole machine; a GPU-hour is that price / its GPUs. A case uses one GPU "
+        "per rank. Without GPUs it is charged the whole machine. An item is what the workload counts: an "
+        "image, a token.",
     )
     columns_text = [tables.priced(column, prices[column.hardware], currency) for column in priced]
     parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
@@ -210,10 +209,10 @@ def _cost(
 
 
 def _without_prices(example: str) -> None:
-    parts.heading("Cost of a million items")
+    parts.heading("Cost per 1 M items")
     parts.caption(
-        "With the price of an hour of the whole machine (all its GPUs together) this page says what a "
-        "million items cost on each hardware. In `pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
+        "Needs the price of an hour of the whole machine, in `pyrometer.toml`:",
+        "All GPUs of the machine together. The address may name a price too, as `price=LABEL:2.5`.",
     )
     # As a basic string of TOML is written; a label may hold anything.
     label = example.replace("\\", "\\\\").replace('"', '\\"')
@@ -247,41 +246,55 @@ def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: Hard
 
 def _warnings(
     columns: Sequence[HardwareColumn], means: Sequence[Overall], offer: HardwareChoices
-) -> list[str]:
-    """What is unlike between the machines, or is not there."""
-    found: list[str] = []
+) -> list[tuple[str, str]]:
+    """What is unlike between the machines, or is not there, each with what is behind it."""
+    found: list[tuple[str, str]] = []
     if len(columns) == 1:
         found.append(
-            "Only one hardware was measured under this preset, so there is nothing to hold it against. "
-            "Other machines join by storing into the same database, or by export and import."
+            (
+                "Only one hardware was measured under this preset: nothing to compare.",
+                "Other machines join by storing into the same database, or by export and import.",
+            )
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
     if len(builds) > 1 and len(set(map(released, builds))) == 1:
         found.append(
-            f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
-            "build was made for, as its CUDA, is part of these ratios."
+            (
+                "Builds differ between the machines.",
+                f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
+                "build was made for, as its CUDA, is part of these ratios.",
+            )
         )
     elif len(builds) > 1:
         found.append(
-            "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
-            "together. Choose a version that they share, where there is one."
+            (
+                "Not all of these points are of one PyTorch.",
+                "Such a ratio is of the machine and of PyTorch together. Choose a version that they share, "
+                "where there is one.",
+            )
         )
     cells = [cell for column in columns for cell in column.cells.values()]
     if len({harness for cell in cells for harness in cell.harnesses}) > 1:
         several = any(len(cell.harnesses) > 1 for cell in cells)
         runs = " Medians over runs may hold runs of several." if several else ""
         found.append(
-            "Not all of these points were measured by one harness: how a case is measured may have changed "
-            f"between them; the CSV file names each.{runs}"
+            (
+                "Not all of these points were measured by one harness.",
+                f"How a case is measured may have changed between them; the CSV file names each.{runs}",
+            )
         )
     others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
     if len({column.cpus for column in (columns[0], *others)} - {None}) > 1:
         found.append(
-            "The preset does not give a process the same number of CPUs on all of these machines: what is "
-            "compared is a process as it runs there, and not a core."
+            (
+                "A process has not the same number of CPUs on all machines.",
+                "The preset does not give a process the same number of CPUs on all of these machines: what "
+                "is compared is a process as it runs there, and not a core.",
+            )
         )
     for label, differs in offer.refused:
-        found.append(f"Left out: {label}, whose preset of that name has other settings ({differs}).")
+        reason = f"Left out: {label}, whose preset of that name has other settings ({differs})."
+        found.append((f"Left out, for its preset differs: {label}.", reason))
     if offer.beyond:
-        found.append(f"{offer.beyond:,} more are not shown: choose one as the reference to see it.")
+        found.append((f"{offer.beyond:,} more: choose one as the reference to see it.", ""))
     return found

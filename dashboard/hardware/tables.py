@@ -145,7 +145,7 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
         return Column("", column.label, html=lambda case: _cost(column, case, price), number=True)
 
     priced = [column for column in columns if column.hardware in prices]
-    label = f"Cost of a million items ({currency}, lower is better)"
+    label = f"Cost per 1 M items ({currency}, lower is better)"
     first: Column[str] = Column("", "Case", html=markup.case)
     listed = [first, *map(of, priced)]
     return DataTable(label, listed, _most_shared(priced), MOST_CASES)

@@ -135,9 +135,7 @@ def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     listed = timetable.schedules(rows, now)
     parts.heading("Schedules", listed, "schedules.csv")
     if not rows:
-        parts.caption(
-            r"No scheduler has run yet. A scheduler carries out the \[schedules\] of pyrometer.toml:"
-        )
+        parts.caption(r"No scheduler has run yet. It carries out \[schedules\] of pyrometer.toml:")
         parts.code("pyrometer scheduler")
         return
     if not any(row.served for row in rows):
@@ -150,7 +148,7 @@ def _environments(url: str, now: datetime) -> None:
     if not found:
         return
     parts.heading("Environments", timetable.environments(found, now), "environments.csv")
-    parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
+    parts.caption(f"Of the newest {load.RUNS:,} runs, last used first.")
     older = [one for one in found if wording.is_nightly(one.torch_version)][NEWEST_NIGHTLIES:]
     parts.table(timetable.environments([one for one in found if one not in older], now))
     if older:
@@ -171,7 +169,7 @@ def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
         lambda: machines.abilities_frame(_able(url, ran)),
         "capabilities.csv",
     )
-    parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
+    parts.caption("From their newest runs; open a machine to see each source.")
     parts.table(machines.abilities(shown, max(0, len(ran) - looked)))
 
 
@@ -191,7 +189,7 @@ def _nothing_yet(url: str) -> None:
         st.stop()
     parts.html(f"<p>{escape(_foreign(foreign))}</p>")
     parts.html(f"<p>{markup.link(links.RUNS, 'All runs →')} {markup.link(links.HISTORY, 'History →')}</p>")
-    parts.caption("A machine is listed here once it has a scheduler or a run of its own:")
+    parts.caption("A machine is listed once it has a scheduler or a run:")
     parts.code("pyrometer run --suite smoke")
     st.stop()
 

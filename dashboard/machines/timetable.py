@@ -294,7 +294,7 @@ def freshness(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackSta
             html=lambda one: _done(one, now),
         ),
         Column("last_done_run", value=lambda one: one.last_done.run_id if one.last_done else ""),
-        Column("nights", "Newest nights, the last one right", lambda one: len(one.nights), html=cards.strip),
+        Column("nights", "Last nights, newest right", lambda one: len(one.nights), html=cards.strip),
         Column(
             "missing",
             "Missing",

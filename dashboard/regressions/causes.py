@@ -87,13 +87,13 @@ def title(cause: FindingCause) -> str:
 
 
 def sentence(cause: FindingCause) -> str:
-    """How sure it is: `Confirmed by 12 pairs, old and new measured in turns on bench-1.`"""
+    """How sure it is: `Confirmed by 12 pairs, A/B interleaved on bench-1.`"""
     one = cause.largest
     if not cause.confirmed:
         state = STATES[one.state]
         return f"{state[0].upper()}{state[1:]}."
     measured = f"{wording.plural(cause.pairs, 'pair')}" if cause.pairs else "a session"
-    parts = [f"Confirmed by {measured}, old and new measured in turns on {one.machine}"]
+    parts = [f"Confirmed by {measured}, A/B interleaved on {one.machine}"]
     detected = one.evidence.detected
     if detected and detected.relative:
         parts.append("it is relative to the pinned baseline, which moved as well")

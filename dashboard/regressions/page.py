@@ -24,8 +24,8 @@ from reports.text.finding_text import STATES
 #: Causes with a small picture of their nights: each costs a query.
 _PICTURES = 20
 #: Where the kernels of a finding come from.
-_IN_SESSION = "Of the session that measured old and new in turns."
-_IN_NIGHTS = "Of the nights before and after, which were not measured in turns."
+_IN_SESSION = "Of the session that measured old and new A/B interleaved."
+_IN_NIGHTS = "Of the nights before and after, which were not A/B interleaved."
 #: What starts detection, as `pyrometer.toml` has it.
 _TOML = """\
 [schedules.nightly]
@@ -67,15 +67,13 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     if others := findings.counted(groups, chosen):
         parts.html(others)
     if older:
-        parts.caption(
-            "Older ones of this kind are not listed here: `pyrometer regressions list --all` has them."
-        )
+        parts.caption("Older ones: `pyrometer regressions list --all`.")
     if not shown:
         st.text("No open regression." if chosen.group is FindingGroup.OPEN else "Nothing of that kind.")
         return
     items = sorted(causes.causes(shown), key=lambda one: max(each.id for each in one.items), reverse=True)
     parts.table(findings.table(items, _pictures(url, items), now))
-    parts.caption("A candidate may be noise until old and new are measured again in turns.")
+    parts.caption("A candidate may be noise until an A/B interleaved session confirms it.")
 
 
 def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:

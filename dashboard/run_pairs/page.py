@@ -175,10 +175,10 @@ def _headline(found: RunComparison, defined: wording.Definitions) -> None:
     )
     unlike = tables.differences(found)
     also = f" Also different: {', '.join(unlike)}." if unlike else ""
-    drift = "The runs were not measured in turns: drift of the machine is part of every change."
+    drift = "The runs were not A/B interleaved: drift of the machine is part of every change."
     parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found, defined), f"{drift}{also}"))
     if command := tables.paired_command(found):
-        parts.caption("This measures both in turns, and decides:")
+        parts.caption("This measures both A/B interleaved, and decides:")
         parts.code(command)
 
 

@@ -164,14 +164,16 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
     if newest.cut:
         parts.caption(
             f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} "
-            "runs of each; older runs of them are not read."
+            "runs of each.",
+            "Older runs of them are not read.",
         )
         parts.link(links.runs(), "All runs →")
     if not newest.runs:
         return
     parts.caption(
-        f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
-        f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs."
+        f"The newest {MOST_RUNS} runs are read.",
+        f"{wording.plural(len(newest.runs), 'older run')} measured "
+        f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs.",
     )
     parts.link(chosen.of_runs(newest.runs), "The next older runs →")
 
@@ -196,28 +198,29 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
 
 
 def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
-    """How many cases are faster than the baseline, and how many did not end well, in a sentence."""
+    """How many cases are faster than the baseline, in a sentence."""
     against = technique_words(readings[0].baseline)
     timed = [found for case in frames.timed(cases) if (found := case.speed_up) is not None]
     statuses = [columns.status(found)[1] for found in timed]
     faster, slower = statuses.count("faster"), statuses.count("slower")
     noisy = sum(found.disturbed > 0 for found in timed)
-    counted = [f"{faster:,} of {len(timed):,} faster than {against}", f"{slower:,} slower"]
-    counted.append(f"{len(timed) - faster - slower:,} unclear")
+    counted = [f"{faster:,} of {len(timed):,} faster than {against}"]
+    counted += [f"{slower:,} slower"] if slower else []
+    counted += [f"{unclear:,} unclear"] if (unclear := len(timed) - faster - slower) else []
     if noisy:
         counted.append(f"{noisy:,} disturbed (*)")
-    return f"{', '.join(counted)}; {_ended(cases, readings)}."
+    return f"{', '.join(counted)}."
 
 
-def _ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
+def ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """How the replicates of the cases ended, in a few words."""
     if failed := sum(case.failed is not None for case in cases):
-        return f"{wording.plural(failed, 'case')} not measured: the reasons stand below"
+        return f"{wording.plural(failed, 'case')} not measured: the reasons stand below."
     if lost := sum(case.lost for case in cases):
-        return f"{wording.plural(lost, 'replicate')} did not end well"
+        return f"{wording.plural(lost, 'replicate')} did not end well."
     runs = {case.run for case in cases}
     unreached = sum(each.unreached for each in readings if each.run in runs)
-    return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
+    return f"All that were reached ended well, {unreached:,} were not." if unreached else "All ended well."
 
 
 def _matrix(
@@ -228,6 +231,7 @@ def _matrix(
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
     if frames.timed(cases):
         parts.caption(parts.plain(summary(cases, readings)))
+        parts.caption(parts.plain(ended(cases, readings)))
     else:
         _no_ratio(cases, readings)
     found = ranking.grid(cases)
@@ -237,7 +241,7 @@ def _matrix(
         for name, own in found.lines
     ]
     parts.html(HeatMap(title, heads, lines).html())
-    parts.caption("▲ faster, ▼ slower: 95 % interval beyond 1×. ~ unclear. Pick a workload.")
+    parts.caption("▲ ▼: 95 % interval beyond 1×; ~ unclear. Pick a workload.")
 
 
 def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
@@ -272,8 +276,9 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
         return
     against = technique_words(readings[0].baseline)
     parts.caption(
-        "There is no ratio: these runs measured techniques without their baseline in the same session, "
-        f"as an upgrade does, which compares versions. This sets them against {parts.plain(against)}:"
+        f"There is no ratio. This measures them against {parts.plain(against)}:",
+        "These runs measured techniques without their baseline in the same session, as an upgrade does, "
+        "which compares versions.",
     )
     on_cpu = all(reading.on_cpu for reading in readings)
     parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
@@ -399,12 +404,12 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
         points=curves.points,
         ideal=frames.ideal(curves),
     )
-    about_chart = (
-        "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
+    parts.caption(
+        "Dashed: ideal. Bars: 95 % interval.",
+        "Ideal is that twice the ranks do twice the items. Bars end at twice the point.",
     )
     if len(curves.names) < curves.lines:
-        about_chart += f" Drawn are {len(curves.names)} ways of {curves.lines}; the table has all."
-    parts.caption(about_chart)
+        parts.caption(f"Drawn are {len(curves.names)} ways of {curves.lines}; the table has all.")
 
 
 def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
@@ -420,9 +425,9 @@ def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
         "techniques-batches.csv",
     )
     parts.caption(
-        "Items in a second over the batch, each curve of one run, higher is better. Points: median of n "
-        "replicates; bars: 95 % interval, to twice the point. Batches were measured in sessions of their "
-        "own: what lies between two of them is no ratio."
+        "Items per second over the batch; higher is better.",
+        "Each curve is of one run. Points: median of n replicates; bars: 95 % interval, to twice the point. "
+        "Batches were measured in sessions of their own: what lies between two of them is no ratio.",
     )
     for number, each in enumerate(curves):
         parts.html(markup.strong(each.title) + markup.legend(each.names))

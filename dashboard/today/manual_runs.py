@@ -71,8 +71,9 @@ def _headlines(url: str, now: datetime) -> None:
     every = tables.headline_table(own or known, now, {}, "everywhere")
     parts.heading("Latest latency", every, "latest-latency.csv")
     parts.caption(
-        "Changes are against the run before on the same hardware and preset: a hint, not a verdict. Lower "
-        "is better; n replicates, with their range."
+        "Against the previous run: a hint, not a verdict.",
+        "The previous run is on the same hardware and preset. Lower is better; n replicates, with their "
+        "range.",
     )
     course = today_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {

@@ -14,11 +14,12 @@ from dashboard.today import cards, headlines, load, problems, verdict
 from dashboard.today.headlines import TrackHeadlines
 from dashboard.today.load import DAYS, TodayData, TodayView
 from dashboard.today.track_status import TrackStatus
+from records.findings import Finding
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
 LOOKED, CARDS, FINDINGS = 24, 12, 40
-#: Causes in the list of those that are still open, and scheduled runs that come next.
-STILL_OPEN, NEXT = 8, 4
+#: Causes in the list of those that are still open, those of them with a card, and runs that come next.
+STILL_OPEN, OPEN_CARDS, NEXT = 8, 3, 4
 
 
 def show(url: str, chosen: TodayView, now: datetime) -> None:
@@ -34,14 +35,19 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
     tracks = headlines.followed(looked)
     items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
     wide, narrow = st.columns([0.68, 0.32], gap="medium")
+    older = _older(url, found, now)
     with wide:
         _findings(url, found, chosen, now)
+        if older and not found.items:
+            parts.caption("Still open from earlier nights:")
+            # A morning without anything new is one for what is still open: its chart and its buttons.
+            cause_cards.cards(url, causes.causes(older)[:OPEN_CARDS], now)
         _problems(failed)
         _changes(items, len(headlines.moving(looked)), now)
     with narrow:
         _trust(url, looked)
         _tracks(looked, every, now)
-        _still_open(url, found, now)
+        _still_open(older)
         _next_runs(morning, now)
 
 
@@ -66,9 +72,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
         more = f"and {' and '.join(rest)}: Machines →"
         parts.link(links.MACHINES, more)
     if len(tracks) > len(looked):
-        parts.caption(
-            f"Whether all usual cases were measured is looked at for {len(looked)} of {len(tracks):,} tracks."
-        )
+        parts.caption(f"Coverage is checked for {len(looked)} of {len(tracks):,} tracks.")
 
 
 def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
@@ -88,10 +92,14 @@ def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: date
         parts.link(links.findings(), f"and {more:,} more: Regressions →")
 
 
-def _still_open(url: str, found: verdict.NewFindings, now: datetime) -> None:
-    """Open regressions from before what is new, by cause."""
+def _older(url: str, found: verdict.NewFindings, now: datetime) -> list[Finding]:
+    """The open regressions from before what is new."""
     new = {one.id for one in found.items}
-    older = [one for one in load.still_open(url) if one.id not in new and not one.silenced(now)]
+    return [one for one in load.still_open(url) if one.id not in new and not one.silenced(now)]
+
+
+def _still_open(older: Sequence[Finding]) -> None:
+    """Open regressions from before what is new, by cause."""
     items = causes.causes(older)
     parts.heading("Still open", lambda: findings.frame(older), "still-open.csv")
     if not items:
@@ -153,13 +161,9 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
     if not items:
         return
     parts.heading("Biggest changes", lambda: headlines.frame(items), "biggest-changes.csv")
-    parts.caption(
-        f"Against the median of {NIGHTS} nights; · within noise. Coloured: a confirmed change, by its pairs."
-    )
+    parts.caption(f"Against the median of {NIGHTS} nights; · within noise; colour: confirmed.")
     if tracks > headlines.TRACKS:
-        parts.caption(
-            f"Of {headlines.TRACKS} of {tracks} tracks, those with the most nights; History has all."
-        )
+        parts.caption(f"The {headlines.TRACKS} of {tracks} tracks with most nights; History has all.")
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))

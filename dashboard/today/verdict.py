@@ -159,9 +159,7 @@ def _counted(states: Sequence[str]) -> str:
         for state in (TaskState.RUNNING, TaskState.WAITING)
         if state in states
     ]
-    done = (
-        f"{states.count(TaskState.DONE)} of {wording.plural(len(states), 'track')} done in the newest night"
-    )
+    done = f"{states.count(TaskState.DONE)} of {wording.plural(len(states), 'track')} done last night"
     return ", ".join([done, *others])
 
 

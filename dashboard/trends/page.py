@@ -83,14 +83,14 @@ def _choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartDa
     """What can be chosen of these lines, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
-        parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
+        parts.segments("X axis", "axis", {"date": "date", "version": "PyTorch version"}, chosen)
         parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
         if chosen.scale == "relative":
             parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         if len(drawn.tracks) > 1:
             none = "the scheduled ones" if lines.scheduled(known.lines, known.tracks_of_place) else "all"
-            parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+            parts.several(f"Series (none: {none})", "tracks", drawn.tracks, chosen, MAX_TRACKS)
     named = {case: wording.case(case).text for case in offer.cases}
     parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
 
@@ -108,13 +108,15 @@ def _captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) 
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(known.lines)
         sentences = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
-        parts.caption(parts.plain(sentences))
+        lacking = ", ".join(line.letter for line in known.lines if line.letter not in drawn.levels)
+        undrawn = f" Not drawn: {lacking}." if lacking else ""
+        parts.caption(
+            parts.plain(f"0 % is {chosen.baseline}: a hint, not a verdict.{undrawn}"), parts.plain(sentences)
+        )
         if not run:
             _measured_in_turns(chosen, known, drawn)
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
-        parts.caption(
-            "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
-        )
+        parts.caption("Several PyTorch versions at one moment: the axis of versions separates them.")
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
         parts.caption(_left_out(known, drawn))
 
@@ -125,14 +127,9 @@ def _left_out(known: History, drawn: ChartData) -> str:
     sentences: list[str] = []
     if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
         tracks = wording.plural(single, "track")
-        sentences.append(
-            f"Not drawn: {tracks} of sessions that confirm findings, upgrades and single runs; any can be "
-            "chosen above."
-        )
+        sentences.append(f"Not drawn: {tracks} of confirmations, upgrades and single runs; see Series.")
     if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
-        sentences.append(
-            f"Of {many} tracks those {MAX_TRACKS} are drawn that were measured last; any can be chosen above."
-        )
+        sentences.append(f"Drawn: the {MAX_TRACKS} of {many} tracks that were measured last.")
     return " ".join(sentences)
 
 
@@ -166,7 +163,7 @@ def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None
     ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
     filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
     address = links.view(links.UPGRADE, filters)
-    parts.link(address, "Measured in turns: the upgrade between the two →")
+    parts.link(address, "A/B interleaved: the upgrade between the two →")
 
 
 def _at(known: History, run: str) -> list[tables.Own]:
@@ -222,13 +219,13 @@ def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
     if command and {point.source, before.source} == {RunSource.MEASURED}:
-        parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
+        parts.caption("Runs drift apart by themselves; this measures both A/B interleaved:")
         parts.code(command)
 
 
 def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
     if not changes:
-        parts.caption("Nothing else that is stored of it differs from the run before in its track.")
+        parts.caption("Nothing else that is stored differs from the run before.")
         return
     table = findings.changes(changes)
     name = f"changes-{chosen.metric}-{chosen.at}.csv"
@@ -236,7 +233,7 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
 
 
 def _moved(chosen: Trends, drawn: ChartData) -> None:
-    """Where lines moved; nothing where none did."""
+    """The change points; nothing where there are none."""
     if not drawn.moves:
         return
     table = tables.moves(drawn.moves, drawn.tracks, several=len(drawn.drawn) > 1)
@@ -261,7 +258,7 @@ def _every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
     """The newest points with their links; all of them as CSV."""
     items, several = tables.newest_first(drawn.lines), len(drawn.drawn) > 1
     table = tables.points(items, chosen, metric, drawn.tracks, drawn.levels, several=several)
-    parts.table_section("Every point", table, f"points-{chosen.metric}.csv")
+    parts.table_section("Data", table, f"points-{chosen.metric}.csv")
 
 
 def _every_case(url: str, chosen: Trends, metric: Metric) -> None:

@@ -52,7 +52,7 @@ def _named(line: TrendLine, several: bool) -> str:
 
 
 def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) -> DataTable[Move]:
-    """Where lines moved, the newest first; in CSV files ratios are new / old.
+    """The change points, the newest first; in CSV files ratios are new / old.
 
     `tracks` are their labels, which pages name where there are `several`.
     """
@@ -68,7 +68,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) ->
         Column("", "Change", html=_change, number=True),
         Column(
             "what",
-            "What",
+            "Status",
             lambda move: "moved, not confirmed" if move.state == MOVED else move.word,
             html=_what,
         ),
@@ -80,7 +80,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) ->
         Column("ratio_high", value=lambda move: ratio(move.high)),
         Column(
             "machine",
-            "Where",
+            "Machine",
             lambda move: move.point.machine,
             html=lambda move: _two(move.point.machine, tracks[move.track] if several else ""),
         ),
@@ -92,7 +92,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) ->
         Column("", "", html=_way),
     ]
     rows = sorted(items, key=lambda move: move.point.started_at, reverse=True)
-    return DataTable("Where lines moved", columns, rows)
+    return DataTable("Change points", columns, rows)
 
 
 def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[TrackChange]:
@@ -101,7 +101,7 @@ def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[
         Column("", "Before (UTC)", html=lambda step: _whole(f"{step.point.started_at:%Y-%m-%d %H:%M}")),
         Column(
             "",
-            "Where",
+            "Machine",
             html=lambda step: _two(step.point.machine, tracks[step.track] if len(tracks) > 1 else ""),
         ),
         Column("", "What changed", html=_changes),
@@ -147,7 +147,7 @@ def points(
         Column("run", value=_of("run")),
         *_numbers(known),
         *([against] if levels is not None else []),
-        Column("torch", "PyTorch, where", _of("torch_version"), html=where),
+        Column("torch", "PyTorch · machine", _of("torch_version"), html=where),
         Column("track", value=lambda own: tracks[own[2]]),
         Column("hardware", value=lambda own: own[1].key.hardware_label),
         *(Column(name, value=_of(name)) for name in ("machine", "harness", "environment")),
@@ -179,7 +179,7 @@ def _numbers(known: Metric) -> list[Column[Own]]:
         Column("unit", value=lambda _: known.unit),
         Column("95 % low", "95 % interval", _of("low"), interval, number=True),
         Column("95 % high", value=_of("high")),
-        Column("smallest", "Smallest to largest", _of("smallest"), reach, number=True),
+        Column("smallest", "Min-max", _of("smallest"), reach, number=True),
         Column("largest", value=_of("largest")),
         Column("n", "n", _of("n"), number=True),
         Column("spread", value=_of("spread")),

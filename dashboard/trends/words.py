@@ -18,7 +18,7 @@ from runner.environments.versions import date_of, parse
 _BETTER: Mapping[str, str] = {"lower": "below 0 % is better", "higher": "above 0 % is better"}
 
 ABOUT_MOVES = (
-    "▲ ▼ confirmed: measured again, old and new in turns. ? a candidate, which may be noise. ! the machine "
+    "▲ ▼ confirmed: measured again, A/B interleaved. ? a candidate, which may be noise. ! the machine "
     "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its own "
     "points say so. The arrow is the way the number went; the word says whether that is worse or better."
 )

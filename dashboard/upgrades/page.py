@@ -72,7 +72,7 @@ def nothing_measured() -> None:
     with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
-        st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
+        st.caption("OLD and NEW: versions, names or interpreters. Shows up while it runs.")
 
 
 def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed]) -> str | None:
@@ -181,7 +181,7 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
     parts.table_section(title, table, "upgrade-hardware.csv")
     known = {place.hardware: place.hardware_label for place in records.measured_places(url)}
     if lacking := missing(verdicts, distinct(known)):
-        parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
+        parts.caption(parts.plain(f"Not measured on: {', '.join(lacking)}."))
 
 
 def _choice(run: Run, items: Sequence[Listed]) -> None:
@@ -226,7 +226,7 @@ def _waive(judged: JudgedUpgrade) -> None:
     if not blockers:
         return
     with parts.folded(f"Waive {wording.plural(len(blockers), 'blocker')}"):
-        parts.caption("This judges the run without them; the report names the reason, you and the day:")
+        parts.caption("This judges the run without them; the report names the reason:")
         waived = [part for case in blockers for part in ("--waive", case)]
         words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
         parts.code(shlex.join(words))
@@ -249,7 +249,7 @@ def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> 
     if len(metrics) > 1:
         parts.segments("Metric", "shown", metrics, chosen)
     parts.html(drawn.html())
-    parts.caption("Shaded: proved. · same, ? unclear with what is still possible, ✗ broken.")
+    parts.caption("Shaded: proved. · same, ? unclear (possible range), ✗ broken.")
 
 
 def _files(summary: RunSummary, report: Report) -> None:

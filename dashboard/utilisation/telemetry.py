@@ -57,7 +57,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
         return
     run, _ = found
     which = "The newest run" if wanted in (None, "latest") else "Run"
-    parts.caption(f"{which} {parts.plain(run_id)} has no telemetry: {why_none(run)}.")
+    parts.caption(f"{which} {parts.plain(run_id)} has no telemetry.", f"Why: {why_none(run)}.")
     case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"

@@ -16,8 +16,8 @@ from .verdict_text import ending, open_because
 STATES: Mapping[FindingState, str] = {
     FindingState.CANDIDATE: "seen from night to night and not measured again yet: it may be noise",
     FindingState.CONFIRMING: "old and new are being measured against each other now",
-    FindingState.CONFIRMED: "measured again, old and new in turns on the same machine: the change is there",
-    FindingState.REFUTED: "measured again, old and new in turns on the same machine: the change is not there",
+    FindingState.CONFIRMED: "measured again, A/B interleaved on the same machine: the change is there",
+    FindingState.REFUTED: "measured again, A/B interleaved on the same machine: the change is not there",
     FindingState.UNCLEAR: "measured again, and the pairs could not decide it",
     FindingState.NO_LONGER: "later nights took it back before it was measured again",
     FindingState.MACHINE: (

@@ -79,7 +79,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "Latency (min-based), normalised",
         "Case by case",
         "Left out of the geomeans, and why",
-        "Cost of a million items",
+        "Cost per 1 M items",
     ]
 
 

@@ -102,7 +102,7 @@ def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_pat
     assert at.selectbox(key="choose-metric").options == ["Latency", "model"] and not at.exception
     assert ": ;" not in text(open_page(url, HARDWARE, metric="tool.odd"))
     shown = html(at)
-    assert "H100" in shown and "1.00×" in shown and "Cost of a million" not in shown
+    assert "H100" in shown and "1.00×" in shown and "Cost per 1 M" not in shown
     # A file does not say how many CPUs a process had, so neither does the page.
     assert "CPUs of a process" in shown and "not pinned" not in shown
     assert any("A hint, not a verdict" in each.value for each in at.caption)

@@ -34,7 +34,7 @@ def look(visitor: Visitor) -> Look:
     ("address", "texts"),
     [
         ("/", ["10 of 15", "× 2 crashed", "killed by signal 4 (SIGILL): <illegal> instruction", "47.9"]),
-        ("/explore?view=history", ["Latency (ms) · lower is better", "Every point"]),
+        ("/explore?view=history", ["Latency (ms) · lower is better", "Data"]),
         ("/runs", ["12 runs", "run-0"]),
         ("/runs?run=latest", ["No GPU: CUDA memory was not measured.", "Latency (ms)", "performance"]),
         (links.outcome("run-11", RESNET, "", 1), ["Measure it again", "100 samples in 4 blocks"]),
@@ -83,7 +83,7 @@ def test_a_deep_link_shows_the_same_selection_after_a_reload_and_back_goes_back(
     )
     drawn(page, 12)
     expect(page.get_by_text("Throughput (items/s) · higher is better")).to_be_visible()
-    page.get_by_role("radio", name="PyTorch versions").click()
+    page.get_by_role("radio", name="PyTorch version").click()
     drawn(page, 4)
     settle(page)
     assert re.search(r"metric=throughput.*axis=version.*case=mlp_overhead", page.url)

@@ -56,7 +56,7 @@ def test_the_first_of_many_cases_are_seen_and_a_button_shows_all(
     expect(button).to_be_hidden()
     assert height(page) > short and fits(page)
     # What a reader opened stays so while Streamlit shows the table anew.
-    box = page.get_by_role("combobox", name="Normalised to")
+    box = page.get_by_role("combobox", name="Reference")
     # A list that scrolls away closes.
     box.scroll_into_view_if_needed()
     settle(page)

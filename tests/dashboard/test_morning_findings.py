@@ -56,3 +56,20 @@ def test_what_people_know_is_not_said_to_be_nothing(
     assert "2 findings more that people know or muted" in html(page)
     sentence = "Nothing new but 2 findings that are triaged or muted."
     assert sentence in text(page) and "Nothing was confirmed" not in text(page)
+
+
+def test_a_quiet_morning_has_the_card_of_what_is_still_open(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([3, 2, 1, 0])
+    for case, age in ((MLP, 50), (RESNET, 60)):
+        confirm(database, mornings, a_finding(database, mornings, runs[:-1], case), age * HOUR)
+    findings.triage(database, 2, "expected", "ann", "", None, mornings.now)
+    page = open_page(url, TODAY)
+    assert "Evidence: finding 1" in html(page) and "Evidence: finding 2" not in html(page)
+    assert [each for each in page.button if "triage-1" in str(each.key)]
+    confirm(database, mornings, a_finding(database, mornings, runs, BERT))
+    st.cache_resource.clear()
+    # What is new comes first; what is older is then a line in the list.
+    shown = html(open_page(url, TODAY))
+    assert "Evidence: finding 3" in shown and "Evidence: finding 1" not in shown

@@ -236,7 +236,7 @@ def test_it_opens_on_the_newest_two_that_are_alike_and_says_that_it_is_a_hint(
         "latency",
     ]
     shown = html(at)
-    assert "Hint</p>" in shown and "1 case broke" in shown and "not measured in turns" in shown
+    assert "Hint</p>" in shown and "1 case broke" in shown and "not A/B interleaved" in shown
     # Nothing is proved, so nothing of a number is good or bad.
     body = shown.partition("py-verdict")[2]
     assert "py-good" not in body.replace("py-chip py-good", "") and "<b>" not in shown

@@ -188,7 +188,7 @@ def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
     shown = html(open_page(url, TECHNIQUES))
     assert f", {state}, 43 replicates not reached: 1 case" in shown
     said = text(open_page(url, TECHNIQUES))
-    assert "all that were reached ended well, 43 were not" in said and "all ended well" not in said
+    assert "All that were reached ended well, 43 were not" in said and "All ended well" not in said
 
 
 def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(

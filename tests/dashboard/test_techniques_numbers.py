@@ -119,9 +119,9 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             for each in outcomes(ON_CPU[:2])
         ]
         readings = [reading(one)]
-        return sections.summary(best_of(readings), readings)
+        return sections.ended(best_of(readings), readings)
 
-    assert "all ended well" in card("ok")
+    assert "All ended well." in card("ok")
     assert "1 replicate did not end well" in card("crashed")
     assert "the reasons stand below" in card("wrong")
 

@@ -56,7 +56,7 @@ def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
         mornings.measure(mornings.due(age), version="2.13.0+cpu")
     page = open_page(url, TODAY)
     assert morning_line(page) == "✓ All quiet"
-    assert "2 of 2 tracks done in the newest night" in html(page) and not page.warning
+    assert "2 of 2 tracks done last night" in html(page) and not page.warning
     pinned, nightly = sorted(cards(page))
     for card, track, torch in ((nightly, "nightly", "2.14.0.dev0+cpu"), (pinned, "2.13.0", "2.13.0+cpu")):
         assert f" {track} ✓ done due" in card and f"torch {torch} · Xeon 6430, 2 cores" in card
@@ -211,7 +211,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     shown = html(page)
     assert len(cards(page)) == 12 and "and 988 tracks more: Machines →" in shown
     assert shown.count(" has not begun: no scheduler is there for ") == 6 and "And 994 more." in shown
-    assert "looked at for 24 of 1,000 tracks" in text(page)
+    assert "Coverage is checked for 24 of 1,000 tracks" in text(page)
 
 
 def test_late_is_since_the_first_night_that_did_not_begin_however_many_machines_wait(

@@ -181,7 +181,7 @@ def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
         a_regression(database)
     at = open_page(found, HISTORY, case=MLP, **chosen)
     assert at.selectbox(key="choose-metric").value == chosen.get("metric", HEADLINE)
-    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    listed = html(at).partition('aria-label="Change points"')[2].partition("</table>")[0]
     assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
     assert "moves" in layers(at) and "not confirmed" not in listed
     assert ("Latency (min-based)" in listed) == bool(chosen), "the metric it was confirmed on"
@@ -210,7 +210,7 @@ def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_poin
 
 def test_a_candidate_is_a_question(shown: Any) -> None:
     at = shown(case=RESNET)
-    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    listed = html(at).partition('aria-label="Change points"')[2].partition("</table>")[0]
     assert "? -9.5 %" in listed and "candidate" in listed and "better" in listed
 
 
@@ -233,7 +233,7 @@ def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
         "0 % is 2.13.0, the median over the points of its runs: A 10.0 ms." in page_text
         and "a hint, not a verdict" in page_text
     )
-    (upgrade,) = addresses(at, "Measured in turns")
+    (upgrade,) = addresses(at, "A/B interleaved")
     query = parse_qs(urlsplit(upgrade).query)
     assert query["from"] == ["2.13.0"] and query["to"] == ["2.16.0.dev20260924"]
     only = text(shown(scale="relative", baseline="2.13.0", track="nightly")).replace("\\", "")
@@ -368,7 +368,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
     assert "EPYC, &lt;b&gt;64&lt;/b&gt; cores" in legend
     assert len(at.multiselect(key="choose-hardware").value) == 2
     # An unwatched line marks where it moved: one of the two, at its night.
-    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    listed = html(at).partition('aria-label="Change points"')[2].partition("</table>")[0]
     assert listed.count("moved here, not confirmed") == 1 and "△ +20" in listed
     assert f"{a_night(20):%Y-%m-%d}" in listed and "bench-1" in listed
     assert not at.warning

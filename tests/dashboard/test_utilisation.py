@@ -33,7 +33,7 @@ from support.builders.run_records import (
     an_outcome,
 )
 from support.builders.telemetry import H200, H200_TWO
-from support.pages import RUNS, UTILISATION, opener, typed
+from support.pages import RUNS, UTILISATION, opener, text, typed
 from support.sqlite_files import open_with_tables
 
 
@@ -210,8 +210,10 @@ def test_a_newer_run_of_cases_that_were_named_says_why_it_has_no_window(show: An
         store.save_outcomes(database, run.id, [an_outcome(MLP)])
     for query, which in (({}, "The newest run named"), ({"run": "named"}, "Run named")):
         at = show(filled, **query)
-        captions = " ".join(str(each.value) for each in at.caption).replace("\\", "")
-        assert f"{which} has no telemetry: it was measured without a telemetry window" in captions
+        said = text(at).replace("\\", "")
+        assert (
+            f"{which} has no telemetry." in said and "Why: it was measured without a telemetry window" in said
+        )
         assert typed(at) == [f"pyrometer run --suite cpu --case {MLP}"]
         assert at.selectbox(key="choose-run").value == "on-h200"
     # One that has some says nothing, and neither does a page that was opened on it.

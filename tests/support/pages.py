@@ -110,7 +110,7 @@ def save_button(at: AppTest) -> Button:
 
 
 def text(at: AppTest) -> str:
-    """Everything the page shows as HTML, captions, headings with what is behind their (i), and code."""
+    """Everything the page shows as HTML, captions, headings, what is behind their (i), and code."""
     shown = [*at.header, *at.caption, *at.warning, *at.text, *at.markdown]
-    about = [cast(Any, each).proto.help for each in at.header]
+    about = [cast(Any, each).proto.help for each in (*at.header, *at.caption)]
     return "\n".join([html(at), *typed(at), *(str(each.value) for each in shown), *about])

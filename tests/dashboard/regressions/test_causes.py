@@ -48,7 +48,7 @@ def test_one_night_machine_pair_of_builds_and_direction_are_one_cause(
 def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
     one = FindingCause((regression,))
     assert causes.title(one) == "mlp_overhead infer: latency (min-based) rose by 10.0 %"
-    assert causes.sentence(one) == "Confirmed by 8 pairs, old and new measured in turns on bench-1."
+    assert causes.sentence(one) == "Confirmed by 8 pairs, A/B interleaved on bench-1."
     (line,) = causes.case_lines(one)
     assert line.endswith("latency (min-based) 10.0 → 11.0 ms (+10.0 % [+9.4 %, +10.5 %])")
     many = [
