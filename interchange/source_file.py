@@ -121,8 +121,12 @@ def _first_twice(names: Iterable[str]) -> str:
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
-def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str]]]:
-    """The cells of each row of a CSV file, at the line where the row ends; raises BadFile."""
+def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str], bool]]:
+    """The cells of each row of a CSV file, at the line where the row ends; raises BadFile.
+
+    And whether that line has an end: else more of it may come, also of its last number.
+    """
+    cut = 0 if text.endswith(("\n", "\r")) else sum(1 for _ in text_lines(text))
     reader = csv.reader(text_lines(text), strict=True)
     cells_read = 0
     try:
@@ -131,19 +135,23 @@ def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str]]]:
             cells_read += len(row)
             if cells_read > MOST_CELLS:
                 raise BadFile(place, f"is a table of more than {MOST_CELLS:,} cells")
-            yield place, row
+            yield place, row, reader.line_num != cut
     except csv.Error as error:
         raise BadFile(SourcePlace(name, reader.line_num), f"is no CSV: {error}") from None
+
+
+#: Of a row at the end of a file.
+NO_END = "has no end of line, so its last number may be cut short: set aside"
 
 
 def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 
-    Cells are texts. A cell that is empty is left out, and so is a row that is cut short, which may be so in
-    the midst of a number: `aside` hears of it.
+    Cells are texts. A cell that is empty is left out, and so is a row that is cut short or whose line has no
+    end, which may be so in the midst of a number: `aside` hears of it.
     """
     header: list[str] = []
-    for place, row in csv_cells(text, name):
+    for place, row, ended in csv_cells(text, name):
         if not header:
             header = [column.strip() for column in row]
             refuse_twice(header, place)
@@ -152,6 +160,9 @@ def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) ->
             raise BadFile(place, f"has {len(row)} cells under a header of {len(header)}")
         if row and len(row) < len(header):
             aside(place, f"is cut short: {len(row)} cells under a header of {len(header)}")
+            continue
+        if not ended:
+            aside(place, NO_END)
             continue
         cells = zip(header, row, strict=False)
         if found := {column: Value(cell, place.at(column)) for column, cell in cells if cell.strip()}:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from analysis.decision.comparison import compared
 from analysis.metrics import METRICS
 from analysis.ratios import as_ratios
 from common.text import printable
+from configuration.suggestions import unknown
 from dashboard.api import answers, models, posts
 from dashboard.server.database import served_database
 from dashboard.upgrades.view import Listed, listed
@@ -66,11 +67,27 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    api.include_router(router)
-    api.include_router(posts.router)
+    for each in (router, posts.router):
+        api.include_router(each, dependencies=[Depends(_known_parameters)])
     api.state.trigger = trigger
     api.add_exception_handler(DatabaseError, _unavailable)
     return api
+
+
+def _known_parameters(request: Request) -> None:
+    """Raise HTTPException for a parameter that the route does not have, or that is given twice.
+
+    Ignored, a misspelled filter would answer with the rows that it leaves out.
+    """
+    route = request.scope["route"].path
+    described = request.app.openapi()["paths"][route][request.method.lower()]
+    valid = [one["name"] for one in described.get("parameters", ()) if one["in"] == "query"]
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in valid:
+            raise HTTPException(422, unknown("parameter", name, valid))
+        if given.count(name) > 1:
+            raise HTTPException(422, f'parameter "{name}" is given {given.count(name)} times')
 
 
 def _unavailable(request: Request, error: Exception) -> Response:

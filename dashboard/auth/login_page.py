@@ -32,10 +32,10 @@ def unanswered(ask: str, *, page: bool) -> Response:
     return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
 
 
-def unauthorised() -> Response:
-    """The answer to a request for /metrics without the token, or with another one."""
+def unauthorised(sentence: str) -> Response:
+    """The answer to a program without a token that it needs, or with another one."""
     headers = KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
-    return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
+    return PlainTextResponse(f"{sentence}\n", 401, headers)
 
 
 def _answer(

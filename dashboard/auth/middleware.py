@@ -30,6 +30,8 @@ MAY_LOOK = "pyrometer.may_look"
 ROLES = "pyrometer.roles"
 
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
+_OF_METRICS = "The metrics are for those who bring their token."
+_OF_THE_API = "The token is none of this server: /api/v1 takes those of [dashboard] in its pyrometer.toml."
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
 #: What a page that has been open all night asks before it opens its WebSocket again.
 _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))
@@ -73,7 +75,9 @@ class AccessGate:
         if self._provider and path in _OF_A_LOGIN:
             return await self._provider.answer(scope, receive, page=page)
         if path == _METRICS and rules.metrics != "viewers":
-            return None if _may_read_metrics(scope, rules) else login_page.unauthorised()
+            return None if _may_read_metrics(scope, rules) else login_page.unauthorised(_OF_METRICS)
+        if not socket and path.startswith(_API) and not scope[MAY_LOOK] and _token(scope):
+            return login_page.unauthorised(_OF_THE_API)
         if isinstance(seen, Refusal):
             logout = rules.logout if seen.another_account else ""
             return login_page.refuse(seen.why, logout, page=page)
@@ -130,8 +134,14 @@ def _roles(scope: Scope, rules: AccessRules) -> frozenset[Role]:
 
 
 def _brings(scope: Scope, token: str) -> bool:
-    given = dict(scope["headers"]).get(b"authorization", b"")
-    return hmac.compare_digest(given, f"Bearer {token}".encode())
+    return bool(token) and hmac.compare_digest(_token(scope), token.encode())
+
+
+def _token(scope: Scope) -> bytes:
+    """What the request brings as `Authorization: Bearer`; empty without that."""
+    scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+    # HTTP compares the names of schemes without regard to case.
+    return token.strip() if scheme.lower() == b"bearer" else b""
 
 
 def _wants_a_page(scope: Scope) -> bool:

@@ -11,7 +11,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import case_key, plain
 from ..runs import ImportProblem
-from ..source_file import Value, csv_cells, number_or_none, refuse_twice, times_in
+from ..source_file import NO_END, Value, csv_cells, number_or_none, refuse_twice, times_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def table_of(text: str, path: Path) -> DynamoTable:
     kind = ""
     rows: list[DynamoRow] = []
     problems: list[ImportProblem] = []
-    for place, cells in csv_cells(text, path.name):
+    for place, cells, ended in csv_cells(text, path.name):
         own = tuple(cell.strip() for cell in cells)
         if not any(own) or own == header:
             continue
@@ -300,6 +300,8 @@ def table_of(text: str, path: Path) -> DynamoTable:
         elif _is_cut_short(own, header, kind):
             sentence = f"is cut short: {len(own)} cells under a header of {len(header)}"
             problems.append(ImportProblem(place, sentence))
+        elif not ended and kind != "targets":
+            problems.append(ImportProblem(place, NO_END))
         else:
             rows.append(_row(own, header, place))
     if not header:

@@ -311,6 +311,10 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
         ("/series/points?case=a", 422, "metric"),
         ("/runs/%00", 422, "pattern"),
         ("/runs?suite=a%00", 422, "pattern"),
+        ("/runs?limti=3", 422, "limti"),
+        ("/findings?hardware=a", 422, "hardware"),
+        ("/runs/run-11?metric=latency", 422, "metric"),
+        ("/runs?suite=a&suite=b", 422, "2 times"),
         ("/runs?suite='%22%3B--&machine=%F0%9F%92%A9", 200, "[]"),
     ],
 )

@@ -196,6 +196,11 @@ def test_the_token_of_the_api_opens_the_api_and_nothing_else(rules: AccessRules)
     assert ask(rules, "/api/v1/runs", bearer, kind="websocket").passed is None
     for wrong in ("Bearer", "Bearer ", "Bearer a token of a programme", "a token of a program"):
         assert ask(rules, "/api/v1/runs", {"Authorization": wrong}).passed is None
+    # A wrong one is named as such: a login or a proxy is nothing to a program.
+    seen = ask(rules, "/api/v1/runs", {"Authorization": "Bearer wrong"})
+    assert seen.status == 401 and seen.headers["www-authenticate"].startswith("Bearer")
+    assert "token" in seen.body and "wrong" not in seen.body
+    assert ask(rules, "/api/v1/runs", {"Authorization": "bearer  a token of a program"}).passed is not None
     # Without a token in the settings none opens it, the empty one neither.
     assert ask(replace(rules, api_token=""), "/api/v1/runs", {"Authorization": "Bearer "}).passed is None
 
@@ -351,6 +356,7 @@ def test_readiness_needs_no_login() -> None:
 @pytest.mark.parametrize("rules", [OPEN, PROXY, PROVIDER], ids=["none", "proxy", "oidc"])
 def test_metrics_are_read_with_their_token_and_without_a_login(rules: AccessRules) -> None:
     closed = replace(rules, metrics="token", metrics_token="hunter2")
+    assert ask(replace(closed, metrics_token=""), "/metrics").passed is None
     for given in ({}, {"Authorization": "Bearer hunter"}, {"Authorization": "Basic hunter2"}):
         seen = ask(closed, "/metrics", given)
         assert (seen.passed, seen.status) == (None, 401)

@@ -98,6 +98,33 @@ def test_a_dated_table_that_has_grown_adds_its_new_rows(tmp_path: Path, database
     assert stored["vgg16"].metrics["dynamo.speedup"] == 1.5
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "row", "metric"),
+    [
+        (
+            "inductor_torchbench_20240307.csv",
+            "dev,name,batch_size,speedup",
+            "cuda,vgg16,8,1.5",
+            "dynamo.speedup",
+        ),
+        ("timm_20240307.csv", "model,infer_samples_per_sec", "vgg16,512.5", "timm.infer_samples_per_sec"),
+    ],
+)
+def test_of_a_number_that_is_half_written_the_whole_one_is_stored(
+    tmp_path: Path, sqlite: Database, name: str, header: str, row: str, metric: str
+) -> None:
+    table = tmp_path / name
+    whole = f"{header}\n{row.replace('vgg16', 'resnet50')}\n{row}\n"
+    table.write_text(whole.removesuffix(".5\n"))
+    (half,) = read(table, sqlite).set_aside
+    assert "has no end of line" in half.sentence
+    table.write_text(whole)
+    assert read(table, sqlite).set_aside == ()
+    (run,) = queries.recent_runs(sqlite)
+    outcomes = queries.outcomes_of_run(sqlite, run.id)
+    assert [each.metrics[metric] for each in outcomes] == [float(row.rpartition(",")[2])] * 2
+
+
 @pytest.mark.parametrize("name", ["pyrometer", "torchbench", "asv"])
 def test_a_dry_run_tells_the_same_and_keeps_nothing(tmp_path: Path, sqlite: Database, name: str) -> None:
     path = written(tmp_path, SAMPLES[name])
