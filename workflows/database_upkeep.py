@@ -220,7 +220,7 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
     """Store each run again from its journal where the database holds something else; one sentence for each.
 
     What no journal has, as what a file added, is deleted; but a run is left alone whose journal lacks stored
-    outcomes of its plan. Runs whose journal is not in this data folder are not looked at. Raises
+    outcomes of its plan or canary. Runs whose journal is not in this data folder are not looked at. Raises
     DatabaseError.
     """
     waiting = _waiting(database, data_dir)
@@ -232,7 +232,7 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
                 run = path.parent.name
                 if lost := _lost_lines(database, path):
                     stored = plural(lost, "stored outcome")
-                    yield f"run {run}: its journal lacks {stored} of its plan; it is left alone"
+                    yield f"run {run}: its journal lacks {stored} of it; it is left alone"
                     continue
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
@@ -246,13 +246,19 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
 
 
 def _lost_lines(database: Database, path: Path) -> int:
-    """How many outcomes that a run planned the database has, and its journal has no more, or never had.
+    """How many outcomes of a run's plan, or of its canary, the database has and its journal lacks.
 
     Lines are damaged, are cut off, or do not fit on a full disk.
     """
     run, contents = read_run(path)
-    stored = {each.planned for each in queries.outcomes_of_run(database, run.run)}
-    return len(stored & {*contents.missing(run.replicates)})
+    stored = queries.outcomes_of_run(database, run.run)
+    held = {each.planned for each in (*contents.outcomes, *contents.canaries)}
+    canary = run.canary["fingerprint"] if run.canary else None
+    planned = {*run.replicates}
+    return sum(
+        each.planned not in held and (each.planned in planned or each.environment == canary)
+        for each in stored
+    )
 
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:

@@ -62,6 +62,14 @@ _CASES = (
     _Case("resnet50/infer/batch=8,image=224/precision=amp-bf16", 25.0, 8, memory=640.0, unit="images"),
     _Case(_SLOWER, 210.0, 512, ratio=1.03),
     _Case("bert_base/train/batch=4,tokens=128/compile=default", 172.0, 512, 38.0, 0.97),
+    _Case("bert_base/train/batch=4,tokens=128/precision=amp-bf16", 141.0, 512, memory=690.0),
+    _Case(
+        "bert_base/train/batch=4,tokens=128/compile=default,precision=amp-bf16",
+        118.0,
+        512,
+        44.0,
+        memory=710.0,
+    ),
     _Case("gpt2_small/infer/batch=2,tokens=256/eager", 113.0, 512),
     _Case("gpt2_small/infer/batch=2,tokens=256/compile=default", 92.0, 512, 19.0),
 )

@@ -84,7 +84,7 @@ def one_line(strong: str, *small: str) -> str:
     """The same, where there is room on one line; what is cut of it stands in the tooltip."""
     texts = [strong, *filter(None, small)]
     smaller = "".join(f" <small>{escape(each)}</small>" for each in texts[1:])
-    return f'<span title="{escape(" · ".join(texts))}">{escape(strong)}{smaller}</span>'
+    return f'<span class="py-line" title="{escape(" · ".join(texts))}">{escape(strong)}{smaller}</span>'
 
 
 def hardware(label: str) -> str:

@@ -1,6 +1,6 @@
 """The Hardware page's tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 
 from analysis.metrics import Metric
@@ -107,19 +107,21 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
     reference, names = columns[0], _most_shared(columns)
     unit = f" ({metric.unit})" if metric.unit else ""
     common = wording.common_parameters(names[:MOST_CASES])
+    every = [_measured_how(cell) for column in columns for cell in column.cells.values()]
+    said = [each for each in every[0] if all(each in other for other in every)] if every else []
 
     def of(column: HardwareColumn) -> Column[str]:
         known = {} if column is reference else normalised.ratios(column, reference, metric.better)
 
         def cell(case: str) -> str:
             both = column.cells.get(case), reference.cells.get(case)
-            return _cell(*both, known.get(case), metric, threshold)
+            return _cell(*both, known.get(case), metric, threshold, said)
 
         return Column("", f"{column.label}{unit}", html=cell, number=True)
 
     first: Column[str] = Column("", "Case", html=lambda case: markup.case(case, common))
-    about = wording.all_cases(common)
-    return DataTable("Case by case", [first, *map(of, columns)], names, MOST_CASES, about=about)
+    about = " ".join(filter(None, (wording.all_cases(common), f"Each: {', '.join(said)}." if said else "")))
+    return DataTable("Case by case", [first, *map(of, columns)], names, MOST_CASES, dense=True, about=about)
 
 
 def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> DataTable[tuple[str, str, str]]:
@@ -184,12 +186,13 @@ def _cell(
     ratio: float | None,
     metric: Metric,
     threshold: float,
+    said: Collection[str],
 ) -> str:
+    """A value with its ratio, and in small what is peculiar to it: `said` stands above the table."""
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
-    about = [wording.plural(cell.n, cell.of)]
-    about += [] if is_undated(cell.run) else [f"{cell.measured_at:%Y-%m-%d}"]
+    about = [each for each in _measured_how(cell) if each not in said]
     # The same word for both would be read as the same thing.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version or wording.NONE}")
@@ -198,7 +201,14 @@ def _cell(
         about.append("other harness" if apart else "harness partly another")
     noise = max(threshold, *(each.apart or 0.0 for each in (cell, reference) if each is not None))
     times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio, noise))}</strong>"
-    return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
+    small = f"<small>{escape(', '.join(about))}</small>" if about else ""
+    return f"{value}{times_as_good}{small}"
+
+
+def _measured_how(cell: HardwareValue) -> list[str]:
+    """Of how many replicates or runs a value is, and of which day."""
+    day = [] if is_undated(cell.run) else [f"{cell.measured_at:%Y-%m-%d}"]
+    return [wording.plural(cell.n, cell.of), *day]
 
 
 def _most_shared(columns: Sequence[HardwareColumn]) -> list[str]:

@@ -311,7 +311,7 @@ def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[E
 
     def last_used(one: EnvironmentUsed) -> str:
         run = markup.link(links.run(one.run), wording.ago(one.started_at, now))
-        return f"{run}<small>{escape(wording.timestamp(one.started_at))}</small>"
+        return f'<span class="py-line">{run}<small>{escape(wording.timestamp(one.started_at))}</small></span>'
 
     columns: list[Column[EnvironmentUsed]] = [
         Column("fingerprint", value=lambda one: one.fingerprint),
@@ -319,7 +319,7 @@ def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[E
             "name",
             "Environment",
             lambda one: one.name,
-            html=lambda one: markup.two_lines(one.name, one.fingerprint[: links.FINGERPRINT]),
+            html=lambda one: markup.one_line(one.name, one.fingerprint[: links.FINGERPRINT]),
         ),
         Column("torch_version", "PyTorch", lambda one: one.torch_version),
         Column("python_version", "Python", lambda one: one.python_version),
@@ -328,7 +328,9 @@ def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[E
         Column("machine", "Machine", lambda one: one.machine),
         Column("runs", "Runs", lambda one: one.runs, lambda one: f"{one.runs:,}", number=True),
     ]
-    return DataTable("Environments", columns, items, ENVIRONMENTS, "more environments; the CSV has all")
+    return DataTable(
+        "Environments", columns, items, ENVIRONMENTS, "more environments; the CSV has all", dense=True
+    )
 
 
 def _where(one: TrackStatus) -> str:

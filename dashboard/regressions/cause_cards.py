@@ -34,6 +34,7 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
         markup.paragraph(causes.first_seen(cause))
         + markup.bullets(causes.case_lines(cause))
         + markup.paragraph(causes.sentence(cause))
+        + markup.bullets(f"runs differently: {each}" for each in causes.differences(cause))
     )
     if drawn:
         chart(url, one)

@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import Literal
 from urllib.parse import urlencode
 
+from analysis.dispatch_difference import CaseDifference
 from dashboard.components import wording
 from records.findings import Finding, FindingState, FindingTriage
+from reports.text.dispatch_text import case_words
 from reports.text.finding_text import STATES, interval, moved
 from reports.text.numbers import percent
 
-#: Cases that a title or an issue names one by one.
+#: Cases that a title or an issue names one by one, and changes of what runs that a card names.
 _NAMED = 3
 _ISSUES = "https://github.com/pytorch/pytorch/issues/new"
 _COMPARE = "https://github.com/pytorch/pytorch/compare"
@@ -98,6 +100,12 @@ def sentence(cause: FindingCause) -> str:
     if detected and detected.relative:
         parts.append("it is relative to the pinned baseline, which moved as well")
     return f"{'; '.join(parts)}."
+
+
+def differences(cause: FindingCause) -> list[str]:
+    """What runs differently in the case that moved most, a line for each change; empty where not recorded."""
+    body = cause.largest.evidence.confirmation.dispatch
+    return case_words(CaseDifference.from_body(body), _NAMED) if body else []
 
 
 def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:

@@ -132,7 +132,7 @@ def points(
 
     def where(own: Own) -> str:
         place = f"{own[0].machine} · {tracks[own[2]]}" if several else own[0].machine
-        return _two(own[0].torch_version or wording.NONE, place)
+        return markup.one_line(own[0].torch_version or wording.NONE, place)
 
     def moment(own: Own) -> str:
         unknown = is_undated(own[0].run)
@@ -154,7 +154,7 @@ def points(
         Column("", "", html=lambda own: _point_links(own[0], chosen)),
     ]
     rest = "older ones, which the CSV file has"
-    return DataTable("The newest points", columns, items, MOST_POINTS, rest)
+    return DataTable("The newest points", columns, items, MOST_POINTS, rest, dense=True)
 
 
 def _of(name: str) -> Callable[[Own], Any]:

@@ -1,11 +1,13 @@
 """The Hardware page through the router: one machine, two, other settings, prices, and nothing at all."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.exports.page_recorder import PageRecord
@@ -248,3 +250,18 @@ def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Pat
     # In Streamlit's Markdown a backslash keeps what follows a text.
     said = [each.value.replace("\\<", "") for each in (*at.caption, *at.warning, *at.header)]
     assert not any("<" in words for words in said)
+
+
+def test_what_all_values_have_in_common_stands_once(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/common.db"
+    save(url, run("one", hardware=CPU), outcomes(SLOW))
+    alone = html(open_page(url, HARDWARE))
+    assert len(re.findall(r"Each: \d+ replicates?, \d{4}-\d\d-\d\d\.", alone)) == 1
+    assert not re.search(r"<small>\d+ replicates?", alone)
+    later = run("two", hardware=CPU, started_at=FIRST_NIGHT + timedelta(days=4))
+    save(url, later, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
+    st.cache_resource.clear()
+    shown = html(open_page(url, HARDWARE))
+    assert not re.search(r"Each: [^.]*\d{4}-\d\d-\d\d", shown) and re.search(
+        r"<small>[^<]*\d{4}-\d\d-\d\d", shown
+    )

@@ -102,3 +102,14 @@ def test_a_phone_lists_no_cell_without_a_value(visitor: Visitor, how: str, seen:
     empty = table.get_by_text("–", exact=True)
     assert empty.count() > 0
     assert [each.is_visible() for each in empty.all()] == [seen] * empty.count()
+
+
+@pytest.mark.parametrize(
+    ("address", "label"), [(HARDWARE, "Case by case"), ("/explore?view=history", "The newest points")]
+)
+def test_a_row_has_one_line(visitor: Visitor, address: str, label: str) -> None:
+    page = visitor.open(address, "light")
+    rows = page.get_by_role("region", name=label, exact=True).locator("tbody tr:visible")
+    expect(rows.first).to_be_visible()
+    heights: list[float] = rows.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
+    assert max(heights) <= 36

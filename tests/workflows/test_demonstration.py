@@ -47,6 +47,15 @@ def test_nights_a_regression_and_an_upgrade(folder: Path) -> None:
     assert judged is not None and judged.upgrade.decision == "go"
 
 
+def test_bert_has_what_amp_adds_on_top_of_compiling(folder: Path) -> None:
+    bert = "bert_base/train/batch=4,tokens=128"
+    with open_database(f"sqlite:///{folder}/pyrometer.db", create=False) as database:
+        (run,) = queries.recent_runs(database, limit=1)
+        cases = {one.case for one in queries.outcomes_of_run(database, run.id)}
+    techniques = ("eager", "compile=default", "precision=amp-bf16", "compile=default,precision=amp-bf16")
+    assert {f"{bert}/{technique}" for technique in techniques} <= cases
+
+
 def test_before_a_night_has_ended_the_one_before_is_the_last(tmp_path: Path) -> None:
     with open_database(demonstration.write(tmp_path, NOW.replace(hour=3))) as database:
         started = [run.started_at for run in queries.recent_runs(database, limit=100)]

@@ -100,7 +100,7 @@ def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path
     assert load_run(tmp_path, LATEST, lambda: sqlite).result.run == OTHER
 
 
-@pytest.mark.parametrize("damage", ["cut short", "a line that changed", "a line that never fitted"])
+@pytest.mark.parametrize("damage", ["cut short", "a line that changed", "a line that never fitted", "canary"])
 def test_a_repair_deletes_nothing_that_only_the_database_still_has(
     tmp_path: Path, sqlite: Database, damage: str
 ) -> None:
@@ -111,6 +111,8 @@ def test_a_repair_deletes_nothing_that_only_the_database_still_has(
     line = [each for each in whole.splitlines(keepends=True) if b'"outcome"' in each][-1]
     if damage == "cut short":
         path.write_bytes(whole[: whole.index(line)])
+    elif damage == "canary":
+        path.write_bytes(whole[: whole.rindex(b"\n", 0, whole.rindex(b'"canary"')) + 1])
     elif damage == "a line that changed":
         path.write_bytes(whole.replace(line, line.replace(b"replicate", b"replicats")))
     else:

@@ -45,6 +45,14 @@ def test_one_night_machine_pair_of_builds_and_direction_are_one_cause(
     assert causes.sentence(found[-1]).endswith("not measured again yet: it may be noise.")
 
 
+def test_a_cause_names_what_runs_differently(regression: Finding) -> None:
+    (line,) = causes.differences(FindingCause((regression,)))
+    assert line.startswith("[reference kernel] oneDNN: matmul by ref:any instead of ")
+    confirmation = replace(regression.evidence.confirmation, dispatch={})
+    unknown = replace(regression, evidence=replace(regression.evidence, confirmation=confirmation))
+    assert causes.differences(FindingCause((unknown,))) == []
+
+
 def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
     one = FindingCause((regression,))
     assert causes.title(one) == "mlp_overhead infer: latency (min-based) rose by 10.0 %"
