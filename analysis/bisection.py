@@ -75,19 +75,19 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
     if count < 2:
         raise ValueError("a bisection has two ends")
     last = count - 1
-    ends = _decided(answers, 0, last)
+    ends = _mark_or_question(answers, 0, last)
     if isinstance(ends, Question):
         return ends
     if ends != "bad":
         return BisectionEnd("alike", 0, last)
-    low, high = _known(last, answers)
+    low, high = _known_ends(last, answers)
     if between := _open(low, high, answers):
-        asked = _decided(answers, 0, between[len(between) // 2])
+        asked = _mark_or_question(answers, 0, between[len(between) // 2])
         # An open candidate has no final mark yet.
         assert isinstance(asked, Question)
         return asked
     between = tuple(range(low + 1, high))
-    direct = _decided(answers, low, high)
+    direct = _mark_or_question(answers, low, high)
     if isinstance(direct, Question):
         return direct
     if direct != "bad":
@@ -95,14 +95,14 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
     return BisectionEnd("range" if between else "pair", low, high, between)
 
 
-def left(count: int, answers: Sequence[Answer]) -> tuple[int, int]:
+def count_remaining(count: int, answers: Sequence[Answer]) -> tuple[int, int]:
     """The number of candidates without a final mark, and about how many comparisons they take."""
-    low, high = _known(count - 1, answers)
+    low, high = _known_ends(count - 1, answers)
     many = len(_open(low, high, answers))
     return many, many.bit_length()
 
 
-def _known(last: int, answers: Iterable[Answer]) -> tuple[int, int]:
+def _known_ends(last: int, answers: Iterable[Answer]) -> tuple[int, int]:
     """The last candidate known to be good and the first known to be bad."""
     low, high = 0, last
     for one in answers:
@@ -114,10 +114,10 @@ def _known(last: int, answers: Iterable[Answer]) -> tuple[int, int]:
 
 def _open(low: int, high: int, answers: Sequence[Answer]) -> tuple[int, ...]:
     """The candidates between two that have no final mark yet."""
-    return tuple(at for at in range(low + 1, high) if isinstance(_decided(answers, 0, at), Question))
+    return tuple(at for at in range(low + 1, high) if isinstance(_mark_or_question(answers, 0, at), Question))
 
 
-def _decided(answers: Iterable[Answer], old: int, new: int) -> Mark | Question:
+def _mark_or_question(answers: Iterable[Answer], old: int, new: int) -> Mark | Question:
     """The final mark of a comparison, or the question that is still open about it."""
     mark: list[Mark] = [one.mark for one in answers if (one.old, one.new) == (old, new)]
     if not mark or (mark[0] == "unclear" and len(mark) == 1):

@@ -11,7 +11,7 @@ from records.references import Claim
 from .comparison.pairs import partners
 from .metrics import METRICS
 from .replicates import summarise
-from .speedups import Gain, GainRefusal, NoGain, refused
+from .speedups import Gain, GainRefusal, NoGain, gain_refusal
 
 #: Which gain a ratio of a metric is; any other metric has none.
 _GAIN_OF = {
@@ -52,10 +52,10 @@ def finding(
     """
     if kind == "value":
         # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
-        reason = refused(replicates, ())
+        reason = gain_refusal(replicates, ())
         return ClaimMeasurement(None, reason=reason) if reason else _value(metric, replicates)
     if kind == "ratio" and metric not in _GAIN_OF:
-        reason = refused(replicates, base)
+        reason = gain_refusal(replicates, base)
         return ClaimMeasurement(None, reason=reason) if reason else _ratio(metric, replicates, base)
     wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
     found = [gain for gain in own if gain.kind == wanted]
@@ -127,13 +127,13 @@ def _ratio(metric: str, replicates: Sequence[Outcome], base: Sequence[Outcome]) 
 def _as_claimed(kind: str, gain: Gain, ratio: float) -> ClaimMeasurement:
     upside_down = kind == "ratio" and gain.kind in _SHARES
 
-    def read(value: float) -> float:
+    def convert_value(value: float) -> float:
         if kind == "saved":
             # Of a share it is what is missing to 1; of a speed-up it is the time that is saved.
             return 1 - (value if gain.kind in _SHARES else 1 / value)
         return 1 / value if upside_down else value
 
     if gain.low is None or gain.high is None:
-        return ClaimMeasurement(read(ratio), n=gain.n)
-    low, high = sorted((read(gain.low), read(gain.high)))
-    return ClaimMeasurement(read(ratio), low, high, gain.n)
+        return ClaimMeasurement(convert_value(ratio), n=gain.n)
+    low, high = sorted((convert_value(gain.low), convert_value(gain.high)))
+    return ClaimMeasurement(convert_value(ratio), low, high, gain.n)

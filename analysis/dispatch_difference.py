@@ -228,14 +228,14 @@ def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> 
                 a, b = _without_layouts(a), _without_layouts(b)
             if part == DispatchPart.ONEDNN:
                 a, b = _with_present_names(a), _with_present_names(b)
-            found = _paired(part, _changed(part, a, b))
-            changes += _warned(part, found, a, b)
+            found = _join_replacements(part, _find_changes(part, a, b))
+            changes += _add_warnings(part, found, a, b)
     changes = _fusions_lost(changes)
     return DispatchDifference(tuple(sorted(changes, key=_order)), not_compared)
 
 
 def _without_layouts(counts: Mapping[str, int]) -> Mapping[str, int]:
-    return _renaming(counts, lambda name: _LAYOUT.sub("", name))
+    return _rename_counts(counts, lambda name: _LAYOUT.sub("", name))
 
 
 def _with_present_names(counts: Mapping[str, int]) -> Mapping[str, int]:
@@ -244,10 +244,10 @@ def _with_present_names(counts: Mapping[str, int]) -> Mapping[str, int]:
             name = before.sub(now, name)
         return name
 
-    return _renaming(counts, present)
+    return _rename_counts(counts, present)
 
 
-def _renaming(counts: Mapping[str, int], rename: Callable[[str], str]) -> Mapping[str, int]:
+def _rename_counts(counts: Mapping[str, int], rename: Callable[[str], str]) -> Mapping[str, int]:
     """The counts under other names, those that then are the same added up."""
     found: dict[str, int] = {}
     for name, count in counts.items():
@@ -256,7 +256,7 @@ def _renaming(counts: Mapping[str, int], rename: Callable[[str], str]) -> Mappin
     return found
 
 
-def _changed(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]) -> list[DispatchChange]:
+def _find_changes(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]) -> list[DispatchChange]:
     return [
         DispatchChange(
             part, name if name in a else "", name if name in b else "", a.get(name, 0), b.get(name, 0)
@@ -266,7 +266,7 @@ def _changed(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]) -> 
     ]
 
 
-def _paired(part: DispatchPart, changes: list[DispatchChange]) -> list[DispatchChange]:
+def _join_replacements(part: DispatchPart, changes: list[DispatchChange]) -> list[DispatchChange]:
     """Join what is gone and what came in its place: the same operation otherwise done, or renamed."""
     for key in _KEYS.get(part, ()):
         gone = [change for change in changes if not change.after]
@@ -308,7 +308,7 @@ _KEYS: Mapping[DispatchPart, Sequence[Callable[[str, str], bool]]] = {
 }
 
 
-def _warned(
+def _add_warnings(
     part: DispatchPart, changes: Iterable[DispatchChange], a: Mapping[str, int], b: Mapping[str, int]
 ) -> list[DispatchChange]:
     """The changes with their warnings: a name's class must have grown, not only moved within itself."""

@@ -36,13 +36,13 @@ def as_ratios(evidence: Any) -> Any:
     name.
     """
     if isinstance(evidence, Mapping):
-        return dict(_named(str(name), value) for name, value in evidence.items())
+        return dict(_evidence_item(str(name), value) for name, value in evidence.items())
     if isinstance(evidence, list | tuple):
         return [as_ratios(each) for each in evidence]
     return evidence
 
 
-def _named(name: str, value: Any) -> tuple[str, Any]:
+def _evidence_item(name: str, value: Any) -> tuple[str, Any]:
     if value is None or isinstance(value, int | float):
         if name in _RATIOS:
             return _RATIOS[name], ratio(value)

@@ -118,7 +118,7 @@ def compare(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome],
         if (ratio := _ratio(one, other, metric)) is not None:
             ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
             spoilt += any(core_share(each) is not None for each in (one, other))
-    reason = refused(case, base) or (None if ratios else _no_pair(case, base, pairs, metric))
+    reason = gain_refusal(case, base) or (None if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:
         return Gain(*about, None, None, None, 0, len(numbers), reason)
@@ -160,7 +160,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def refused(case: Sequence[Outcome], base: Sequence[Outcome]) -> GainRefusal | None:
+def gain_refusal(case: Sequence[Outcome], base: Sequence[Outcome]) -> GainRefusal | None:
     """Why no pair of a case and its baseline may be compared, whatever their numbers; None for no reason."""
     for replicates, of_baseline in ((case, False), (base, True)):
         of = len(replicates)

@@ -71,7 +71,7 @@ class Coverage:
     lost: tuple[LostCase, ...]
 
     @property
-    def measured(self) -> int:
+    def measured_cases(self) -> int:
         """How many of the usual cases gave a number."""
         return self.usual - len(self.lost)
 
@@ -90,7 +90,7 @@ class WaitReason:
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbed:
+class MachineDisturbance:
     """So many of the outcomes of a machine's runs were spoiled by the machine itself."""
 
     machine: str
@@ -205,7 +205,7 @@ def eligible_machines(there: Iterable[SchedulerSeen]) -> EligibleMachines:
     )
 
 
-def waiting(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
+def wait_reason(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
     """Why a task waits that has not begun.
 
     `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
@@ -237,7 +237,7 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
     return expected if expected <= now else None
 
 
-def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
+def unplanned_outage(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
     """The outage of a target whose schedule should have run more than so many hours ago; else None.
 
     After `GONE_FOR_GOOD` it is not waited for any more.
@@ -300,14 +300,14 @@ def coverage(night: MeasuredNight, endings: Mapping[str, Sequence[OutcomeCount]]
     return Coverage(len(asked), tuple(lost))
 
 
-def disturbed(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> Disturbed:
+def machine_disturbance(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> MachineDisturbance:
     """What the counts by status of a machine's runs say of the machine."""
     total: dict[OutcomeStatus, int] = defaultdict(int)
     for each in counts:
         for status, count in each.items():
             total[status] += count
     throttled, contended = (total[status] for status in DISTURBED)
-    return Disturbed(machine, throttled, contended, max(1, sum(total.values())))
+    return MachineDisturbance(machine, throttled, contended, max(1, sum(total.values())))
 
 
 def part_label(schedule: str, part: str) -> str:

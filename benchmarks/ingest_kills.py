@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from db.admin.check import open_read_only
 from db.connection.engine import open_database
 from db.runs import queries
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.errors import JournalError
 from runner.journal import Journal
 from workflows.database_upkeep import check
@@ -93,7 +93,7 @@ def write_journal(data_dir: Path, run: str) -> None:
     """A complete run's journal."""
     started = datetime.now(UTC)
     plan = [
-        Planned(f"case_{case}/infer/-/eager", "environment", replicate)
+        PlannedReplicate(f"case_{case}/infer/-/eager", "environment", replicate)
         for replicate in range(REPLICATES)
         for case in range(CASES)
     ]
@@ -104,7 +104,7 @@ def write_journal(data_dir: Path, run: str) -> None:
         journal.ended({"at": (started + timedelta(hours=1)).isoformat(), "state": "complete"})
 
 
-def header(run: str, started: datetime, plan: list[Planned]) -> Header:
+def header(run: str, started: datetime, plan: list[PlannedReplicate]) -> Header:
     """A run on a made-up machine."""
     environment = {"fingerprint": "environment", "name": "new", "python": sys.executable}
     return Header(
@@ -132,7 +132,7 @@ def header(run: str, started: datetime, plan: list[Planned]) -> Header:
     )
 
 
-def outcome(planned: Planned, started: datetime) -> Outcome:
+def outcome(planned: PlannedReplicate, started: datetime) -> Outcome:
     """A replicate with samples."""
     latency = 2.0 + planned.replicate / 7
     blocks = tuple(tuple(round(latency * 1e6) + n for n in range(50)) for _ in range(4))

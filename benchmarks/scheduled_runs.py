@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import journal
 from runner.journal import Journal
 
@@ -71,8 +71,8 @@ def child(folder: Path, arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, ask)
     run: str = options.run_id or options.resume
     place = folder / "runs" / run
-    done = len(journal.read(place / journal.FILE).outcomes) if options.resume else 0
-    planned = [Planned(CASE, ENVIRONMENT, number) for number in range(REPLICATES)]
+    done = len(journal.read_contents(place / journal.FILE).outcomes) if options.resume else 0
+    planned = [PlannedReplicate(CASE, ENVIRONMENT, number) for number in range(REPLICATES)]
     try:
         with Journal(place) as kept:
             if not options.resume:
@@ -245,13 +245,13 @@ class ScheduledRuns:
         return Running(self.folder, self.url, self.said)
 
     def _kill_one(self, both: list[Running]) -> None:
-        from db.queue.queries import running
+        from db.queue.queries import running_tasks
 
         number = self.rng.randrange(2)
         victim = both[number].process.pid
         moment = time.monotonic()
         both[number].kill()
-        held = [task for task in running(self.database) if task.job == "measure"]
+        held = [task for task in running_tasks(self.database) if task.job == "measure"]
         owned = [task.id for task in held if str(task.owner).split("/")[2] == str(victim)]
         self.orphans += [(task, moment) for task in owned]
         self.kills.append(moment)

@@ -33,11 +33,11 @@ from analysis.comparison.sequential_test import advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from configuration.settings import load_settings
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import preset
 from runner.execution import harness
 from runner.execution.process import sweep
-from runner.execution.session import Conditions, Measured, RunningSession, SessionEnded
+from runner.execution.session import Conditions, OutcomeMeasured, RunningSession, SessionEnded
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.sampler_client import Sampler
 
@@ -159,13 +159,13 @@ class _Bench:
 
     def _pair(self, keys: Mapping[str, str], number: int) -> Iterable[Outcome]:
         sides = ("old", "new") if number % 2 == 0 else ("new", "old")
-        contenders = tuple(Planned(keys[side], side, number) for side in sides)
+        contenders = tuple(PlannedReplicate(keys[side], side, number) for side in sides)
         plan = SessionPlan(f"{keys['new']}#{number}-{uuid.uuid4().hex[:6]}", contenders)
         token = f"{self._conditions.run}:{uuid.uuid4().hex[:8]}"
         with RunningSession(plan, self._conditions, token) as session:
             while True:
                 for event in session.events(timeout=1.0):
-                    if isinstance(event, Measured):
+                    if isinstance(event, OutcomeMeasured):
                         yield event.outcome
                     elif isinstance(event, SessionEnded):
                         return

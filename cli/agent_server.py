@@ -64,7 +64,7 @@ class Tools:
         every: list[dict[str, Any]] = answer("cases", "list")
         found = [one for one in every if fnmatchcase(one["name"], matching or "*")]
         kept = ("name", "family", "summary", "phases", "grid")
-        return _listed("cases", [{name: one[name] for name in kept} for one in found])
+        return _first_rows("cases", [{name: one[name] for name in kept} for one in found])
 
     def runs(self, suite: str = "", machine: str = "", newest: int = 20) -> dict[str, Any]:
         """The newest runs: when, where, which PyTorch, and how their processes ended."""
@@ -107,7 +107,7 @@ class Tools:
             known = ", ".join(sorted({one.metric for one in found}))
             raise ToolError(f"run {run} has no {metric} of such a case; its metrics: {known or 'none'}")
         unit = definition.unit if definition else ""
-        return {"metric": metric, "unit": unit, **_listed("measurements", rows)}
+        return {"metric": metric, "unit": unit, **_first_rows("measurements", rows)}
 
     def compare(self, run: str = "latest") -> dict[str, Any]:
         """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
@@ -124,13 +124,13 @@ class Tools:
                 name: verdict["overall"][name]
                 for name in ("ratio", "ratio_low", "ratio_high", "cases", "pairs")
             },
-            **_listed("moved", moved),
+            **_first_rows("moved", moved),
         }
 
     def findings(self, every: bool = False) -> dict[str, Any]:
         """The open regressions that nights found; `every` has all findings, such as improvements."""
         found = answer("regressions", "list", *(["--all"] if every else []))
-        return _listed("findings", [_finding(one) for one in found])
+        return _first_rows("findings", [_finding(one) for one in found])
 
     def finding(self, number: int) -> dict[str, Any]:
         """All evidence of one finding."""
@@ -230,7 +230,7 @@ def _reproduce(run: str, case: str) -> str:
     return shlex.join(["pyrometer", "reproduce", f"{run}:{case}", "--run"])
 
 
-def _listed(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+def _first_rows(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     """The first rows, and how many there are."""
     return {name: found[:_MOST], "total": len(found)}
 

@@ -16,7 +16,7 @@ from configuration.settings import load_settings
 from db.errors import DatabaseError
 from runner.errors import RunnerError
 from workflows.app_context import AppContext
-from workflows.errors import CANNOT_RESUME, CannotResume, Interrupted, JobError
+from workflows.errors import CANNOT_RESUME, CannotResume, JobError, RunInterrupted
 
 from .output.reporter import JsonReporter, TerminalReporter, say
 
@@ -63,7 +63,7 @@ def in_one_sentence() -> Generator[None]:
     """
     try:
         yield
-    except Interrupted as error:
+    except RunInterrupted as error:
         say(str(error))
         raise typer.Exit(INTERRUPTED) from None
     except (ConfigurationError, RunnerError, JobError, DatabaseError) as error:

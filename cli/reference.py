@@ -76,7 +76,7 @@ def _section(path: str, command: Any) -> str:
     summary += "" if summary.endswith((".", "?")) else "."
     options = ", ".join(f"`{one.opts[0]}`" for one in _options(command) if one.opts[0] != "--json")
     heading = " ".join([path.partition(" ")[2], *words])
-    return _wrapped(f"- **`{heading}`**: {summary} {options}".rstrip(), hang="  ")
+    return _wrap_text(f"- **`{heading}`**: {summary} {options}".rstrip(), hang="  ")
 
 
 def _options(command: Any) -> list[Any]:
@@ -108,7 +108,7 @@ def _docstring(table: type[ConfigTable]) -> str:
     texts = [" ".join(one.split()) for one in paragraphs]
     first = texts[0].partition(": ")[2]
     texts[0] = first[:1].upper() + first[1:]
-    return "\n\n".join(_wrapped(text) for text in texts)
+    return "\n\n".join(_wrap_text(text) for text in texts)
 
 
 def _fields(fields: Mapping[str, Any]) -> list[str]:
@@ -118,7 +118,7 @@ def _fields(fields: Mapping[str, Any]) -> list[str]:
         default = _default(field.get_default(call_default_factory=True))
         takes.setdefault(field.description, []).append(f"`{name}{default}`")
     return [
-        _wrapped(f"- {', '.join(names)}: {description}", hang="  ") for description, names in takes.items()
+        _wrap_text(f"- {', '.join(names)}: {description}", hang="  ") for description, names in takes.items()
     ]
 
 
@@ -142,7 +142,7 @@ def _default(value: object) -> str:
     return f" = {text}" if isinstance(value, (bool, int, float)) else f' = "{text}"'
 
 
-def _wrapped(text: str, hang: str = "") -> str:
+def _wrap_text(text: str, hang: str = "") -> str:
     return textwrap.fill(text, _WIDTH, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 

@@ -100,7 +100,7 @@ class _Later(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _PLACES and cmd_name not in self.commands:
-            self.commands[cmd_name] = _loaded(ctx, cmd_name)
+            self.commands[cmd_name] = _load_command(ctx, cmd_name)
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -118,7 +118,7 @@ class _Later(TyperGroup):
             formatter.write_dl([(name, helps[name]) for name in self.list_commands(ctx)])
 
 
-def _loaded(ctx: Any, name: str) -> Any:
+def _load_command(ctx: Any, name: str) -> Any:
     """A group of commands, or a function, with its help in `FUNCTION_HELP` where the layout matters."""
     place, attribute = _PLACES[name].where.split(":")
     module = import_module(f"{__package__}.commands.{place}")

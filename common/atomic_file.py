@@ -17,7 +17,7 @@ _ABANDONED_SECONDS = 3600.0
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path]:
+def replace_atomically(path: Path) -> Generator[Path]:
     """A temporary path in the folder of `path`. After the block it is flushed to disk and renamed to `path`.
 
     If the block raises, or the file cannot be written, `path` is unchanged and the temporary file is removed.
@@ -58,7 +58,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(written)
             return
-        with replacing(target) as partial:
+        with replace_atomically(target) as partial:
             _write(partial, written, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error

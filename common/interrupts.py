@@ -28,7 +28,7 @@ class Interrupts:
         return self._requested
 
     @contextmanager
-    def deferred(self) -> Generator[None]:
+    def defer_signals(self) -> Generator[None]:
         """Record the first signal within the block; the caller has to check `requested` regularly."""
         self._deferring = True
         try:

@@ -64,7 +64,14 @@ class SupervisedProcess:
             *("--lifeline", str(lifeline), "--report", str(report), "--log", str(log)),
             *("--deadline", str(deadline_seconds), "--patience", str(patience_seconds)),
             *("--linger", str(linger_seconds), *(part for name in own for part in ("--own", name))),
-            *("--cpus", listed(cpus), "--own-cpus", listed(own_cpus), "--keep", listed(keep)),
+            *(
+                "--cpus",
+                join_numbers(cpus),
+                "--own-cpus",
+                join_numbers(own_cpus),
+                "--keep",
+                join_numbers(keep),
+            ),
             *(("--out", str(out)) if out is not None else ()),
             *(("--sample",) if sample_memory else ()),
         ]
@@ -144,7 +151,7 @@ class SupervisedProcess:
                 os.write(self._lifeline, order)
 
 
-def listed(numbers: Sequence[int]) -> str:
+def join_numbers(numbers: Sequence[int]) -> str:
     """Numbers as command lines have them: `0,1,4`."""
     return ",".join(map(str, numbers))
 

@@ -53,7 +53,7 @@ class BoundedLog:
         room = _LOG_HEAD - self._written
         head, rest = data[:room], data[room:]
         if head:
-            self._put(head)
+            self._write_bytes(head)
             self._written += len(head)
         if rest:
             self._tail.append(rest)
@@ -66,12 +66,12 @@ class BoundedLog:
     def close(self) -> None:
         """Write the tail."""
         if self._dropped:
-            self._put(f"\n... {self._dropped} bytes left out ...\n".encode())
+            self._write_bytes(f"\n... {self._dropped} bytes left out ...\n".encode())
         for part in self._tail:
-            self._put(part)
+            self._write_bytes(part)
         self._file.close()
 
-    def _put(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         # A full disk costs the log, not the measurement.
         with contextlib.suppress(OSError):
             self._file.write(data)

@@ -161,7 +161,7 @@ def resolve_dashboard(
     if strange := sorted(given & (_ALL - _OWN[login])):
         raise WrongValue(
             f'{origin.of(("dashboard", strange[0]))} is nothing that login "{login}" reads; it is for login '
-            f"{' and '.join(_quoted(other) for other, own in _OWN.items() if strange[0] in own)}"
+            f"{' and '.join(_quote_login(other) for other, own in _OWN.items() if strange[0] in own)}"
         )
     for name in SECRETS:
         if name in given and f"{name}_file" in given:
@@ -183,5 +183,5 @@ def resolve_dashboard(
     return written.model_copy(update=files)
 
 
-def _quoted(login: Login) -> str:
+def _quote_login(login: Login) -> str:
     return f'"{login}"'

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .database_url import anchored, sqlite_file
+from .database_url import anchor_url, sqlite_file
 from .errors import UnwritablePlace
 from .overrides import PREFIX
 from .settings import Settings, state_folder
@@ -55,7 +55,7 @@ def resolve_places(
         return DataDirs(data_dir, database_url, tuple(notes))
     if file and (refusal := _refusal(file.parent) or _file_refusal(file)):
         state = _instead("database_url", file, refusal, settings, environ)
-        database_url = anchored(f"sqlite:///{file.name}", state)
+        database_url = anchor_url(f"sqlite:///{file.name}", state)
         notes.append(_note("the database", file, refusal, state / file.name, "DATABASE_URL"))
     return DataDirs(data_dir, database_url, tuple(notes))
 

@@ -14,7 +14,7 @@ def usable(url: str) -> str:
     return url
 
 
-def anchored(url: str, folder: Path) -> str:
+def anchor_url(url: str, folder: Path) -> str:
     """The URL with a relative SQLite path made absolute against `folder`; any other URL as it came."""
     file = _database(url)
     if not _is_sqlite(url) or _is_uri(file):

@@ -42,7 +42,7 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
     if kind == "extra_forbidden":
         return f"{origin.table(path)}: {unknown('key', path[-1], _keys(path[:-1]))}"
     if kind == "missing":
-        return f'{origin.table(path)}: "{path[-1]}" is missing, expected {_expected(path)}'
+        return f'{origin.table(path)}: "{path[-1]}" is missing, expected {_field_description(path)}'
     if path[-1] == _KEY:
         *table, name, _ = path
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
@@ -51,15 +51,15 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
     # An address of packages may hold a password; a version, which does not, is worth repeating.
     address = (path[0] == "environments" and "@" in str(given)) or has_credentials(str(given))
     secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
-    shown = "not usable" if secret and isinstance(given, str | int | float) else _shown(given)
-    return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
+    shown = "not usable" if secret and isinstance(given, str | int | float) else _format_value(given)
+    return f"{origin.of(path)} is {shown}, expected {_field_description(path)}"
 
 
 def _keys(table: KeyPath) -> list[str]:
     return list(({**TABLES, **SECTIONS}[table[0]] if table else SettingsFile).model_fields)
 
 
-def _expected(path: KeyPath) -> str:
+def _field_description(path: KeyPath) -> str:
     """What a field takes, from its description in the schema."""
     if path[0] in SCALARS or len(path) == 1:
         return str(SettingsFile.model_fields[path[0]].description)
@@ -75,7 +75,7 @@ def _expected(path: KeyPath) -> str:
     return str(TABLES[table].model_fields[field].description)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):

@@ -52,12 +52,12 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str,
     try:
         return toml_tables(text)
     except tomllib.TOMLDecodeError as error:
-        raise UnreadableFile(_malformed(str(error), text, label)) from error
+        raise UnreadableFile(_format_syntax_error(str(error), text, label)) from error
     except NestedTooDeep as error:
         raise UnreadableFile(f"{label}: {error}") from error
 
 
-def _malformed(message: str, text: str, label: str) -> str:
+def _format_syntax_error(message: str, text: str, label: str) -> str:
     """From `Expected '=' after a key (at line 3, column 5)` to a sentence that begins with the place."""
     at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     line = at[1] if at and at[1] else text.count("\n") + 1

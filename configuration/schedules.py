@@ -43,7 +43,7 @@ def _cron(text: str) -> str:
     return text
 
 
-def _listed(value: object) -> object:
+def _split_labels(value: object) -> object:
     # A variable of the environment has no lists.
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
@@ -54,7 +54,7 @@ ZoneName = Annotated[str, AfterValidator(_zone_name)]
 #: One that a machine is asked by; parts of tasks end with it.
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
 #: Where a machine lends itself: a name, an address, or one of IPv6 in brackets.
-Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
+Labels = Annotated[tuple[Label, ...], BeforeValidator(_split_labels)]
 Some = Annotated[Texts, Field(min_length=1)]
 Reason = Annotated[str, StringConstraints(pattern=r"\S")]
 #: Either side starts first in half of the pairs; more than these are no plan.

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from .dashboard import resolve_dashboard
-from .database_url import absolute, anchored
+from .database_url import absolute, anchor_url
 from .environments import EnvironmentSettings, resolve_environment
 from .error_messages import complain
 from .errors import Origin, UnknownKey, WrongValue
@@ -75,7 +75,7 @@ def load_settings(
     except ValidationError as error:
         # Not chained: pydantic repeats the input, and the input may hold a password.
         raise complain(error, origin) from None
-    return _resolved(wanted, file, cwd, origin, environ)
+    return _resolve_settings(wanted, file, cwd, origin, environ)
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
@@ -118,14 +118,14 @@ def _places(
         data_dir = absolute(wanted.data_dir, base_of("data_dir"))
         environments_dir = data_dir / "environments"
         python = environments_dir / DEFAULT_ENVIRONMENT / "bin" / "python"
-        url = anchored(wanted.database_url, base_of("database_url"))
+        url = anchor_url(wanted.database_url, base_of("database_url"))
         return _Places(True, data_dir, environments_dir, url, EnvironmentSettings(python=python))
     data_dir, environments_dir = state_folder(environ), cache_folder(environ) / "environments"
-    url = anchored(wanted.database_url, data_dir)
+    url = anchor_url(wanted.database_url, data_dir)
     return _Places(False, data_dir, environments_dir, url, EnvironmentSettings(torch=DEFAULT_TORCH))
 
 
-def _resolved(
+def _resolve_settings(
     wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin, environ: Mapping[str, str]
 ) -> Settings:
     folder = file.parent if file else cwd

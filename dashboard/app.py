@@ -16,7 +16,7 @@ from db.errors import DatabaseError
 
 def _admit() -> None:
     """Show who reads, and stop the page for a reader without access. Does nothing where there is no login."""
-    rules = reader.held()
+    rules = reader.current_rules()
     if rules.login == "none":
         return
     person = reader.current()

@@ -76,8 +76,8 @@ class _AgentOrder:
     ended: ChildExit | None = None
 
     @property
-    def over(self) -> bool:
-        return self.ended is not None if self.child is None else self.child.ended() is not None
+    def finished(self) -> bool:
+        return self.ended is not None if self.child is None else self.child.wait_for_exit() is not None
 
 
 class Agent:
@@ -126,10 +126,10 @@ class Agent:
 
     def describe(self) -> dict[str, Any]:
         """The facts of this node, with the last report of its doctor, which an idle node starts when due."""
-        settings, data_dir = self._configured()
+        settings, data_dir = self._load_configuration()
         with self._lock:
             reserved = self._owner and self._owner not in self._orders
-            idle = not reserved and all(order.over for order in self._orders.values())
+            idle = not reserved and all(order.finished for order in self._orders.values())
             if idle:
                 self._probe.start_if_due(data_dir / "fleet")
         return {
@@ -171,7 +171,7 @@ class Agent:
             time.sleep(_CHECK_SECONDS)
         ended = order.ended
         if order.child is not None:
-            ended = order.child.ended(max(0.0, give_up - time.monotonic()))
+            ended = order.child.wait_for_exit(max(0.0, give_up - time.monotonic()))
         body = None if ended is None else asdict(ended)
         return {"unknown": False, "wait_reason": wait_reason, "ended": body}
 
@@ -189,7 +189,7 @@ class Agent:
 
     def runs(self) -> dict[str, Any]:
         """The journals of the runs that orders measured on this node, as far back as logs are kept."""
-        _, data_dir = self._configured()
+        _, data_dir = self._load_configuration()
         found: list[dict[str, Any]] = []
         files = (data_dir / _CHILDREN).glob(f"*/{_RUN_FILE}")
         for run in sorted({read_or_empty(each).strip() for each in files}):
@@ -201,10 +201,10 @@ class Agent:
 
     def read(self, offsets: Mapping[str, int], final: bool) -> dict[str, Any]:
         """The bytes of each file from its offset on, as base64, and whether `more` follow."""
-        _, data_dir = self._configured()
+        _, data_dir = self._load_configuration()
         found: list[dict[str, Any]] = []
         for name, at in offsets.items():
-            chunk = read_chunk(data_dir / _checked(name), at, final=final)
+            chunk = read_chunk(data_dir / _check_path(name), at, final=final)
             found.append({"data": b64encode(chunk.data).decode(), "more": chunk.more})
         return {"files": found}
 
@@ -253,8 +253,8 @@ class Agent:
             raise NodeRefused(f"{token!r} is not the token of an order")
         if run and not is_run(run):
             raise NodeRefused(f"{run!r} is not the id of a run")
-        _, data_dir = self._configured()
-        for each in [each for each, other in self._orders.items() if other.over][: -_MOST_ORDERS + 1]:
+        _, data_dir = self._load_configuration()
+        for each in [each for each, other in self._orders.items() if other.finished][: -_MOST_ORDERS + 1]:
             del self._orders[each]
             self._former.add(each)
             self._owner = "" if self._owner == each else self._owner
@@ -288,7 +288,7 @@ class Agent:
         """Terminate all but an order and its steps, or only the steps `of` one; whether any still runs."""
         alive = False
         for name, other in self._orders.items():
-            if other.over or (token and token in (name, other.of)) or (of and other.of != of):
+            if other.finished or (token and token in (name, other.of)) or (of and other.of != of):
                 continue
             if other.child is None:
                 other.ended = ChildExit(None, None, _REPLACED)
@@ -336,14 +336,14 @@ class Agent:
         patience = 0.0 if kill else PATIENCE_SECONDS
         return Child(command, logs, self._folder, variables, patience_seconds=patience)
 
-    def _configured(self) -> tuple[Settings, Path]:
+    def _load_configuration(self) -> tuple[Settings, Path]:
         """The node's current settings, and its data folder."""
         environ = os.environ if self._variables is None else self._variables
         settings = load_settings(cwd=self._folder, environ=environ)
         return settings, resolve_places(settings, environ=environ).data_dir
 
 
-def _checked(name: str) -> PurePosixPath:
+def _check_path(name: str) -> PurePosixPath:
     """The path of a file that heads may read, a log of an order or a journal; raises NodeRefused."""
     path = PurePosixPath(name)
     is_log = path.parts[:2] == _CHILDREN.parts and len(path.parts) == 4
@@ -387,7 +387,7 @@ class AgentEngine(ABC):
         """The journals of the runs that orders measured on a node."""
         return [NodeJournal(**each) for each in self.call(node, "runs", {}, _CALL_SECONDS)["runs"]]
 
-    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
+    def read_files(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """The bytes of each file on a node from its offset on."""
         files = self.call(node, "read", {"offsets": dict(offsets), "final": final}, _CALL_SECONDS)["files"]
         chunks = [Chunk(b64decode(each["data"]), bool(each["more"])) for each in files]

@@ -75,7 +75,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class OrderPaths:
-    """The files of an order on its node, for `Engine.read`; `journal` is empty without a run."""
+    """The files of an order on its node, for `Engine.read_files`; `journal` is empty without a run."""
 
     log: str
     events: str
@@ -84,7 +84,7 @@ class OrderPaths:
 
 @dataclass(frozen=True, slots=True)
 class NodeJournal:
-    """The journal of a run on a node: path for `Engine.read`, size in bytes, whether it is being written."""
+    """The journal of a run on a node: path for `Engine.read_files`, bytes, whether it is being written."""
 
     run: str
     path: str
@@ -151,7 +151,7 @@ class Engine(Protocol):
         """The journals of the runs that orders measured on a node; raises EngineError."""
         ...
 
-    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
+    def read_files(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """The bytes of each file on a node from its offset on, a bounded number; none of a missing file.
 
         The last line of a journal, if it has no newline, may still be taken back: it is read only when

@@ -93,7 +93,7 @@ class FleetHosts:
     def problems(self) -> tuple[str, ...]:
         """Why online nodes are not used, a sentence each, or why the engine is away."""
         if away := self.away:
-            return (_away(away),)
+            return (_offline_reason(away),)
         with self._lock:
             return (*(known.problem for known in self._known.values() if known.problem), *self._namesakes)
 
@@ -118,7 +118,7 @@ class FleetHosts:
         try:
             nodes = self._engine.nodes()
         except EngineError as error:
-            self._report(_away(str(error)), again=not self.away)
+            self._report(_offline_reason(str(error)), again=not self.away)
             self.away = str(error) or "the engine is away"
             self._has_polled.set()
             return
@@ -231,7 +231,7 @@ class FleetHosts:
             self._report_sentence(sentence)
 
 
-def _away(why: str) -> str:
+def _offline_reason(why: str) -> str:
     return f"the fleet's engine is away: {why}"
 
 

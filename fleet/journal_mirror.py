@@ -106,7 +106,7 @@ class Mirror:
                 f"{-known} bytes of the journal of run {self._run} are missing before byte {at}"
             )
         again, new = data[:known], data[known:]
-        if again and again != self._read(at, len(again)):
+        if again and again != self._read_bytes(at, len(again)):
             raise MirrorDiffers(_differs(self._run, self.path))
         text = self._torn + new
         whole = text.rfind(b"\n") + 1
@@ -125,7 +125,7 @@ class Mirror:
             self._write(self._torn)
             self._torn = b""
 
-    def _read(self, at: int, many: int) -> bytes:
+    def _read_bytes(self, at: int, many: int) -> bytes:
         found = os.pread(self._file, many, at) if self._file >= 0 else b""
         return found + self._torn[max(0, at - self._size) : max(0, at + many - self._size)]
 
@@ -163,7 +163,7 @@ def _differs(run: str, path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResult:
     """Runs whose mirror grew, whether some are `left` for the next time, and sentences about them."""
 
     runs: tuple[str, ...]
@@ -171,7 +171,7 @@ class Fetched:
     notes: tuple[str, ...]
 
 
-def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[], Database]) -> Fetched:
+def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[], Database]) -> FetchResult:
     """Complete the mirrors of a node's journals, and store their runs.
 
     Only runs that were mirrored before, or that a task names. A journal that is in use is left for the next
@@ -194,10 +194,10 @@ def fetch(engine: Engine, node: str, data_dir: Path, open_database: Callable[[],
         # What cannot be stored now is stored by the next ingest.
         _store(grown, data_dir, open_database, notes)
     except (EngineError, DatabaseError) as error:
-        return Fetched(tuple(grown), True, (*notes, str(error)))
+        return FetchResult(tuple(grown), True, (*notes, str(error)))
     except OSError as error:
-        return Fetched(tuple(grown), True, (*notes, os_reason(error)))
-    return Fetched(tuple(grown), left, tuple(notes))
+        return FetchResult(tuple(grown), True, (*notes, os_reason(error)))
+    return FetchResult(tuple(grown), left, tuple(notes))
 
 
 def _behind(
@@ -234,7 +234,7 @@ def _copy(engine: Engine, node: str, data_dir: Path, there: NodeJournal) -> None
     with Mirror(data_dir, there.run) as mirror:
         at, more = mirror.begin, True
         while more:
-            chunk = engine.read(node, {there.path: at}, final=True)[there.path]
+            chunk = engine.read_files(node, {there.path: at}, final=True)[there.path]
             mirror.append(at, chunk.data)
             # A node that announces more and sends nothing is not asked again.
             at, more = at + len(chunk.data), chunk.more and bool(chunk.data)

@@ -65,7 +65,7 @@ class NodeOrders:
         self._lock = threading.Lock()
         self._orders: dict[str, _HeldOrder] = {}
 
-    def reserved(self) -> frozenset[str]:
+    def reserved_nodes(self) -> frozenset[str]:
         """The ids of the nodes that orders hold besides the one that runs the command.
 
         Orders that are no longer polled are released first.

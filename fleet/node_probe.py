@@ -50,7 +50,7 @@ class NodeProbe:
     def report(self, folder: Path) -> dict[str, Any]:
         """The last report; `examined` is whether it was made since the agent started."""
         if self._last is None:
-            self._last = _read(folder / _FILE)
+            self._last = _read_report(folder / _FILE)
         return {"examined": self._fresh, **self._last}
 
     def start_if_due(self, folder: Path) -> None:
@@ -87,11 +87,11 @@ class NodeProbe:
     def _run_doctor(self, logs: Logs) -> dict[str, Any] | None:
         with self._lock:
             child = self._child = RunningChild(self._start(["doctor", "--json"], logs))
-        ended = child.ended(None)
+        ended = child.wait_for_exit(None)
         return _short(logs.events) if ended and ended.code == 0 else None
 
 
-def _read(file: Path) -> Mapping[str, Any]:
+def _read_report(file: Path) -> Mapping[str, Any]:
     try:
         kept = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobStopped, OnEvent
 from scheduled_jobs.scheduler.child_process import Lines, Logs, make_room
 from workflows.errors import CANNOT_RESUME
 
@@ -45,11 +45,11 @@ class RetryPolicy:
         self._spent = 0.0
         self._at = time.monotonic()
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Start again from zero."""
         self._spent, self._at = 0.0, time.monotonic()
 
-    def failed(self) -> bool:
+    def note_failure(self) -> bool:
         """Note a failure; returns whether SILENT_SECONDS are over."""
         now = time.monotonic()
         self._spent += min(now - self._at, _MOST_BETWEEN_SECONDS)
@@ -96,7 +96,7 @@ class RemoteHost:
     ) -> ChildExit:
         """Run a command of `pyrometer` on the node, to its end; the journal of `run` is mirrored.
 
-        Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
+        Raises JobStopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
         silent for too long, or no longer knows the order, and when the head cannot write. What is measured
         after that is fetched when the node is back.
         """
@@ -114,7 +114,7 @@ class RemoteHost:
             remote = _RemoteOrder(self._engine, order, self._machine, files, stop)
             try:
                 return remote.result()
-            except Stopped:
+            except JobStopped:
                 raise
             except ChildLost:
                 self._lost()
@@ -169,7 +169,7 @@ class _Files:
         self._log_at += len(chunks[paths.log].data)
         append(self._logs.events, chunks[paths.events].data)
         self._events_at += len(chunks[paths.events].data)
-        self._lines.read()
+        self._lines.report_events()
 
     def finish(self) -> None:
         """Write the rest of the journal; raises OSError."""
@@ -197,18 +197,18 @@ class _RemoteOrder:
         self._handle: Handle | None = None
 
     def result(self) -> ChildExit:
-        """Its exit; raises Stopped and ChildLost."""
+        """Its exit; raises JobStopped and ChildLost."""
         if self._stop.is_set():
-            raise Stopped
-        handle = self._handle = self._tried(lambda: self._engine.submit(self._order))
+            raise JobStopped
+        handle = self._handle = self._retry_call(lambda: self._engine.submit(self._order))
         cancelled, wait_reason = False, ""
         while True:
             if not cancelled and (self._stop.is_set() or self._files.differs):
-                self._tried(handle.cancel)
+                self._retry_call(handle.cancel)
                 cancelled = True
             began = time.monotonic()
             # Before the files are read: once it is done, they are complete.
-            done = self._tried(lambda: handle.done(POLL_SECONDS))
+            done = self._retry_call(lambda: handle.done(POLL_SECONDS))
             if handle.wait_reason and not wait_reason:
                 self._written(lambda: self._files.note(handle.wait_reason))
             wait_reason = handle.wait_reason
@@ -218,10 +218,10 @@ class _RemoteOrder:
             # An early answer must not cause a flood of calls.
             self._pause(max(0.0, POLL_SECONDS - (time.monotonic() - began)))
         if cancelled and self._stop.is_set():
-            raise Stopped
+            raise JobStopped
         if self._files.differs:
             return ChildExit(CANNOT_RESUME, None, self._files.differs)
-        return self._tried(handle.result)
+        return self._retry_call(handle.result)
 
     def give_up(self) -> None:
         """Cancel it, if its node can be reached."""
@@ -234,14 +234,14 @@ class _RemoteOrder:
         more = True
         while more:
             offsets = self._files.offsets(paths)
-            chunks = self._tried(lambda: self._engine.read(self._order.node, offsets, final=final))  # noqa: B023
+            chunks = self._retry_call(lambda: self._engine.read_files(self._order.node, offsets, final=final))  # noqa: B023
             more = any(chunk.more and chunk.data for chunk in chunks.values())
             if not self._written(lambda: self._files.take(paths, chunks)):  # noqa: B023
                 more = True
         while final and not self._written(self._files.finish):
             pass
 
-    def _tried(self, call: Callable[[], Answer]) -> Answer:
+    def _retry_call(self, call: Callable[[], Answer]) -> Answer:
         """The answer of a call that is repeated until it has one; raises ChildLost."""
         while True:
             try:
@@ -251,13 +251,13 @@ class _RemoteOrder:
             except NodeRefused as error:
                 raise ChildLost(f"node {self._machine}: {error}") from error
             except (NodeSilent, EngineAway) as error:
-                if self._answers.failed():
+                if self._answers.note_failure():
                     raise ChildLost(
                         f"node {self._machine} was silent for {SILENT_SECONDS:g} s: {error}"
                     ) from error
                 self._pause(PAUSE_SECONDS)
             else:
-                self._answers.succeeded()
+                self._answers.note_success()
                 return answer
 
     def _written(self, write: Callable[[], None]) -> bool:
@@ -265,14 +265,14 @@ class _RemoteOrder:
         try:
             write()
         except OSError as error:
-            if self._disk.failed():
+            if self._disk.note_failure():
                 raise ChildLost(
                     f"what node {self._machine} measures cannot be written on the head{_why(error)}; it "
                     "is kept on the node, and fetched when there is room"
                 ) from error
             self._pause(PAUSE_SECONDS)
             return False
-        self._disk.succeeded()
+        self._disk.note_success()
         return True
 
     def _pause(self, seconds: float) -> None:

@@ -37,8 +37,8 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
     with app.open_database() as database:
         now = queue_queries.shared_time(database, datetime.now(UTC))
         seen = queue_queries.schedulers(database)
-        running = queue_queries.running(database)
-        waiting, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
+        running = queue_queries.running_tasks(database)
+        waiting, newer = queue_queries.waiting_tasks(database, oldest=_MOST_TASKS)
     tasks = [*running, *(task for task in waiting if task.job in MEASURING)]
     status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained_nodes(app.places.data_dir))
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
@@ -49,7 +49,7 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
     nodes = status.nodes
     if not heads:
         notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
-        nodes = {**nodes, **_joined(app, nodes, notes, describe=describe)}
+        nodes = {**nodes, **_engine_nodes(app, nodes, notes, describe=describe)}
     return replace(status, nodes=nodes, notes=tuple(notes))
 
 
@@ -69,7 +69,7 @@ def _warnings(one: SchedulerSeen) -> list[str]:
     return [str(each) for each in found] if isinstance(found, list) else []
 
 
-def _joined(
+def _engine_nodes(
     app: AppContext, known: Mapping[str, NodeStatus], notes: list[str], *, describe: bool
 ) -> dict[str, NodeStatus]:
     """The machines that joined and that no scheduler has reported."""

@@ -39,7 +39,7 @@ class TaskProgress:
     waits_for: str = ""
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """Whether it has ended."""
         return self.task.state not in (TaskState.WAITING, TaskState.RUNNING)
 
@@ -55,7 +55,7 @@ def queue_upgrade(app: AppContext, request: UpgradeRequest, labels: Sequence[str
     _check(app.settings, request)
     with app.open_database() as database:
         now = datetime.now(UTC)
-        machines = _matching(_living(database, now), labels)
+        machines = _match_labels(_live_machines(database, now), labels)
         new = [NewTask(machine, "upgrade", spec, label=machine) for machine in machines]
         due_at = plan_now(database, SCHEDULE, MANUAL, new, now)
         queued = (each for each in queue_queries.scheduled_runs(database, SCHEDULE) if each.due_at == due_at)
@@ -75,14 +75,14 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
             parse_environment(settings, text)
 
 
-def _living(database: Database, now: datetime) -> EligibleMachines:
+def _live_machines(database: Database, now: datetime) -> EligibleMachines:
     """The machines with a running scheduler that measures."""
     seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
     living = present(recently_seen(seen, now))
     return eligible_machines(filter(measures, living))
 
 
-def _matching(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
+def _match_labels(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
     """The machines that have one of the labels, by name; raises UsageError for a label that none has."""
     if not living.every:
         raise UsageError("no running scheduler measures: start one with `pyrometer scheduler`")
@@ -113,7 +113,7 @@ def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgres
                 away = False
                 for one in found:
                     report(one)
-                if all(one.over for one in found):
+                if all(one.finished for one in found):
                     return [one.task for one in found]
             time.sleep(LOOK_SECONDS)
 
@@ -123,7 +123,7 @@ def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[T
     current = [queue_queries.task(database, task.id) or task for task in tasks]
     seen = queue_queries.schedulers(database)
     open_tasks = [
-        *queue_queries.running(database),
+        *queue_queries.running_tasks(database),
         *(task for task in current if task.state == TaskState.WAITING),
     ]
     reporting = recently_seen(seen, queue_queries.shared_time(database, now))

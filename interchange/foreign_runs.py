@@ -19,7 +19,7 @@ from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStat
 from records.runs import Run, RunPreset
 
 from .errors import BadFile, SourcePlace
-from .runs import Imported, ImportedRun, ImportProblem
+from .runs import ImportBatch, ImportedRun, ImportProblem
 from .units import objection, slug
 
 #: How the name of a run begins whose time is unknown.
@@ -107,7 +107,7 @@ def plain(text: str) -> str:
     )
 
 
-def assembled(
+def assemble_run(
     origin: ForeignOrigin, points: Iterable[Point], failures: Iterable[Failure] = ()
 ) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[ImportProblem, ...]]:
     """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
@@ -129,7 +129,7 @@ def assembled(
             definitions.setdefault(point.metric, definition)
     environment = _environment(origin)
     good = _outcomes(origin, environment, kept.values())
-    outcomes = (*good, *_failed(origin, environment, failures, good))
+    outcomes = (*good, *_failure_outcomes(origin, environment, failures, good))
     measurements = tuple(_measurement(point, environment) for point in kept.values())
     run = _run(origin, environment, len(outcomes))
     return ImportedRun(run, outcomes, measurements), tuple(definitions.values()), tuple(problems)
@@ -238,7 +238,7 @@ def _nth(replicate: int, points: Iterable[Point]) -> dict[str, float]:
     return {point.metric: point.values[replicate] for point in points if replicate < len(point.values)}
 
 
-def _failed(
+def _failure_outcomes(
     origin: ForeignOrigin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
 ) -> list[Outcome]:
     """What failed, numbered after the replicates that went well."""
@@ -319,7 +319,7 @@ class RunAccumulator:
         failures: Iterable[Failure] = (),
     ) -> None:
         """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
-        run, metrics, problems = assembled(origin, list(self._agreeing(points)), failures)
+        run, metrics, problems = assemble_run(origin, list(self._consistent_points(points)), failures)
         for problem in problems:
             self.keep(problem)
         if not run.outcomes:
@@ -333,7 +333,7 @@ class RunAccumulator:
             self.runs[run.run.id] = run
             self.metrics |= {metric.name: metric for metric in metrics}
 
-    def _agreeing(self, points: Iterable[Point]) -> Iterable[Point]:
+    def _consistent_points(self, points: Iterable[Point]) -> Iterable[Point]:
         """The points whose metric means what it meant in the runs before."""
         for point in points:
             known = self.metrics.get(point.metric)
@@ -346,14 +346,14 @@ class RunAccumulator:
             else:
                 yield point
 
-    def imported(self, place: SourcePlace) -> Imported:
+    def build_batch(self, place: SourcePlace) -> ImportBatch:
         """All runs; raises BadFile if there is none, with the first reason."""
         if not self.runs:
             if self.set_aside:
                 raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
             raise BadFile(place, "holds no result")
         more = [ImportProblem(SourcePlace(place.file), f"and {self.more} more")] if self.more else []
-        return Imported(
+        return ImportBatch(
             self.format,
             tuple(self.runs.values()),
             tuple(self.metrics.values()),

@@ -17,7 +17,7 @@ from .importers import (
     timm_csv,
     torchbench,
 )
-from .runs import Imported
+from .runs import ImportBatch
 
 
 class Importer(Protocol):
@@ -41,7 +41,7 @@ class Importer(Protocol):
         """Whether it looks like one of this format."""
         ...
 
-    def read(self, path: Path, /) -> Imported:
+    def read_runs(self, path: Path, /) -> ImportBatch:
         """What it holds; raises BadFile."""
         ...
 
@@ -89,7 +89,7 @@ def is_one(folder: Path, name: str | None = None) -> bool:
     return not any(other.knows(path) for path in inside for other in others)
 
 
-class Sourced(Protocol):
+class SourceFields(Protocol):
     """A run or a row of a list of runs: what says its source and the name of its format."""
 
     @property
@@ -99,14 +99,14 @@ class Sourced(Protocol):
     def source_format(self) -> str: ...
 
 
-def came_from(run: Sourced) -> str:
+def came_from(run: SourceFields) -> str:
     """Where a run comes from, as a phrase; empty for one that Pyrometer measured."""
     if run.source == RunSource.MEASURED:
         return ""
     return "submitted by a script" if run.source == RunSource.SUBMITTED else f"imported from {title(run)}"
 
 
-def title(run: Sourced) -> str:
+def title(run: SourceFields) -> str:
     """The phrase for the format of an imported run."""
     return next((each.TITLE for each in FORMATS if run.source_format == each.NAME), run.source_format)
 

@@ -8,16 +8,16 @@ from typing import Any
 from .errors import BadFile, SourcePlace
 from .foreign_runs import digest, is_undated, machine_called, run_id
 from .importers import pyrometer
-from .runs import Imported, ImportedRun
+from .runs import ImportBatch, ImportedRun
 from .source_file import NO_TIME
 
 #: A run of ours on its way between machines, which is no format of this room.
 JOURNAL = "journal"
 
 
-def restated(
-    imported: Imported, place: SourcePlace, date: datetime | None = None, hardware: str | None = None
-) -> Imported:
+def override_runs(
+    imported: ImportBatch, place: SourcePlace, date: datetime | None = None, hardware: str | None = None
+) -> ImportBatch:
     """The same runs measured at `date` on hardware called `hardware`; None leaves what the file says.
 
     They are other runs than those without, and the same whenever they are said again. Raises BadFile for runs
@@ -33,10 +33,10 @@ def restated(
     if date is not None and dated:
         of = "" if dated == len(imported.runs) else f" of {dated} of its {len(imported.runs)} runs"
         raise BadFile(place, f"states the time{of} itself; --date is for files that state none")
-    return replace(imported, runs=tuple(_restated(each, date, hardware) for each in imported.runs))
+    return replace(imported, runs=tuple(_override_run(each, date, hardware) for each in imported.runs))
 
 
-def _restated(one: ImportedRun, date: datetime | None, hardware: str | None) -> ImportedRun:
+def _override_run(one: ImportedRun, date: datetime | None, hardware: str | None) -> ImportedRun:
     run = one.run
     stated: dict[str, Any] = {}
     notes = run.notes

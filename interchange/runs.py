@@ -33,7 +33,7 @@ class ImportedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportBatch:
     """What a file or folder holds. `metrics` are those that our own catalogue does not know.
 
     `repeats` hold nothing that is not in the runs: nothing is lost with them.

@@ -16,7 +16,7 @@ def slug(text: str) -> str:
 
 def unit_slug(unit: str) -> str:
     """`ns/iter` is `ns_per_iter`, `µs` is `us`; what has no Latin letter is a hash, no unit is `value`."""
-    plain = slug(_spelled(unit).replace("%", " percent ").replace("/", " per "))
+    plain = slug(_replace_micro(unit).replace("%", " percent ").replace("/", " per "))
     if plain or not unit:
         return plain or "value"
     return f"unit_{_hash(unit)}"
@@ -27,12 +27,12 @@ def slug_apart(text: str, nameless: str) -> str:
 
     Where that loses a letter, as of `µs`, or capitals that make another unit, as of `Mb`, a hash follows.
     """
-    plain = slug(_spelled(text)) or nameless
+    plain = slug(_replace_micro(text)) or nameless
     lost = any(each.isalnum() and not each.isascii() for each in text)
     return f"{plain}_{_hash(text)}" if lost or _CAPITALS.search(text) else plain
 
 
-def _spelled(unit: str) -> str:
+def _replace_micro(unit: str) -> str:
     return re.sub("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]", "u", unit)
 
 

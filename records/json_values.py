@@ -235,7 +235,7 @@ def bounded_text(text: str, most: int, where: str) -> str:
 
 def bounded_facts(facts: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Facts with every text in them, names included, of at most `LONGEST_TEXT` characters."""
-    return cast("dict[str, Any]", _bounded(facts, where))
+    return cast("dict[str, Any]", _shorten_value(facts, where))
 
 
 def finite(value: Any) -> Any:
@@ -253,12 +253,12 @@ def _mark(left_out: int, where: str) -> str:
     return f" [... {left_out:,} characters are left out here; {where} ...] "
 
 
-def _bounded(value: Any, where: str) -> Any:
+def _shorten_value(value: Any, where: str) -> Any:
     if isinstance(value, str):
         return bounded_text(value, LONGEST_TEXT, where)
     if isinstance(value, Mapping):
         inner = cast("Mapping[Any, Any]", value).items()
-        return {_bounded(name, where): _bounded(each, where) for name, each in inner}
+        return {_shorten_value(name, where): _shorten_value(each, where) for name, each in inner}
     if isinstance(value, list | tuple):
-        return [_bounded(each, where) for each in cast("list[Any]", value)]
+        return [_shorten_value(each, where) for each in cast("list[Any]", value)]
     return value

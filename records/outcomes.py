@@ -65,7 +65,7 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedReplicate:
     """One replicate to be measured: the identity of exactly one outcome."""
 
     case: str
@@ -102,16 +102,16 @@ class Outcome:
         return self.case, self.environment, self.replicate
 
     @property
-    def planned(self) -> Planned:
+    def planned_replicate(self) -> PlannedReplicate:
         """The replicate this is the outcome of."""
-        return Planned(self.case, self.environment, self.replicate)
+        return PlannedReplicate(self.case, self.environment, self.replicate)
 
     @property
     def phases(self) -> Mapping[str, float]:
         """Seconds by phase; they are among the facts."""
         return self.facts.get("phases") or {}
 
-    def bounded(self, where: str = WHERE_WHOLE) -> "Outcome":
+    def shorten_texts(self, where: str = WHERE_WHOLE) -> "Outcome":
         """The outcome with its texts as long as a page can show; what is cut says `where` all of it is."""
         return replace(
             self,

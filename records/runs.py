@@ -87,7 +87,7 @@ class Run:
     source: RunSource = RunSource.MEASURED
     source_format: str = ""
 
-    def bounded(self, where: str = WHERE_WHOLE) -> "Run":
+    def shorten_texts(self, where: str = WHERE_WHOLE) -> "Run":
         """The run with its texts as long as a page can show; what is cut says `where` all of it is.
 
         The text of a step script stays whole: it is what measures again.

@@ -45,9 +45,9 @@ class Recording:
             self.device,
             self.name,
             self.utilisation_source,
-            _picked(self.started_ns, kept),
-            _picked(self.ended_ns, kept),
-            {column: _picked(values, kept) for column, values in self.values.items()},
+            _pick_values(self.started_ns, kept),
+            _pick_values(self.ended_ns, kept),
+            {column: _pick_values(values, kept) for column, values in self.values.items()},
             self.notes,
         )
 
@@ -103,7 +103,7 @@ class TelemetryWindow:
         return self.case.rpartition("/")[0]
 
 
-def _picked(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:
+def _pick_values(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:
     return tuple(values[i] for i in kept)
 
 

@@ -110,7 +110,7 @@ class ForestPlot:
 
 def directions(metric: str) -> tuple[str, str]:
     """What lies left and right of no change: `faster` and `slower` for a time."""
-    better, worse = (numbers.called(kind, metric) for kind in ("faster", "slower"))
+    better, worse = (numbers.kind_word(kind, metric) for kind in ("faster", "slower"))
     return (better, worse) if METRICS[metric].better == "lower" else (worse, better)
 
 
@@ -123,7 +123,7 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
     if overall.change is not None:
         lines.append(_mean_line(overall, axis, threshold))
     present = {row.status for row in each}
-    words = {kind: numbers.called(kind, metric) for kind in ("slower", "unclear", "same", "faster")}
+    words = {kind: numbers.kind_word(kind, metric) for kind in ("slower", "unclear", "same", "faster")}
     return ForestPlot(
         *directions(metric),
         tuple((axis.place(tick), _tick(tick), abs(tick) < 1e-12) for tick in axis.ticks),

@@ -34,14 +34,14 @@ def upgrade_suite(
         failure = against.get(row.case, "")
         skipped = row.summary if row.status in _SKIPPED and not failure else ""
         add_test(suite, (row.workload, row.case), failure=failure, skipped=skipped, text=row.summary)
-    return counted(suite)
+    return count_tests(suite)
 
 
 def undecided_suite(name: str, reason: str) -> ElementTree.Element:
     """The `testsuite` of a machine without a verdict."""
     suite = ElementTree.Element("testsuite", name=printable(name))
     _decision(suite, reason, "unclear")
-    return counted(suite)
+    return count_tests(suite)
 
 
 def document(suites: Iterable[ElementTree.Element], headline: str) -> str:
@@ -73,7 +73,7 @@ def add_test(
         ElementTree.SubElement(test, "system-out").text = printable(text)
 
 
-def counted(suite: ElementTree.Element) -> ElementTree.Element:
+def count_tests(suite: ElementTree.Element) -> ElementTree.Element:
     """The suite with the number of its tests, failures and skipped ones."""
     suite.set("tests", str(len(suite.findall("testcase"))))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))

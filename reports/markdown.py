@@ -20,10 +20,10 @@ from .table import DataTable
 from .text import numbers
 from .text.dispatch_text import case_words, summary_words
 from .text.markdown import code as _code
-from .text.markdown import fenced, table
+from .text.markdown import code_block, table
 from .text.markdown import text as _text
 from .text.reason_text import sentence
-from .text.templates import escaped
+from .text.templates import escape_text
 from .text.verdict_text import side_reason
 
 #: Tables of more rows than this are folded.
@@ -87,7 +87,7 @@ def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
     about = f"{wording.pairs_to_decide_in_all(table.rows)}. {sentences.TO_DECIDE}"
     parts = ["### What would decide it", about, table.markdown()]
     if len(table.rows) > _LONG:
-        every = fenced(subject.decide_all(table.rows), "sh")
+        every = code_block(subject.decide_all(table.rows), "sh")
         parts[-1:] = [every, details(f"One by one: {len(table.rows)} cases", table.markdown())]
     return "\n\n".join(parts)
 
@@ -112,7 +112,7 @@ def _dispatch(subject: Subject, each: Sequence[Row]) -> str:
     head = f"### What runs differently\n\n{_text(summary_words(subject.dispatch))}"
     if not table.rows:
         return head
-    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table)}"
+    return f"{head}\n\n{_fold_table(wording.plural(len(table.rows), 'case'), table)}"
 
 
 def _kernels(subject: Subject, each: Sequence[Row]) -> str:
@@ -127,7 +127,7 @@ def _screen(each: Sequence[Row]) -> str:
     head = f"### How it was screened\n\n{_text(text)}"
     if not table.rows:
         return head
-    return f"{head}\n\n{_folded(wording.plural(len(table.rows), 'case'), table)}"
+    return f"{head}\n\n{_fold_table(wording.plural(len(table.rows), 'case'), table)}"
 
 
 def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
@@ -151,13 +151,13 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     whole, pairs = tables.exclusions(upgrade, case_code), tables.pairs_left_out(each, case_code)
     if whole.rows:
         text = f"{wording.plural(len(whole.rows), 'case')} in no geomean"
-        parts += [_folded(text, whole)]
+        parts += [_fold_table(text, whole)]
     else:
         parts += ["Every case is in the geomean."]
     if pairs.rows:
         cases = len({case for case, _ in pairs.rows})
         text = f"Pairs of {wording.plural(cases, 'case')} that do not count"
-        parts += [_folded(text, pairs)]
+        parts += [_fold_table(text, pairs)]
     return "\n\n".join(parts)
 
 
@@ -166,7 +166,7 @@ def differences(subject: Subject) -> str:
     table = tables.differences(subject)
     if not table.rows:
         return _text(sentences.no_difference(subject))
-    return _folded(wording.plural(len(table.rows), "difference"), table)
+    return _fold_table(wording.plural(len(table.rows), "difference"), table)
 
 
 def _how(subject: Subject) -> str:
@@ -179,10 +179,10 @@ def _how(subject: Subject) -> str:
 
 def _again(subject: Subject, each: Sequence[Row]) -> str:
     commands = "\n".join(subject.reproduce(row.case) for row in each)
-    return details("Measure a case again", fenced(commands, "sh"))
+    return details("Measure a case again", code_block(commands, "sh"))
 
 
-def _folded(summary: str, table: DataTable[Any]) -> str:
+def _fold_table(summary: str, table: DataTable[Any]) -> str:
     body = table.markdown()
     return details(summary, body) if len(table.rows) > _LONG else f"{summary}:\n\n{body}"
 
@@ -194,7 +194,7 @@ def details(summary: str, body: str) -> str:
 
 def case_code(key: str) -> Markup:
     """A case key as code, in one piece."""
-    return Markup("<code>{}</code>").format(escaped(key))
+    return Markup("<code>{}</code>").format(escape_text(key))
 
 
 #: A script of more lines is folded; and so many changes of what runs are listed.
@@ -222,7 +222,7 @@ def step_markdown(subject: Subject, step: StepScript, results: Sequence[CaseResu
     sections = [
         _step_head(subject, step, row, upgrade),
         _numbers(subject, row, upgrade) if row else "",
-        *_raised(subject, step),
+        *_traceback_sections(subject, step),
         _script(step),
         _runs_differently(subject),
         _environments(subject),
@@ -287,10 +287,10 @@ def _line(one: Verdict) -> list[str]:
     return [METRICS[one.metric].title, *map(_text, (old, new, *change))]
 
 
-def _raised(subject: Subject, step: StepScript) -> list[str]:
+def _traceback_sections(subject: Subject, step: StepScript) -> list[str]:
     sides = zip((subject.old, subject.new), subject.tracebacks, strict=True)
     return [
-        f"### What it raised in {_text(side.name)}\n\n{fenced(_own_frames(traceback, step.file))}"
+        f"### What it raised in {_text(side.name)}\n\n{code_block(_own_frames(traceback, step.file))}"
         for side, traceback in sides
         if traceback
     ]
@@ -303,7 +303,7 @@ def _own_frames(traceback: str, file: str) -> str:
 
 
 def _script(step: StepScript) -> str:
-    body = fenced(step.text.removeprefix("\ufeff"), "python")
+    body = code_block(step.text.removeprefix("\ufeff"), "python")
     lines = len(step.text.splitlines())
     head = f"### The script, {_code(step.file)}\n\nMeasured are calls of {_code(step.function + '()')}."
     return f"{head}\n\n{details(wording.plural(lines, 'line'), body) if lines > _LONG_SCRIPT else body}"
@@ -327,7 +327,7 @@ def _environments(subject: Subject) -> str:
 
 def _step_again(subject: Subject, step: StepScript, row: Row | None) -> str:
     commands = [subject.reproduce(row.case) if row else "", subject.bisect()]
-    listed = fenced("\n".join(filter(None, commands)), "sh")
+    listed = code_block("\n".join(filter(None, commands)), "sh")
     about = " ".join(
         filter(None, [f"Save the script as {_code(step.file)}.", _text(sentences.candidates(subject))])
     )

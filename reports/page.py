@@ -17,7 +17,7 @@ from .rows import Grid, Row, grid, rows, without_ratio
 from .scorecard import entries
 from .text.dispatch_text import summary_words
 from .text.reason_text import sentence
-from .text.templates import escaped, render
+from .text.templates import escape_text, render
 
 #: More techniques than this do not fit next to each other.
 _WIDEST_GRID = 8
@@ -39,7 +39,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
 
 def move(old: str, new: str) -> Markup:
     """The heading of a page about an upgrade: `2.13.0 to 2.15.0`."""
-    return Markup("{} <span>to</span> {}").format(escaped(old), escaped(new))
+    return Markup("{} <span>to</span> {}").format(escape_text(old), escape_text(new))
 
 
 def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: str = "upgrade") -> str:
@@ -47,8 +47,8 @@ def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: s
     page = render(
         "report_page.html",
         title=title,
-        style=_packaged("page.css"),
-        script=_packaged("page.js"),
+        style=_package_file("page.css"),
+        script=_package_file("page.js"),
         kind=kind,
         heading=heading,
         place=place,
@@ -122,6 +122,6 @@ def _shade(row: Row) -> float:
     return 1.0 if verdict.change is None else min(1.0, abs(verdict.change) / _FULL_SHADE)
 
 
-def _packaged(name: str) -> Markup:
+def _package_file(name: str) -> Markup:
     """A file of ours, as it is."""
     return Markup(resources.files(__package__ or "reports").joinpath(name).read_text(encoding="utf-8"))

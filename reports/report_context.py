@@ -200,7 +200,7 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
     return tuple(change for change in (*whole, *packages) if change.old != change.new)
 
 
-def alike(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
+def same_environment(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
     """Whether both are one environment by their fingerprints, which cover more than the listed facts."""
     return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
 

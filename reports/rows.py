@@ -82,7 +82,7 @@ class Row:
         if self.status == "waived":
             return self.status
         if self.result.screen is not None and self.status == "screened":
-            return f"screened: {wording.screened(self.result.screen)}"
+            return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")

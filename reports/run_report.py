@@ -25,11 +25,11 @@ from .page import whole_page
 from .rows import Tone
 from .table import Column, DataTable
 from .text import numbers
-from .text.markdown import code, fenced
+from .text.markdown import code, code_block
 from .text.markdown import text as _text
 from .text.numbers import NONE
 from .text.templates import case as whole_case
-from .text.templates import chip, escaped, render
+from .text.templates import chip, escape_text, render
 from .upgrade_report import environment_of
 
 SCHEMA = "pyrometer.run/1"
@@ -113,7 +113,7 @@ def because(judged: JudgedRun) -> str:
 def why(one: RunCase) -> str:
     """Why a case fails the run: `mlp/infer/-/eager ended wrong: off by 4 %`."""
     if one.regression is None or one.status != OutcomeStatus.OK:
-        return f"{one.case} ended {ended(one)}"
+        return f"{one.case} ended {case_ending(one)}"
     return f"{one.case}: {_regression(one.regression)}"
 
 
@@ -122,20 +122,20 @@ def _regression(found: Finding) -> str:
     return f"{title} {numbers.percent(found.change)}, confirmed in this environment (regression {found.id})"
 
 
-def ended(one: RunCase) -> str:
+def case_ending(one: RunCase) -> str:
     """How a case ended, and why."""
     return f"{one.status}: {one.reason}" if one.reason else str(one.status)
 
 
-def counted(judged: JudgedRun) -> str:
+def case_counts(judged: JudgedRun) -> str:
     """`36 cases: 33 ok, 3 crashed. Against earlier runs: 32 within noise, 1 outside noise.`"""
     if not judged.cases:
         return "0 cases."
-    text = f"{plural(len(judged.cases), 'case')}: {wording.counted(one.status for one in judged.cases)}."
+    text = f"{plural(len(judged.cases), 'case')}: {wording.count_words(one.status for one in judged.cases)}."
     known = [change_words(one) for one in judged.cases if one.latency is not None]
     if not any(map(_compared, judged.cases)):
         return text
-    return f"{text} Against earlier runs: {wording.counted(known)}."
+    return f"{text} Against earlier runs: {wording.count_words(known)}."
 
 
 def change_words(one: RunCase) -> str:
@@ -302,7 +302,7 @@ def _page(judged: JudgedRun) -> str:
         tone=_TONES[judged.decision],
         sign=_SIGNS[judged.decision],
         because=because(judged),
-        counted=counted(judged),
+        counted=case_counts(judged),
         about=about(judged),
         failures=failure_table(judged),
         cases=case_table(judged),
@@ -311,7 +311,7 @@ def _page(judged: JudgedRun) -> str:
         again=again(judged),
     )
     name = f"{DECISIONS[judged.decision]}: {title(judged)}"
-    return whole_page(name, escaped(title(judged)), place(judged), content, kind="run")
+    return whole_page(name, escape_text(title(judged)), place(judged), content, kind="run")
 
 
 def _markdown(judged: JudgedRun) -> str:
@@ -323,11 +323,11 @@ def _markdown(judged: JudgedRun) -> str:
     sections = [
         f"## {_SIGNS[judged.decision]} {DECISIONS[judged.decision]}: {_text(title(judged))}",
         f"**{DECISIONS[judged.decision]}:** {_text(because(judged))}.{resume}",
-        f"{_text(place(judged))}. {_text(counted(judged))}",
+        f"{_text(place(judged))}. {_text(case_counts(judged))}",
         f"### What is not ok\n\n{failures.markdown()}" if failures.rows else "",
         f"### Case by case\n\n{about(judged)}\n\n{case_table(judged, case_code).markdown()}",
         details("How it was measured", f"{listed}\n\nNotes:\n\n{notes}" if notes else listed),
-        details("Measure a case again", fenced(again(judged), "sh")),
+        details("Measure a case again", code_block(again(judged), "sh")),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -379,10 +379,10 @@ def _junit(judged: JudgedRun) -> str:
             suite,
             (one.case.rpartition("/")[0], one.case),
             failure=why(one) if one.failed else "",
-            skipped="" if one.failed or well else ended(one),
+            skipped="" if one.failed or well else case_ending(one),
             text=_summary(one) if well else "",
         )
-    return junit.document([junit.counted(suite)], said)
+    return junit.document([junit.count_tests(suite)], said)
 
 
 def _summary(one: RunCase) -> str:

@@ -132,11 +132,11 @@ def _metric_note(score: MetricScore, bounds: _Bounds) -> str:
         parts.append(f"{wording.mean(score.mean, _near(score.mean.change, bounds.mean))} {over}")
     if score.worse:
         worst = score.verdicts[score.worse[0]]
-        word = numbers.called("slower", score.metric)
+        word = numbers.kind_word("slower", score.metric)
         largest = f"{score.worse[0]} {_change(worst, bounds)} (n = {worst.n})"
         parts.append(f"{len(score.worse):,} {word}, largest: {largest}")
     if score.better:
-        parts.append(f"{score.better:,} {numbers.called('faster', score.metric)}")
+        parts.append(f"{score.better:,} {numbers.kind_word('faster', score.metric)}")
     if undecided := score.open - score.hinted:
         parts.append(f"{undecided:,} undecided")
     if score.hint is not None:

@@ -14,7 +14,7 @@ from analysis.metrics import METRICS
 from analysis.robust_mean import ORDER_CAP
 
 from . import wording
-from .report_context import ComparedEnvironment, Subject, alike
+from .report_context import ComparedEnvironment, Subject, same_environment
 from .rows import Row, statuses
 from .scorecard import limit_rules
 from .text import numbers
@@ -203,7 +203,7 @@ def table_summary(table: Table) -> str:
     """How many cases have which verdict, and the mean over those that have a ratio."""
     said = [numbers.word(verdict) for verdict in table.verdicts.values()]
     order = ["slower", "worse", "unclear", "same", "faster", "better"]
-    counted = wording.counted(
+    counted = wording.count_words(
         sorted(said, key=lambda word: order.index(word) if word in order else len(order))
     )
     if not table.geomean.cases:
@@ -271,7 +271,7 @@ def environment(one: ComparedEnvironment) -> str:
 
 def no_difference(subject: Subject) -> str:
     """The sentence about two environments whose listed facts do not differ."""
-    if alike(subject.old, subject.new):
+    if same_environment(subject.old, subject.new):
         return "Nothing: not a version, not a package."
     return (
         "Nothing that was written down of them, and yet they are two: their fingerprints are "
@@ -321,4 +321,4 @@ def rules(subject: Subject) -> list[str]:
 
 def _limit(metric: str, share: float) -> str:
     """A limit in the direction that is worse."""
-    return numbers.allowed(math.log1p(share) * METRICS[metric].cost)
+    return numbers.format_limit(math.log1p(share) * METRICS[metric].cost)

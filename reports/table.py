@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from .text import markdown
 from .text.numbers import NONE
-from .text.templates import escaped, render
+from .text.templates import escape_text, render
 
 Row = TypeVar("Row")
 
@@ -38,10 +38,10 @@ class Column(Generic[Row]):
         if self.html is not None:
             content = Markup(self.html(row))
         elif self.format is not None:
-            content = escaped(self.format(row))
+            content = escape_text(self.format(row))
         else:
             value = self.value(row) if self.value else None
-            content = escaped(NONE if value is None or value == "" else str(value))
+            content = escape_text(NONE if value is None or value == "" else str(value))
         if self.link is None or not (address := self.link(row)):
             return content
         return Markup('<a href="{}" target="_self">{}</a>').format(address, content)

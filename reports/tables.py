@@ -31,7 +31,7 @@ from .text.dispatch_text import case_words, warning_words
 from .text.numbers import NONE
 from .text.reason_text import exclusion, sentence
 from .text.templates import case as whole_case
-from .text.templates import chip, code, escaped
+from .text.templates import chip, code, escape_text
 from .text.verdict_text import ran_alone, side_reason
 
 AnyRow = TypeVar("AnyRow")
@@ -64,22 +64,24 @@ def case_column(of: Callable[[AnyRow], str], case: CaseFormat = whole_case) -> C
 
 def reason_text(words: str, kind: str = "") -> Markup:
     """A sentence in a cell, which is broken into lines."""
-    return Markup('<span class="py-reason{}">{}</span>').format(kind and f" {kind}", escaped(words))
+    return Markup('<span class="py-reason{}">{}</span>').format(kind and f" {kind}", escape_text(words))
 
 
 def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Markup:
     """The first `most` of `many` commands, a line each, and how many are left out."""
     shown = [line for line, _ in zip(lines, range(most), strict=False)]
-    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escaped, shown)))
+    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, shown)))
     if many <= len(shown):
         return body
     left = f"and {many - len(shown):,} more commands: the report has them."
     return body + Markup('<p class="py-quiet">{}</p>').format(left)
 
 
-def folded(summary: str, body: Markup) -> Markup:
+def details_element(summary: str, body: Markup) -> Markup:
     """What opens with a click."""
-    return Markup('<details class="py-more"><summary>{}</summary>{}</details>').format(escaped(summary), body)
+    return Markup('<details class="py-more"><summary>{}</summary>{}</details>').format(
+        escape_text(summary), body
+    )
 
 
 def scorecard(listed: Sequence[Entry]) -> DataTable[Entry]:
@@ -105,7 +107,7 @@ def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
             return text
         many = len(one.cases)
         summary = "measure it again" if many == 1 else f"its {many:,} cases, to measure again"
-        return text + folded(summary, commands(map(subject.reproduce, one.cases), many))
+        return text + details_element(summary, commands(map(subject.reproduce, one.cases), many))
 
     def speaks(one: Reason) -> Markup:
         colour = "odd" if one.warning else wording.DECISION_TONES[one.speaks]
@@ -139,9 +141,9 @@ def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_cas
     def what(one: CaseResult) -> str:
         return "broken" if one.broke else "repaired"
 
-    def ended(status: str, reason: str) -> Markup:
+    def ending_cell(status: str, reason: str) -> Markup:
         return Markup('<span class="py-reason"><strong>{}</strong> {}</span>').format(
-            escaped(status), escaped(reason)
+            escape_text(status), escape_text(reason)
         )
 
     columns: list[Column[CaseResult]] = [
@@ -155,14 +157,14 @@ def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_cas
             "old_status",
             subject.old.name,
             lambda one: one.old.status,
-            lambda one: ended(one.old.status, side_reason(one.old)),
+            lambda one: ending_cell(one.old.status, side_reason(one.old)),
         ),
         Column("old_reason", value=lambda one: side_reason(one.old)),
         Column(
             "new_status",
             subject.new.name,
             lambda one: one.new.status,
-            lambda one: ended(one.new.status, side_reason(one.new)),
+            lambda one: ending_cell(one.new.status, side_reason(one.new)),
         ),
         Column("new_reason", value=lambda one: side_reason(one.new)),
     ]
@@ -186,7 +188,7 @@ def cases(
     """
     policy, metric = subject.policy, subject.policy.metric
 
-    def named(row: Row) -> Markup:
+    def case_cell(row: Row) -> Markup:
         weight = policy.weight(row.case)
         counts = [f"counts {weight:g} times"] if weight != 1 else []
         counts += ["must not regress"] if policy.guards(row.case) else []
@@ -197,7 +199,7 @@ def cases(
         return wording.within(row.verdict.smallest) if row.verdict else NONE
 
     columns: list[Column[Row]] = [
-        Column("case", "Case", lambda row: row.case, named),
+        Column("case", "Case", lambda row: row.case, case_cell),
         Column("technique", value=lambda row: row.result.technique),
         Column("status", value=lambda row: row.status),
         *_judged_columns(metric, lambda row: row.verdict, sentences.interval_heading(subject, upgrade)),
@@ -239,7 +241,7 @@ def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> 
     def typical_ratio(row: MeanRow) -> float | None:
         return ratio(row[1].typical[0]) if row[1] and row[1].typical else None
 
-    def counted(what: Callable[[Geomean], int]) -> Callable[[MeanRow], int]:
+    def mean_count(what: Callable[[Geomean], int]) -> Callable[[MeanRow], int]:
         return lambda row: what(row[1]) if row[1] else 0
 
     columns: list[Column[MeanRow]] = [
@@ -250,8 +252,8 @@ def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> 
         Column("", _capital(wording.confidence(overall)), format=interval, number=True),
         Column("confidence", value=lambda row: row[1] and row[1].confidence),
         Column("random_effects", "Random-effects mean", typical_ratio, typical, number=True),
-        Column("cases", "Cases", counted(lambda mean: mean.cases), number=True),
-        Column("pairs", "Pairs", counted(lambda mean: mean.pairs), number=True),
+        Column("cases", "Cases", mean_count(lambda mean: mean.cases), number=True),
+        Column("pairs", "Pairs", mean_count(lambda mean: mean.pairs), number=True),
         Column("left_out", "Left out", lambda row: row[2], number=True),
     ]
     return DataTable("Geomeans", columns, rows, tall=True)
@@ -491,7 +493,7 @@ def _verdict(status: str, summary: str) -> Markup:
 
 
 def _strong(words: str) -> Markup:
-    return Markup("<strong>{}</strong>").format(escaped(words))
+    return Markup("<strong>{}</strong>").format(escape_text(words))
 
 
 def _capital(words: str) -> str:

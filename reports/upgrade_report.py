@@ -29,7 +29,7 @@ class JudgedUpgrade:
     upgrade: Upgrade
 
 
-def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> JudgedUpgrade:
+def judge_upgrade(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> JudgedUpgrade:
     """The verdict on the outcomes of a run, those of the canary among them or not.
 
     Raises ValueError for a comparison of environments that the run does not have.

@@ -210,14 +210,14 @@ SELECTIONS = {
 }
 
 
-def screened(one: ScreenedCase) -> str:
+def describe_screen(one: ScreenedCase) -> str:
     """What a screen says of a case: `short pairs +0.4 %, -1.2 %`."""
     pairs = ", ".join(map(percent, one.changes)) or "none that counts"
     known = "" if one.compared else "; it has no fingerprint"
     return f"short pairs {pairs}{known}"
 
 
-def counted(words: Iterable[str]) -> str:
+def count_words(words: Iterable[str]) -> str:
     """`2 slower, 5 same`, in the order in which they first come."""
     return ", ".join(f"{many} {word}" for word, many in Counter(words).items())
 

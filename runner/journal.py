@@ -20,7 +20,7 @@ from common.atomic_file import append_whole, sync_folder
 from common.bounded_files import MAX_LINE, Piece, bounded_lines, pieces
 from common.file_lock import lock
 from common.journal_lines import JournalLine, decode_line, encode_line, holds_too_much
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 
 from .errors import JournalError
 
@@ -47,7 +47,7 @@ class Contents:
     """What a journal, or a part of one, holds. `header` is the run's description, empty in a part without it.
 
     A later header of the same run replaces the first one: a resumed run may know more about itself.
-    Outcomes have bounded texts (see `Outcome.bounded`); the file has all of them.
+    Outcomes have bounded texts (see `Outcome.shorten_texts`); the file has all of them.
 
     `ended` is the run's last word, if it had one.
     `canaries` are the canary's outcomes, which no plan asks for; `fingerprints` are the dispatch
@@ -61,9 +61,9 @@ class Contents:
     canaries: tuple[Outcome, ...] = field(default=())
     fingerprints: tuple[Mapping[str, Any], ...] = field(default=())
 
-    def missing(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
+    def missing_replicates(self, planned: tuple[PlannedReplicate, ...]) -> tuple[PlannedReplicate, ...]:
         """The planned replicates that have no outcome yet."""
-        known = {outcome.planned for outcome in self.outcomes}
+        known = {outcome.planned_replicate for outcome in self.outcomes}
         return tuple(p for p in planned if p not in known)
 
 
@@ -95,7 +95,7 @@ class Journal:
 
     def header(self, body: Mapping[str, Any]) -> None:
         """The run's description and plan, the first line, or what a resume adds to it; raises OSError."""
-        append_whole(self._file, _encoded("header", body), sync=True)
+        append_whole(self._file, _encode_body("header", body), sync=True)
 
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
@@ -107,11 +107,11 @@ class Journal:
 
     def fingerprint(self, body: Mapping[str, Any]) -> bool:
         """Write a dispatch fingerprint; False if the disk refuses and it waits in memory."""
-        return self._append(_encoded("fingerprint", body))
+        return self._append(_encode_body("fingerprint", body))
 
     def ended(self, body: Mapping[str, Any]) -> bool:
         """How the run ended; a resumed run may end again."""
-        return self._append(_encoded("ended", body))
+        return self._append(_encode_body("ended", body))
 
     def close(self) -> None:
         """Try once more to write what waits, give the reserve back, unlock."""
@@ -124,7 +124,7 @@ class Journal:
         self._file = -1
 
     @property
-    def waiting(self) -> int:
+    def pending_lines(self) -> int:
         """Lines that could not be written yet."""
         return len(self._unwritten)
 
@@ -158,13 +158,13 @@ class Journal:
             os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
 
 
-def read(path: Path, plan: Collection[Planned] | None = None) -> Contents:
+def read_contents(path: Path, plan: Collection[PlannedReplicate] | None = None) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header.
 
     With a `plan` only its outcomes, without samples, recordings and fingerprints, nearly all of a journal,
     and of the canary's outcomes their keys. Raises JournalError also for more facts than any run has.
     """
-    contents = _parsed(_all_lines(path), _Outcomes(path, plan))
+    contents = _parse_lines(_all_lines(path), _Outcomes(path, plan))
     if not contents.header:
         raise JournalError(f"{path} has no readable header")
     return contents
@@ -175,7 +175,7 @@ def parse(path: Path, data: bytes, first: int = 1) -> Contents:
 
     Raises JournalError for more facts than any run has.
     """
-    return _parsed(_lines(io.BytesIO(data), first), _Outcomes(path))
+    return _parse_lines(_lines(io.BytesIO(data), first), _Outcomes(path))
 
 
 def check_facts(path: Path, size: int, planned: int) -> None:
@@ -202,14 +202,14 @@ class _Outcomes:
     """
 
     path: Path
-    plan: Collection[Planned] | None = None
-    planned: dict[Planned, Outcome] = field(default_factory=dict[Planned, Outcome])
-    canaries: dict[Planned, Outcome] = field(default_factory=dict[Planned, Outcome])
+    plan: Collection[PlannedReplicate] | None = None
+    planned: dict[PlannedReplicate, Outcome] = field(default_factory=dict[PlannedReplicate, Outcome])
+    canaries: dict[PlannedReplicate, Outcome] = field(default_factory=dict[PlannedReplicate, Outcome])
     facts: int = 0
 
     def take(self, kind: str, outcome: Outcome) -> None:
         """One more; raises JournalError where their facts are too many."""
-        key, plan = outcome.planned, self.plan
+        key, plan = outcome.planned_replicate, self.plan
         if kind == "canary":
             if len(self.canaries) < _MOST_CANARIES:
                 bare = Outcome(*outcome.key, outcome.status, started_at=outcome.started_at)
@@ -220,7 +220,7 @@ class _Outcomes:
             self.planned[key] = outcome if plan is None else replace(outcome, blocks=(), telemetry=())
 
 
-def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], outcomes: _Outcomes) -> Contents:
+def _parse_lines(lines: Iterable[tuple[int, JournalLine | ValueError]], outcomes: _Outcomes) -> Contents:
     header: Mapping[str, Any] = {}
     fingerprints: list[Mapping[str, Any]] = []
     ended: Mapping[str, Any] | None = None
@@ -234,7 +234,7 @@ def _parsed(lines: Iterable[tuple[int, JournalLine | ValueError]], outcomes: _Ou
             header = line.body if not header or line.body.get("run") == header.get("run") else header
         elif line.kind in ("outcome", "canary"):
             try:
-                outcome = Outcome.from_body(line.body).bounded()
+                outcome = Outcome.from_body(line.body).shorten_texts()
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
@@ -267,7 +267,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
 
 def in_use(path: Path) -> bool:
     """Whether a process holds the journal open for writing; raises OSError."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return not lock(file.fileno(), shared=True)
 
 
@@ -277,7 +277,7 @@ def locked_against_writers(path: Path) -> Generator[bool]:
 
     Keep the block short: a writer waits for the lock, but not for long. Raises OSError.
     """
-    with _opened(path) as file:
+    with _open_file(path) as file:
         yield lock(file.fileno())
 
 
@@ -291,13 +291,13 @@ def paths_in(data_dir: Path) -> list[Path]:
     return sorted((data_dir / "runs").glob(f"*/{FILE}"))
 
 
-def beginning(path: Path, most: int) -> bytes:
+def read_beginning(path: Path, most: int) -> bytes:
     """The first `most` bytes of a file beside a journal; raises OSError, also for what is no file."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return file.read(most)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """The file at `path`; raises OSError for anything else: to open a pipe waits for its writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -308,21 +308,21 @@ def _opened(path: Path) -> BinaryIO:
 
 def read_pieces(path: Path, start: int = 0) -> Iterator[Piece]:
     """A journal from byte `start` on in pieces, as far as it goes now; raises JournalError."""
-    with _sized(path) as (file, size):
+    with _open_bounded(path) as (file, size):
         file.seek(start)
         yield from pieces(file, size - start)
 
 
 def _all_lines(path: Path) -> Iterator[tuple[int, JournalLine | ValueError]]:
-    with _sized(path) as (file, size):
+    with _open_bounded(path) as (file, size):
         yield from _lines(line for line, _ in bounded_lines(file, size))
 
 
 @contextlib.contextmanager
-def _sized(path: Path) -> Generator[tuple[BinaryIO, int]]:
+def _open_bounded(path: Path) -> Generator[tuple[BinaryIO, int]]:
     """A journal, and how far it goes now; raises JournalError, also where that is too far."""
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise JournalError(f"{path} is larger than {MAX_BYTES >> 30} GiB")
@@ -343,15 +343,15 @@ def _lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, Journa
 
 def _readable(kind: str, outcome: Outcome) -> bytes:
     """The line of an outcome; where no reader would take it, with cut texts, or else also without samples."""
-    bounded = outcome.bounded(_NO_ROOM)
+    bounded = outcome.shorten_texts(_NO_ROOM)
     facts = {**bounded.facts, "left_out": f"samples and recordings: {_NO_ROOM}"}
     line = b""
     for each in (outcome, bounded, replace(bounded, blocks=(), telemetry=(), facts=facts)):
-        line = _encoded(kind, each.to_body())
+        line = _encode_body(kind, each.to_body())
         if len(line) <= MAX_LINE and not holds_too_much(line):
             break
     return line
 
 
-def _encoded(kind: str, body: Mapping[str, Any]) -> bytes:
+def _encode_body(kind: str, body: Mapping[str, Any]) -> bytes:
     return encode_line(kind, body)[0]

@@ -84,17 +84,17 @@ def describe(
         **({"gpu_memory_mib": [int(gpu["memory_mib"]) for gpu in gpus]} if gpus else {}),
         **({"gpus": dict(cards)} if cards else {}),
         "numa_nodes": len(list(_NODE.glob("node[0-9]*"))) or 1,
-        "smt": _read(_CPU / "smt/active"),
-        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
-        "turbo_off": _read(_CPU / "intel_pstate/no_turbo"),
-        "transparent_hugepages": _read(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
-        "aslr": _read(Path("/proc/sys/kernel/randomize_va_space")),
+        "smt": _read_text(_CPU / "smt/active"),
+        "governor": _read_text(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "turbo_off": _read_text(_CPU / "intel_pstate/no_turbo"),
+        "transparent_hugepages": _read_text(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "aslr": _read_text(Path("/proc/sys/kernel/randomize_va_space")),
         "driver": _driver(),
         "load": os.getloadavg()[0],
     }
     return MachineFacts(
         name=name,
-        fingerprint=fingerprint_of({"id": _read(Path("/etc/machine-id")), "name": name}),
+        fingerprint=fingerprint_of({"id": _read_text(Path("/etc/machine-id")), "name": name}),
         hardware_label=_label(hardware),
         hardware_fingerprint=fingerprint_of(hardware),
         hardware=hardware,
@@ -184,7 +184,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 def times_stopped(root: Path = Path("/")) -> int:
     """How often the kernel has stopped the control groups of this process because their time was used up."""
-    texts = (_read(folder / "cpu.stat") or "" for folder in _cpu_groups(root))
+    texts = (_read_text(folder / "cpu.stat") or "" for folder in _cpu_groups(root))
     return sum(int(number) for text in texts for number in re.findall(r"^nr_throttled (\d+)", text, re.M))
 
 
@@ -192,7 +192,7 @@ def _cpu_groups(root: Path) -> list[Path]:
     """The folders of the control groups that divide the CPUs' time and contain this process."""
     groups = root / "sys/fs/cgroup"
     found: list[Path] = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in (_read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -204,16 +204,16 @@ def _cpu_groups(root: Path) -> list[Path]:
 
 def _quota(folder: Path) -> list[float]:
     """The CPUs whose time one control group has, as one number; none where it is not limited."""
-    text = _read(folder / "cpu.max")
+    text = _read_text(folder / "cpu.max")
     if text is None:
-        text = f"{_read(folder / 'cpu.cfs_quota_us')} {_read(folder / 'cpu.cfs_period_us')}"
+        text = f"{_read_text(folder / 'cpu.cfs_quota_us')} {_read_text(folder / 'cpu.cfs_period_us')}"
     numbers = [int(part) for part in text.split() if part.isdecimal()]
     return [numbers[0] / numbers[1]] if len(numbers) == 2 and numbers[1] else []
 
 
 def last_level_cache_mib() -> float | None:
     """The largest cache of the first CPU in MiB, as the kernel reports it; a guest may see its host's."""
-    sizes = [_read(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
+    sizes = [_read_text(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
     known = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
     return max(known, default=None)
 
@@ -236,7 +236,7 @@ def _label(hardware: Mapping[str, Any]) -> str:
 def _cpu_info() -> dict[str, str]:
     wanted = {"model name": "model", "microcode": "microcode", "flags": "flags", "Features": "flags"}
     found = {"model": platform.processor() or platform.machine(), "microcode": "", "flags": ""}
-    text = _read(Path("/proc/cpuinfo")) or ""
+    text = _read_text(Path("/proc/cpuinfo")) or ""
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in wanted:
@@ -280,11 +280,11 @@ def _os_name() -> str:
 
 
 def _driver() -> str | None:
-    text = _read(Path("/proc/driver/nvidia/version"))
+    text = _read_text(Path("/proc/driver/nvidia/version"))
     return text.splitlines()[0] if text else None
 
 
-def _read(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -60,7 +60,7 @@ class NodeMachines:
         ]
 
 
-def read(file: Path) -> tuple[Node, ...]:
+def read_nodes(file: Path) -> tuple[Node, ...]:
     """The nodes in a file; raises NodeFailed for what is none."""
     try:
         found: Any = json.loads(bounded_bytes(file, _MOST_BYTES))

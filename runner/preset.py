@@ -59,7 +59,7 @@ class MachinePreset:
     notes: tuple[str, ...] = ()
 
     @property
-    def compared(self) -> dict[str, str]:
+    def compared_variables(self) -> dict[str, str]:
         """The variables that change what is measured, sorted by name; the worker gets all of them."""
         return {name: self.variables[name] for name in sorted(self.variables.keys() - NOT_COMPARED)}
 
@@ -68,7 +68,7 @@ class MachinePreset:
         """What is stored with every number. CPUs count by how many, not which: cores are taken as alike."""
         return {
             "name": self.name,
-            "variables": self.compared,
+            "variables": self.compared_variables,
             "pinned_cpus": len(self.cpus),
             "housekeeping_cpus": len(self.housekeeping),
             "threads": self.threads,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from records.outcomes import Planned
+from records.outcomes import PlannedReplicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,4 @@ class SessionPlan:
     """Contenders measured together."""
 
     id: str
-    contenders: tuple[Planned, ...]
+    contenders: tuple[PlannedReplicate, ...]

@@ -41,7 +41,7 @@ def read_step(text: str) -> StepScript:
             most = f"{_MOST_BYTES >> 10} KiB"
             raise BadStep(f"{path}: a step script has at most {most}; load its data from a file") from None
         raise BadStep(f"{path}: {error.strerror or error}") from None
-    tree = _parsed(path, content)
+    tree = _parse_script(path, content)
     _check(path, tree, function)
     return StepScript(path.name, function, content.decode())
 
@@ -67,7 +67,7 @@ def _split(text: str) -> tuple[Path, str]:
     return Path(file).expanduser(), function
 
 
-def _parsed(path: Path, content: bytes) -> ast.Module:
+def _parse_script(path: Path, content: bytes) -> ast.Module:
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     try:
         content.decode()
@@ -99,7 +99,7 @@ def _check(path: Path, tree: ast.Module, function: str) -> None:
     if isinstance(last, ast.AsyncFunctionDef) or _is_generator(last):
         kind = "a coroutine" if isinstance(last, ast.AsyncFunctionDef) else "a generator"
         raise BadStep(f"{path}: {function} is {kind}: a call of it alone runs nothing")
-    if required := _required(last.args):
+    if required := _required_parameters(last.args):
         raise BadStep(
             f"{path}: {function} takes {plural(len(required), 'argument')} ({', '.join(required)}), and a "
             "step is called without any"
@@ -143,7 +143,7 @@ def _names(aliases: list[ast.alias]) -> list[str]:
     return [alias.asname or alias.name for alias in aliases]
 
 
-def _required(arguments: ast.arguments) -> list[str]:
+def _required_parameters(arguments: ast.arguments) -> list[str]:
     """The parameters without a default."""
     positional = [*arguments.posonlyargs, *arguments.args]
     without = positional[: len(positional) - len(arguments.defaults)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from configuration.data_dirs import DataDirs
 from configuration.settings import Settings
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 
 if TYPE_CHECKING:
     from db.connection.engine import Database
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 class Watcher(Protocol):
     """Receives the events of one run while it is measured."""
 
-    def began(self, header: "Header", todo: tuple[Planned, ...], seconds: float) -> None:
+    def report_start(self, header: "Header", todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
         """The run starts; `seconds` is the estimate."""
         ...
 
-    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+    def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
         """A contender entered a phase."""
         ...
 
-    def measured(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """An outcome is known and in the journal."""
         ...
 
-    def spared(self, case: str, replicates: int, reason: str) -> None:
+    def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """So many planned replicates of a case are not needed."""
         ...
 
@@ -41,7 +41,7 @@ class Watcher(Protocol):
         """Something people should know."""
         ...
 
-    def finished(self, result: "RunResult") -> None:
+    def report_end(self, result: "RunResult") -> None:
         """The run is over."""
         ...
 
@@ -57,15 +57,15 @@ class Reporter(Protocol):
         """A step of something that takes long."""
         ...
 
-    def failed(self, sentence: str) -> None:
+    def report_error(self, sentence: str) -> None:
         """A failure in addition to the one that is raised."""
         ...
 
-    def waiting(self, sentence: str) -> None:
+    def report_wait(self, sentence: str) -> None:
         """Nothing happens until something else ends."""
         ...
 
-    def watching(self) -> AbstractContextManager[Watcher]:
+    def open_watcher(self) -> AbstractContextManager[Watcher]:
         """The watcher of a run that is about to be measured."""
         ...
 

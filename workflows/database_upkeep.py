@@ -14,7 +14,7 @@ from configuration.suggestions import unknown
 from db.admin.check import (
     STORE_AGAIN,
     WHOLE,
-    Checked,
+    CheckResult,
     Problem,
     Progress,
     measurement_check,
@@ -27,7 +27,7 @@ from db.admin.check import (
     unseen,
 )
 from db.admin.delete_run import DeletedRun, clear_run, forget_run
-from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
+from db.admin.prune import PruneResult, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import queries
@@ -41,14 +41,14 @@ from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_fold
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Retention:
     """For how many days after the start of a run its raw rows are kept; None: for ever."""
 
     telemetry_days: int | None = None
     samples_days: int | None = None
 
 
-FOR_EVER = Kept()
+FOR_EVER = Retention()
 
 #: How long the queue keeps tasks that have ended and made no run.
 QUEUE_DAYS = 400
@@ -58,7 +58,7 @@ LEFT_WEEKS = 4
 _LEFT, _GOING = ("cache", "reserve"), ".going"
 
 
-def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[str]:
+def prune(database: Database, kept: Retention, *, dry_run: bool = False) -> Iterator[str]:
     """Delete raw rows that are older than `kept` allows, or with `dry_run` only count them.
 
     Yields a sentence for each kind of rows deleted: how many, and how old. Metrics are never deleted. Raises
@@ -68,12 +68,12 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
         gone = prune_telemetry(database, before, dry_run=dry_run)
         if gone.count:
             recordings = plural(gone.count, "recording")
-            yield f"{recordings} {_described(gone, kept.telemetry_days)}"
+            yield f"{recordings} {_describe_deletion(gone, kept.telemetry_days)}"
     if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
         gone = prune_samples(database, before, dry_run=dry_run)
         if gone.count:
             outcomes = plural(gone.count, "outcome")
-            yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
+            yield f"the samples of {outcomes} {_describe_deletion(gone, kept.samples_days)}"
     if runs := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
         moments = plural(runs, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
@@ -132,7 +132,7 @@ def _days_ago(days: int) -> datetime | None:
         return None
 
 
-def _described(pruned: Pruned, days: int) -> str:
+def _describe_deletion(pruned: PruneResult, days: int) -> str:
     age = plural(days, "day")
     return f"({_in_words(pruned.bytes)}) of runs that started more than {age} ago; all metrics stay"
 
@@ -156,7 +156,7 @@ def forget(
     if dry_run:
         found = forget_run(database, run, force=force, dry_run=True)
     else:
-        with _marked(path, there):
+        with _mark_journal(path, there):
             found = forget_run(database, run, force=force)
     if found is None and not there:
         raise NoSuchRun(unknown("run", run, queries.run_ids(database), newest_first=True))
@@ -164,7 +164,7 @@ def forget(
 
 
 @contextmanager
-def _marked(path: Path, there: bool) -> Generator[None]:
+def _mark_journal(path: Path, there: bool) -> Generator[None]:
     """Mark a journal before its run is deleted: the next command would store the run again."""
     mark = path.with_name(FORGOTTEN)
     if not there or mark.exists():
@@ -181,7 +181,7 @@ def _marked(path: Path, there: bool) -> Generator[None]:
 
 def check(
     database: Database, data_dir: Path, *, newest: int | None = None, progress: Progress = unseen
-) -> Iterator[Checked]:
+) -> Iterator[CheckResult]:
     """Run all checks, one after the other; those of single runs only for the `newest`.
 
     `database` comes from `db.admin.check.open_read_only`. If its schema does not fit, only that is checked.
@@ -198,7 +198,7 @@ def check(
     units = {name: known.unit for name, known in METRICS.items()}
     yield run_check("metrics", "metrics", lambda: metric_check(database, units))
     yield run_check("contents", "journals", lambda: journal_check(database, data_dir, newest, progress))
-    unfinished = _waiting(database, data_dir)
+    unfinished = _runs_to_store(database, data_dir)
     yield run_check(
         "measurements",
         "measurements",
@@ -223,7 +223,7 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
     outcomes of its plan or canary. Runs whose journal is not in this data folder are not looked at. Raises
     DatabaseError.
     """
-    waiting = _waiting(database, data_dir)
+    waiting = _runs_to_store(database, data_dir)
     for path in journal.paths_in(data_dir):
         if path.with_name(FORGOTTEN).exists():
             continue
@@ -252,19 +252,20 @@ def _lost_lines(database: Database, path: Path) -> int:
     """
     run, contents = read_run(path)
     stored = queries.outcomes_of_run(database, run.run)
-    held = {each.planned for each in (*contents.outcomes, *contents.canaries)}
+    held = {each.planned_replicate for each in (*contents.outcomes, *contents.canaries)}
     canary = run.canary["fingerprint"] if run.canary else None
     planned = {*run.replicates}
     return sum(
-        each.planned not in held and (each.planned in planned or each.environment == canary)
+        each.planned_replicate not in held
+        and (each.planned_replicate in planned or each.environment == canary)
         for each in stored
     )
 
 
-def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> Checked:
+def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> CheckResult:
     """Whether the outcomes of each stored run are those of its journal, where that is in this data folder."""
     paths = journal.paths_in(data_dir)[::-1][:newest]
-    waiting = _waiting(database, data_dir)
+    waiting = _runs_to_store(database, data_dir)
     problems: list[Problem] = []
     for done, path in enumerate(paths):
         progress("contents", done, len(paths))
@@ -273,7 +274,7 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
             left = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
             if not left and (difference := _difference(database, path, waiting)):
                 problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
-    return Checked("contents", len(paths), "journals", tuple(problems))
+    return CheckResult("contents", len(paths), "journals", tuple(problems))
 
 
 def _difference(database: Database, path: Path, waiting: Collection[str]) -> str:
@@ -310,7 +311,7 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
     return same and all(isclose(value, other.metrics[name]) for name, value in one.metrics.items())
 
 
-def _waiting(database: Database, data_dir: Path) -> frozenset[str]:
+def _runs_to_store(database: Database, data_dir: Path) -> frozenset[str]:
     """The runs whose journals are not stored to their end."""
     try:
         return frozenset(path.parent.name for path in pending_journals(data_dir, stored_outcomes(database)))
@@ -318,11 +319,11 @@ def _waiting(database: Database, data_dir: Path) -> frozenset[str]:
         return frozenset()
 
 
-def _journals(database: Database, data_dir: Path) -> Checked:
+def _journals(database: Database, data_dir: Path) -> CheckResult:
     """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
     there = len(journal.paths_in(data_dir))
     waiting = pending_journals(data_dir, stored_outcomes(database))
-    return Checked("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
+    return CheckResult("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
 
 
 def _journal_note(path: Path) -> str:

@@ -20,7 +20,7 @@ from records.dispatch import DispatchPart
 from records.evidence import Confirmation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, NewFinding
 from records.kinds import RunKind
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from records.tasks import NewTask, TaskState
 from runner.journal import Journal
 from runner.session_plan import Timing
@@ -105,7 +105,7 @@ def _night(folder: Path, database: Database, night: int, due: datetime) -> str:
     """Measure one night as its schedule would; answers the run."""
     environment = _environment(f"nightly-{due:%Y-%m-%d}", f"2.16.0.dev{due:%Y%m%d}+cpu")
     planned = [
-        Planned(case.key, environment["fingerprint"], replicate)
+        PlannedReplicate(case.key, environment["fingerprint"], replicate)
         for replicate in range(_REPLICATES)
         for case in _CASES
     ]
@@ -126,7 +126,7 @@ def _night(folder: Path, database: Database, night: int, due: datetime) -> str:
     return header.run
 
 
-def _session(planned: Planned) -> tuple[int, str]:
+def _session(planned: PlannedReplicate) -> tuple[int, str]:
     """The techniques of a workload are alive together, once for each replicate."""
     return planned.replicate, planned.case.rpartition("/")[0]
 
@@ -217,13 +217,13 @@ def _upgrade(folder: Path, database: Database, begun: datetime) -> None:
     _store(folder, database, header, outcomes)
 
 
-def _turn(begun: datetime, number: int, planned: Planned) -> datetime:
+def _turn(begun: datetime, number: int, planned: PlannedReplicate) -> datetime:
     """When a process of a pair starts: both are alive together, and take turns at starting first."""
     first = number % 2 == planned.replicate % 2
     return begun + timedelta(minutes=number // 2, milliseconds=0 if first else 750)
 
 
-def _outcome(planned: Planned, started_at: datetime, factor: float) -> Outcome:
+def _outcome(planned: PlannedReplicate, started_at: datetime, factor: float) -> Outcome:
     """How one process would have ended that takes `factor` times as long as the case does."""
     case = next(each for each in _CASES if each.key == planned.case)
     noise = random.Random(f"{started_at} {planned}")
@@ -271,7 +271,7 @@ def _header(
     run: str,
     begun: datetime,
     environments: Sequence[Mapping[str, Any]],
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedReplicate],
     comparison: Comparison | None = None,
 ) -> Header:
     names = " ".join(str(each["name"]) for each in environments)

@@ -2,7 +2,7 @@
 
 * JobError
   * UsageError         the request names or combines what does not exist
-  * Interrupted        a run was stopped at once
+  * RunInterrupted     a run was stopped at once
   * NothingToMeasure   the selection matches no case
   * CannotResume       the run to resume is unknown, forgotten, or no longer the same thing
   * NothingToResume    the run to resume is complete, or there is none at all
@@ -21,7 +21,7 @@ class UsageError(JobError):
     """The request asks for something that does not exist; the text is one sentence."""
 
 
-class Interrupted(JobError):
+class RunInterrupted(JobError):
     """A run was stopped at once; the text says how to resume it."""
 
 

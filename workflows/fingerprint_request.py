@@ -37,7 +37,7 @@ def fingerprints_of(
 ) -> tuple[Fingerprints, ...]:
     """The fingerprints of every environment of the request, taken where none is stored.
 
-    Environments are built if need be. Raises UsageError, RunnerError, JobError or Interrupted.
+    Environments are built if need be. Raises UsageError, RunnerError, JobError or RunInterrupted.
     """
     preset = choose_preset(app.settings, request.preset)
     suite = choose_suite(app.settings, request.suite, list(request.cases), bool(request.case_files))
@@ -55,7 +55,7 @@ def fingerprints_of(
         if not cases:
             raise NothingToMeasure("no case is selected")
         deadline = request.deadline or suite.timing.deadline_seconds
-        with store_of(app).using([one.python for one in described]), interrupts.deferred():
+        with store_of(app).lock_interpreters([one.python for one in described]), interrupts.defer_signals():
             return tuple(
                 take_all(app, one, preset, harness, device, cases, deadline, interrupts, again=request.again)
                 for one in described

@@ -36,9 +36,9 @@ from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
 
 from .app_context import AppContext
-from .errors import Interrupted
+from .errors import RunInterrupted
 from .ingest import store_pending
-from .planning.plan_run import Prepared, gpus_in_use
+from .planning.plan_run import PreparedRun, gpus_in_use
 from .run_header import Header, preset_body
 from .session_queue import own_fingerprint
 
@@ -104,7 +104,7 @@ def take_all(
                 forks=ForkServers(folder, f"{token}:fork", profiler=True),
                 caches=caches,
             )
-            for number, taken in enumerate(_taken(missing, settings, interrupts, give_up), 1):
+            for number, taken in enumerate(_collect_fingerprints(missing, settings, interrupts, give_up), 1):
                 known[taken.case] = taken
                 if journal is not None:
                     journal.fingerprint(journal_body(conditions, taken))
@@ -114,17 +114,17 @@ def take_all(
     return Fingerprints(conditions.environment, {case: known[case] for case in cases if case in known})
 
 
-def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Prepared:
+def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interrupts) -> PreparedRun:
     """A run of pairs with what its environments run differently, which is also reported.
 
     The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget,
     or a third before a screen, which goes by them;
-    one that fails is reported and does not stop the run. Raises Interrupted.
+    one that fails is reported and does not stop the run. Raises RunInterrupted.
     """
     header = prepared.header
-    comparison = header.compared
+    comparison = header.pair_comparison
     cases = list(dict.fromkeys(planned.case for planned in header.replicates))
-    if comparison is None or not header.fingerprints or not {*cases} - _compared(header):
+    if comparison is None or not header.fingerprints or not {*cases} - _compared_cases(header):
         return prepared
     known = {body["fingerprint"]: body for body in header.environments}
     sides = [known[comparison.old], known[comparison.new]]
@@ -136,7 +136,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
     folder = app.runs / header.run
     caches = caches_of(folder)
     try:
-        with interrupts.deferred():
+        with interrupts.defer_signals():
             old, new = (
                 take_all(
                     app,
@@ -154,9 +154,9 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
                 for body in sides
             )
     except (DatabaseError, OSError) as error:
-        app.reporter.failed(f"what runs differently is not known: {error}")
+        app.reporter.report_error(f"what runs differently is not known: {error}")
         return prepared
-    except (Interrupted, KeyboardInterrupt):
+    except (RunInterrupted, KeyboardInterrupt):
         _remove_unless_begun(folder)
         raise
     found = compare_cases(old.cases, new.cases, cases)
@@ -166,7 +166,7 @@ def with_differences(app: AppContext, prepared: Prepared, interrupts: Interrupts
 
 
 def take_afterwards(
-    app: AppContext, prepared: Prepared, outcomes: Sequence[Outcome], interrupts: Interrupts
+    app: AppContext, prepared: PreparedRun, outcomes: Sequence[Outcome], interrupts: Interrupts
 ) -> None:
     """Take the fingerprints that are missing of the cases that ended `ok` in a run; hold the machine.
 
@@ -176,7 +176,7 @@ def take_afterwards(
     cases = list(dict.fromkeys(one.case for one in outcomes if one.status == OutcomeStatus.OK))
     folder = app.runs / header.run
     try:
-        with interrupts.deferred(), Journal(folder) as journal:
+        with interrupts.defer_signals(), Journal(folder) as journal:
             for body in header.environments:
                 take_all(
                     app,
@@ -190,7 +190,7 @@ def take_afterwards(
                     seconds=_MOST_SECONDS,
                     journal=journal,
                 )
-    except (DatabaseError, RunnerError, Interrupted, KeyboardInterrupt, OSError) as error:
+    except (DatabaseError, RunnerError, RunInterrupted, KeyboardInterrupt, OSError) as error:
         app.reporter.note(f"not every fingerprint was taken: {error or 'interrupted'}")
     # Its journal has grown by them.
     store_pending(app, [header.run])
@@ -201,7 +201,7 @@ def _environment(body: Facts) -> MeasuredEnvironment:
     return MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {})
 
 
-def _compared(header: Header) -> set[str]:
+def _compared_cases(header: Header) -> set[str]:
     """The cases of which it is known what runs differently."""
     found = map(CaseDifference.from_body, header.dispatch)
     return {one.case for one in found if one.difference is not None}
@@ -274,7 +274,7 @@ def _remove_unless_begun(run: Path) -> None:
             run.rmdir()
 
 
-def _taken(
+def _collect_fingerprints(
     cases: Sequence[str], settings: FingerprintSettings, interrupts: Interrupts, give_up: float
 ) -> Iterator[CaseFingerprint]:
     """Fingerprints as they are done, several at once on CPUs of their own; nothing is timed."""
@@ -309,7 +309,7 @@ def _taken(
                 for future in futures:
                     future.cancel()
             if left_out and interrupts.requested():
-                raise Interrupted(
+                raise RunInterrupted(
                     f"stopped before {plural(len(left_out), 'case')}; the fingerprints taken are stored"
                 )
     finally:

@@ -16,7 +16,7 @@ from analysis.staleness import (
     overdue_nights,
     present,
     silent_machines,
-    waiting,
+    wait_reason,
 )
 from configuration.schema import AlertSettings
 from db.connection.engine import Database
@@ -180,7 +180,7 @@ def fleet_status(
         living=tuple(living),
         nodes=_nodes(seen, {one.owner for one in living}, gone, running, drained),
         running=running,
-        waiting=_waiting(tasks, living, running, now),
+        waiting=_waiting_tasks(tasks, living, running, now),
     )
 
 
@@ -208,7 +208,7 @@ def _nodes(
     return found
 
 
-def _waiting(
+def _waiting_tasks(
     tasks: Iterable[Task],
     living: Sequence[SchedulerSeen],
     running: Mapping[str, tuple[Task, ...]],
@@ -227,7 +227,7 @@ def _waiting(
     for task in tasks:
         if task.state == TaskState.WAITING:
             alone = task.job in MEASURING
-            found.append((task, waiting(task, able[alone], busy[alone], now)))
+            found.append((task, wait_reason(task, able[alone], busy[alone], now)))
     return tuple(sorted(found, key=lambda one: (URGENCY.index(one[1].why), one[0].due_at, one[0].id)))
 
 

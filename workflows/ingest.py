@@ -44,7 +44,7 @@ _SOME_CASES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestResult:
     """The result of ingesting: run, new outcomes, lines set aside with their reasons."""
 
     run: str
@@ -69,7 +69,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class JournalPart:
     """What a journal holds after a position, as the database knows it; `position` is behind it."""
 
     path: Path
@@ -80,14 +80,14 @@ class Read:
     fingerprints: tuple[tuple[FingerprintConditions, CaseFingerprint], ...] = ()
 
     @staticmethod
-    def pieces(path: Path) -> "Iterator[Read]":
+    def pieces(path: Path) -> "Iterator[JournalPart]":
         """All that is in it, of a large journal piece by piece: only the last one knows how the run ended.
 
         Raises JournalError when it has no header or its lines do not fit together.
         """
         position = Position()
         for piece in journal.read_pieces(path):
-            read = Read.after(position, path, piece, running=not piece.last)
+            read = JournalPart.after(position, path, piece, running=not piece.last)
             position = read.position
             # Its lines are not held while it is stored, nor its samples while the next one is read.
             del piece
@@ -97,27 +97,27 @@ class Read:
     @staticmethod
     def after(
         before: Position, path: Path, piece: Piece, waiting: bytes = b"", *, running: bool = False
-    ) -> "Read":
+    ) -> "JournalPart":
         """What is written behind a position, and what waits to be; with `running` more is to come.
 
         Raises JournalError as `pieces` does.
         """
-        with _fitting(path):
+        with _guard_journal(path):
             contents = journal.parse(path, piece.lines + waiting, before.lines + 1)
             header, later = before.header, contents.header
             if later and (header is None or later.get("run") == header.run):
                 header = Header.from_body(later)
             if header is None:
                 raise JournalError(f"{path} has no readable header")
-            known = {outcome.planned for outcome in before.outcomes}
+            known = {outcome.planned_replicate for outcome in before.outcomes}
             plan = {*header.replicates}
             unplanned = tuple(
                 f"outcome of {each.case}, replicate {each.replicate}: the run did not plan it"
                 for each in contents.outcomes
-                if each.planned not in plan
+                if each.planned_replicate not in plan
             )
             missing = plan - known
-            new = [each for each in contents.outcomes if each.planned in missing]
+            new = [each for each in contents.outcomes if each.planned_replicate in missing]
             facts = before.facts + sum(map(journal.size_of_facts, new))
             journal.check_facts(path, facts, len(plan))
             outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
@@ -136,7 +136,7 @@ class Read:
             )
             run = _run_of(position, running=running)
             stored, canaries = (tuple(map(finite_outcome, each)) for each in (new, contents.canaries))
-            return Read(path, position, run, stored, canaries, fingerprints)
+            return JournalPart(path, position, run, stored, canaries, fingerprints)
 
     def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
@@ -144,7 +144,7 @@ class Read:
         Only for a journal of this data folder: it decides how machine and hardware are called.
         No lock is held while it is read. Raises JournalError and DatabaseError.
         """
-        with _fitting(self.path), one_transaction(database) as whole:
+        with _guard_journal(self.path), one_transaction(database) as whole:
             store.save_run(whole, self.run, authoritative=True)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
@@ -191,7 +191,7 @@ def read_header(path: Path) -> Header:
 def _storable(path: Path, body: Mapping[str, Any]) -> Header:
     """A header; raises JournalError for one that cannot be stored, so neither reported nor resumed."""
     header = Header.from_body(body)
-    with _fitting(path):
+    with _guard_journal(path):
         header.run_record(RunState.RUNNING, None)
     return header
 
@@ -202,20 +202,20 @@ def read_run(path: Path) -> tuple[Header, journal.Contents]:
     Outcomes have neither samples nor recordings.
     """
     header = read_header(path)
-    contents = journal.read(path, frozenset(header.replicates))
+    contents = journal.read_contents(path, frozenset(header.replicates))
     # A later header knows more of the same run.
     return _storable(path, contents.header), contents
 
 
-def pieces_of_folder(path: Path) -> Iterator[Read]:
+def pieces_of_folder(path: Path) -> Iterator[JournalPart]:
     """The pieces of a journal in the folder of its run; raises JournalError, also where it is another's."""
-    for read in Read.pieces(path):
+    for read in JournalPart.pieces(path):
         refuse_other_run(path, read.run.id)
         yield read
         del read
 
 
-def ingest(path: Path, database: Database) -> Ingested:
+def ingest(path: Path, database: Database) -> IngestResult:
     """Store one journal; storing it again changes nothing, also concurrently.
 
     All of it is stored or nothing; of a journal above 4 MiB each piece, and until the last one the run is
@@ -230,7 +230,7 @@ def ingest(path: Path, database: Database) -> Ingested:
         position = read.position
         del read
     mark_stored(path, position.size, len(position.outcomes), position.set_aside)
-    return Ingested(path.parent.name, new, position.set_aside)
+    return IngestResult(path.parent.name, new, position.set_aside)
 
 
 def _fingerprints(
@@ -261,17 +261,17 @@ def _run_of(position: Position, *, running: bool) -> Run:
     notes = _notes(position.set_aside)
     if running:
         run = header.run_record(RunState.RUNNING, None)
-        return replace(run, notes=run.notes + notes).bounded()
-    complete = {*header.replicates} <= {outcome.planned for outcome in position.outcomes}
+        return replace(run, notes=run.notes + notes).shorten_texts()
+    complete = {*header.replicates} <= {outcome.planned_replicate for outcome in position.outcomes}
     run = header.run_record(RunState.COMPLETE if complete else RunState.INTERRUPTED, position.ended_at)
-    facts = {**run.facts, **(_decided(header, position.outcomes) if complete else {})}
-    return replace(run, notes=run.notes + notes, facts=facts).bounded()
+    facts = {**run.facts, **(_decision_facts(header, position.outcomes) if complete else {})}
+    return replace(run, notes=run.notes + notes, facts=facts).shorten_texts()
 
 
-def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _decision_facts(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The decision of a complete run of pairs, as a fact; empty for any other run, and if unknown."""
     try:
-        comparison = header.compared
+        comparison = header.pair_comparison
         if comparison is None:
             return {}
         return {DECIDED: decision_body(comparison.verdict(comparison.results(outcomes)))}
@@ -281,7 +281,7 @@ def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 @contextmanager
-def _fitting(path: Path) -> Generator[None]:
+def _guard_journal(path: Path) -> Generator[None]:
     """A line with a right checksum may still hold anything; it must not stop the journals after it."""
     try:
         yield
@@ -299,7 +299,7 @@ def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
 
 def ingest_pending(
     data_dir: Path, database: Database, runs: Collection[str] = ()
-) -> Iterator[Ingested | JournalError]:
+) -> Iterator[IngestResult | JournalError]:
     """Store every journal that is not stored to its end; a journal without a header is answered as its error.
 
     With `runs` only theirs. A journal that another process is writing just now is left to that process.
@@ -434,7 +434,7 @@ def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] =
 def _mark(path: Path) -> tuple[int, int]:
     """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
     try:
-        size, outcomes, *by = journal.beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")
+        size, outcomes, *by = journal.read_beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
         known = not by or by == [version("pyrometer")]
         return (int(size), int(outcomes)) if known else (0, 0)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.comparison.policy import Waiver
-from analysis.decision.comparison import compared
+from analysis.decision.comparison import stored_comparison
 from analysis.decision.run_cases import LATENCIES, run_cases
 from analysis.metrics import METRICS
 from analysis.recent_level import NIGHTS
@@ -26,7 +26,7 @@ from records.outcomes import MetricDefinition, Outcome
 from records.runs import Run
 from records.series import SeriesKey
 from reports.run_report import JudgedRun
-from reports.upgrade_report import JudgedUpgrade, judged
+from reports.upgrade_report import JudgedUpgrade, judge_upgrade
 from runner import journal
 from runner.errors import JournalError
 
@@ -67,7 +67,7 @@ class LoadedRun:
         if traced:
             # Of two tables the second one is subtracted from the first one that was asked for.
             order = header.replicates
-            outcomes = sorted(result.outcomes, key=lambda outcome: order.index(outcome.planned))
+            outcomes = sorted(result.outcomes, key=lambda outcome: order.index(outcome.planned_replicate))
             result = replace(result, outcomes=tuple(outcomes))
         began = datetime.fromisoformat(header.started_at)
         return LoadedRun(
@@ -121,7 +121,7 @@ def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[st
 
 def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
     header, contents = read_run(path)
-    state = RunState.INTERRUPTED if contents.missing(header.replicates) else RunState.COMPLETE
+    state = RunState.INTERRUPTED if contents.missing_replicates(header.replicates) else RunState.COMPLETE
     state = RunState.RUNNING if journal.in_use(path) else state
     return LoadedRun.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
 
@@ -148,12 +148,12 @@ def _from_database(database: Database, name: str) -> LoadedRun:
 
 def judge_run(header: Header, result: RunResult, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade:
     """The verdict on what was measured so far, without the cases that are `waived` now or were before."""
-    comparison = header.compared
+    comparison = header.pair_comparison
     assert comparison is not None
     comparison = replace(comparison, waived=(*comparison.waived, *waived))
     # The end of a run that was imported later is not known.
     ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
-    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
+    return judge_upgrade(header.run_record(result.state, ended_at), comparison, result.outcomes)
 
 
 def judge_loaded(loaded: LoadedRun, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade | None:
@@ -170,11 +170,11 @@ def judge_stored(
 ) -> JudgedUpgrade | None:
     """The verdict of a run of pairs as the database has it, None for any other; raises UsageError."""
     try:
-        comparison = compared(run.facts)
+        comparison = stored_comparison(run.facts)
         if comparison is None:
             return None
         comparison = replace(comparison, waived=(*comparison.waived, *waived))
-        return judged(run, comparison, outcomes)
+        return judge_upgrade(run, comparison, outcomes)
     except ValueError as error:
         raise UsageError(f"run {run.id} holds {error}") from error
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from analysis.comparison.screening import as_evidence
 from analysis.decision.suite_pairs import varies
 from records.kinds import RunKind, RunState
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
@@ -24,9 +24,9 @@ from runner.execution.process import sweep
 from runner.execution.session import (
     MAX_LOST,
     Conditions,
-    Entered,
     Event,
-    Measured,
+    OutcomeMeasured,
+    PhaseEntered,
     RunningSession,
     SessionEnded,
 )
@@ -37,7 +37,7 @@ from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
 from .app_context import Watcher
-from .database_upkeep import FOR_EVER, Kept
+from .database_upkeep import FOR_EVER, Retention
 from .planning.pair_allocation import SuiteAllocation
 from .planning.screening import ScreenedPairs, timing_of_replicates
 from .recorder import OpenDatabase, Recorder
@@ -85,7 +85,7 @@ def measure(
     open_database: OpenDatabase,
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
-    kept: Kept = FOR_EVER,
+    kept: Retention = FOR_EVER,
     nodes: tuple[Node, ...] = (),
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
@@ -98,10 +98,10 @@ def measure(
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
-        done = {outcome.planned for outcome in known}
+        done = {outcome.planned_replicate for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(writing, header, open_database, watcher.note, kept)
-        boundaries = _CanaryRuns(header, preset, recorder, journal.read(writing.path, ()).canaries)
+        boundaries = _CanaryRuns(header, preset, recorder, journal.read_contents(writing.path, ()).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
@@ -118,7 +118,7 @@ def measure(
         )
         started = time.monotonic()
         run = _Run(header, todo, recorder, watcher, conditions, interrupted, boundaries)
-        with _rescuing(recorder):
+        with _rescue_results(recorder):
             state = run.all_sessions(known)
             if state == RunState.COMPLETE:
                 # Compile caches served this run's warm replicates; nothing will ever find them again.
@@ -143,7 +143,7 @@ def _begun(folder: Path, header: Header) -> Journal:
 
 
 @contextmanager
-def _rescuing(recorder: Recorder) -> Generator[None]:
+def _rescue_results(recorder: Recorder) -> Generator[None]:
     """Save buffered results when an exception ends the run early."""
     try:
         yield
@@ -189,7 +189,7 @@ class _Run:
     def __init__(
         self,
         header: Header,
-        todo: tuple[Planned, ...],
+        todo: tuple[PlannedReplicate, ...],
         recorder: Recorder,
         watcher: Watcher,
         conditions: Conditions,
@@ -197,9 +197,9 @@ class _Run:
         boundaries: _CanaryRuns,
     ) -> None:
         self.outcomes: list[Outcome] = []
-        self._kept: set[Planned] = set()
+        self._kept: set[PlannedReplicate] = set()
         self._header = header
-        self._comparison = header.compared
+        self._comparison = header.pair_comparison
         self._recorder = recorder
         self._watcher = watcher
         self._conditions = conditions
@@ -223,7 +223,7 @@ class _Run:
             self._queue.learn(outcome)
             self._durations.learn(outcome)
         self._look_ahead()
-        self._watcher.began(self._header, self._todo, self._later)
+        self._watcher.report_start(self._header, self._todo, self._later)
         self._recorder.begin()
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
@@ -235,7 +235,7 @@ class _Run:
                 if self._affordable(session, time.monotonic() - started):
                     self._measure(session)
                     if not self._interrupted():
-                        self._boundaries.reach(last=not any(self._queue.left()))
+                        self._boundaries.reach(last=not any(self._queue.sessions_left()))
                     self._recorder.between_sessions()
                 self._spare()
             self._spare()
@@ -251,7 +251,7 @@ class _Run:
             self._keep(_without(planned, OutcomeStatus.SKIPPED, reason), report=False)
             spared[planned.case, reason] += 1
         for (case, reason), many in spared.items():
-            self._watcher.spared(case, many, reason)
+            self._watcher.report_unneeded(case, many, reason)
 
     def _measure(self, session: SessionPlan) -> None:
         self._look_ahead()
@@ -285,7 +285,7 @@ class _Run:
         self._forks.renew(first.replicate)
         return replace(conditions, forks=self._forks)
 
-    def _is_short(self, planned: Planned) -> bool:
+    def _is_short(self, planned: PlannedReplicate) -> bool:
         return self._comparison is not None and self._comparison.is_short(planned.replicate)
 
     def _follow(self, running: RunningSession) -> SessionEnded:
@@ -303,28 +303,30 @@ class _Run:
         return SessionEnded("cancelled", "its processes did not end in time")
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, Measured):
+        if isinstance(event, OutcomeMeasured):
             # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
-                short = self._is_short(event.outcome.planned)
+                short = self._is_short(event.outcome.planned_replicate)
                 self._keep(as_evidence(event.outcome) if short else event.outcome)
                 self._look_ahead()
-        elif isinstance(event, Entered):
-            self._under_way.entered(event.planned, event.phase)
-            self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
+        elif isinstance(event, PhaseEntered):
+            self._under_way.enter_phase(event.planned, event.phase)
+            self._watcher.report_phase(
+                event.planned, event.phase, self._under_way.seconds_left() + self._later
+            )
 
     def _keep(self, outcome: Outcome, *, report: bool = True) -> None:
-        if outcome.planned in self._kept:
+        if outcome.planned_replicate in self._kept:
             return
-        self._kept.add(outcome.planned)
+        self._kept.add(outcome.planned_replicate)
         self._recorder.outcome(outcome)
-        outcome = outcome.bounded()
+        outcome = outcome.shorten_texts()
         self.outcomes.append(outcome)
-        self._under_way.over(outcome.planned)
+        self._under_way.end_replicate(outcome.planned_replicate)
         self._durations.learn(outcome)
         self._queue.learn(outcome)
         if report:
-            self._watcher.measured(outcome)
+            self._watcher.report_outcome(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:
         return self._queue.next(Room(self._header.budget_seconds - spent, self._durations.session))
@@ -345,11 +347,11 @@ class _Run:
 
     def _look_ahead(self) -> None:
         """Estimate the time of the sessions after this one, whenever an outcome is known."""
-        self._later = sum(map(self._durations.session, self._queue.left()))
+        self._later = sum(map(self._durations.session, self._queue.sessions_left()))
 
 
-def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
-    comparison = header.compared
+def _queue_of(header: Header, todo: tuple[PlannedReplicate, ...]) -> Queue:
+    comparison = header.pair_comparison
     if comparison is None:
         return InOrder(todo)
     cases = len({planned.case for planned in header.replicates})
@@ -364,7 +366,7 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     return Pairs(header.replicates, sides, enough, look)
 
 
-def _without(planned: Planned, status: OutcomeStatus, reason: str) -> Outcome:
+def _without(planned: PlannedReplicate, status: OutcomeStatus, reason: str) -> Outcome:
     """The outcome of a replicate that was never started."""
     now = datetime.now(UTC)
     about = (planned.case, planned.environment, planned.replicate)

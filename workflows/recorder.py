@@ -15,8 +15,8 @@ from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
 
-from .database_upkeep import FOR_EVER, Kept, prune
-from .ingest import Position, Read, mark_stored
+from .database_upkeep import FOR_EVER, Retention, prune
+from .ingest import JournalPart, Position, mark_stored
 from .run_header import Header
 
 #: Opens the database; raises DatabaseError while it cannot be had.
@@ -38,7 +38,7 @@ class Recorder:
         header: Header,
         open_database: OpenDatabase,
         note: Callable[[str], None],
-        kept: Kept = FOR_EVER,
+        kept: Retention = FOR_EVER,
     ) -> None:
         self._journal = journal
         self._header = header
@@ -83,20 +83,20 @@ class Recorder:
         try:
             self._store_pieces(ended=True)
             # The mark of a journal that holds less than was stored promises no outcome.
-            outcomes = 0 if self._journal.waiting else len(self._position.outcomes)
+            outcomes = 0 if self._journal.pending_lines else len(self._position.outcomes)
             size = self._journal.path.stat().st_size
             mark_stored(self._journal.path, size, outcomes, self._position.set_aside)
         except (DatabaseError, JournalError) as error:
             self._report_failure(error)
             return False
-        self._prune(self._opened())
-        self._opened().close()
+        self._prune(self._open_database())
+        self._open_database().close()
         return True
 
     def abandon(self) -> str:
         """Close the journal and put what still waits somewhere else; returns a note about it, if any."""
         self._journal.close()
-        many = self._journal.waiting
+        many = self._journal.pending_lines
         return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""
 
     def _prune(self, database: Database) -> None:
@@ -119,24 +119,24 @@ class Recorder:
         self._failure = ""
 
     def _store_pieces(self, *, ended: bool) -> None:
-        database, path = self._opened(), self._journal.path
+        database, path = self._open_database(), self._journal.path
         for piece in journal.read_pieces(path, self._position.size):
             waiting = self._journal.unwritten() if piece.last else b""
-            read = Read.after(self._position, path, piece, waiting, running=not (ended and piece.last))
+            read = JournalPart.after(self._position, path, piece, waiting, running=not (ended and piece.last))
             # Its lines are not held while it is stored, nor its samples while the next one is read.
             del piece
             read.store(database)
             self._position = read.position
             del read
 
-    def _opened(self) -> Database:
+    def _open_database(self) -> Database:
         if self._database is None:
             self._database = self._open()
         return self._database
 
     def _report_failure(self, error: DatabaseError | JournalError) -> None:
         if str(error) != self._failure:
-            where = "The rest" if self._journal.waiting else "Everything"
+            where = "The rest" if self._journal.pending_lines else "Everything"
             self._note(
                 f"{str(error).removesuffix('.')}. {where} is in the journal; the next command stores it."
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from runner.worker.case_key import CaseKey
@@ -23,10 +23,10 @@ _LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ReplicateTimes:
     """A replicate that ended: seconds it was active itself, of these in its last phases, and of its life."""
 
-    planned: Planned
+    planned: PlannedReplicate
     active: float
     last: float
     wall: float
@@ -44,14 +44,14 @@ class Durations:
     def __init__(
         self,
         timing: Timing,
-        timing_of: Callable[[Planned], Timing] | None = None,
+        timing_of: Callable[[PlannedReplicate], Timing] | None = None,
         *,
         on_cuda: bool = False,
     ) -> None:
         self._on_cuda = on_cuda
         self._timing = timing
-        self._timing_of: Callable[[Planned], Timing] = timing_of or (lambda planned: timing)
-        self._seen: dict[str, _Seen] = {}
+        self._timing_of: Callable[[PlannedReplicate], Timing] = timing_of or (lambda planned: timing)
+        self._seen: dict[str, _ReplicateTimes] = {}
         self._paces: dict[tuple[str, bool], list[float]] = defaultdict(list)
 
     def learn(self, outcome: Outcome) -> None:
@@ -60,19 +60,21 @@ class Durations:
         if not active or outcome.status == OutcomeStatus.SKIPPED:
             return
         last = sum(outcome.phases.get(phase, 0.0) for phase in _LAST_PHASES)
-        self._seen[outcome.case] = _Seen(outcome.planned, active, last, outcome.wall_seconds)
+        self._seen[outcome.case] = _ReplicateTimes(
+            outcome.planned_replicate, active, last, outcome.wall_seconds
+        )
         if outcome.status == OutcomeStatus.OK:
-            pace = active / self._planned_for(outcome.planned)
-            bisect.insort(self._paces[self._kind(outcome.planned)], pace)
+            pace = active / self._planned_for(outcome.planned_replicate)
+            bisect.insort(self._paces[self._kind(outcome.planned_replicate)], pace)
 
-    def replicate(self, planned: Planned) -> float:
+    def replicate(self, planned: PlannedReplicate) -> float:
         """Seconds that a replicate will be active, without waiting for the others of its session."""
         expected = self._planned_for(planned)
         if seen := self._seen.get(planned.case):
             return seen.active * expected / self._planned_for(seen.planned)
         return expected * self._pace(self._kind(planned))
 
-    def last(self, planned: Planned) -> float:
+    def last(self, planned: PlannedReplicate) -> float:
         """Seconds from its last block to its end."""
         observed = self._timing.observe_seconds if planned.replicate == 0 else 0.0
         seen = self._seen.get(planned.case)
@@ -105,7 +107,7 @@ class Durations:
         each = max(seconds / blocks, 1e-6)
         return each * max(timing.min_blocks - blocks, math.ceil((timing.measure_seconds - seconds) / each), 0)
 
-    def _planned_for(self, planned: Planned) -> float:
+    def _planned_for(self, planned: PlannedReplicate) -> float:
         return plan.estimate(planned, self._timing_of(planned), on_cuda=self._on_cuda)
 
     def _pace(self, kind: tuple[str, bool]) -> float:
@@ -113,7 +115,7 @@ class Durations:
         known = self._paces.get(kind) or list(itertools.chain.from_iterable(self._paces.values()))
         return median(known) if known else 1.0
 
-    def _kind(self, planned: Planned) -> tuple[str, bool]:
+    def _kind(self, planned: PlannedReplicate) -> tuple[str, bool]:
         compiled = CaseKey.parse(planned.case).axis("compile")
         return compiled, compiled != "none" and planned.replicate < self._timing_of(planned).cold_replicates
 
@@ -134,9 +136,9 @@ class UnderWay:
     def __init__(self, durations: Durations, clock: Callable[[], float] = time.monotonic) -> None:
         self._durations = durations
         self._clock = clock
-        self._turns: dict[Planned, _Turn] = {}
-        self._phases: dict[Planned, str] = {}
-        self._now: Planned | None = None
+        self._turns: dict[PlannedReplicate, _Turn] = {}
+        self._phases: dict[PlannedReplicate, str] = {}
+        self._now: PlannedReplicate | None = None
         self._since = 0.0
 
     def begin(self, session: SessionPlan) -> None:
@@ -145,7 +147,7 @@ class UnderWay:
         self._phases = {}
         self._now = None
 
-    def entered(self, planned: Planned, phase: str) -> None:
+    def enter_phase(self, planned: PlannedReplicate, phase: str) -> None:
         """A contender enters a phase; a restarted one begins anew."""
         self._account()
         if self._now is not None and self._phases[self._now] == "measure":
@@ -157,7 +159,7 @@ class UnderWay:
         self._phases[planned] = phase
         self._now = planned
 
-    def over(self, planned: Planned) -> None:
+    def end_replicate(self, planned: PlannedReplicate) -> None:
         """A contender has ended."""
         self._account()
         self._turns.pop(planned, None)
@@ -168,14 +170,14 @@ class UnderWay:
         self._turns = {}
         self._now = None
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until its last contender ends; 0 only when all have."""
         self._account()
         if not self._turns:
             return 0.0
         return max(_LEAST_SECONDS, sum(self._of(planned, turn) for planned, turn in self._turns.items()))
 
-    def _of(self, planned: Planned, turn: _Turn) -> float:
+    def _of(self, planned: PlannedReplicate, turn: _Turn) -> float:
         phase, last = self._phases.get(planned, ""), self._durations.last(planned)
         if phase in _LAST_PHASES:
             return max(0.0, last - turn.last)

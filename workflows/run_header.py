@@ -11,7 +11,7 @@ from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
-from records.outcomes import Planned
+from records.outcomes import PlannedReplicate
 from records.runs import STEP, Run, RunPreset
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
@@ -63,9 +63,9 @@ class Header:
     step: Mapping[str, Any] | None = None
 
     @property
-    def replicates(self) -> tuple[Planned, ...]:
+    def replicates(self) -> tuple[PlannedReplicate, ...]:
         """The planned replicates."""
-        return tuple(Planned(*one) for one in self.planned)
+        return tuple(PlannedReplicate(*one) for one in self.planned)
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -103,7 +103,7 @@ class Header:
         return {e["fingerprint"]: _target(e) for e in self.environments}
 
     @property
-    def compared(self) -> Comparison | None:
+    def pair_comparison(self) -> Comparison | None:
         """What a run of pairs compares, None for any other; raises JournalError for one not understood."""
         if self.comparison is None:
             return None

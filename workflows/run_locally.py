@@ -16,7 +16,7 @@ from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
 from runner.journal import Journal
 from runner.nodes import Node
-from runner.nodes import read as read_nodes
+from runner.nodes import read_nodes as read_nodes
 from runner.preset import MachinePreset
 from runner.step_file import step_case
 from runner.suites import plan
@@ -24,8 +24,8 @@ from runner.suites.suite import with_baselines
 from runner.telemetry.gpu.clock_lock import locked_clocks
 
 from .app_context import AppContext, Reporter
-from .database_upkeep import Kept
-from .errors import Interrupted, NothingToMeasure, UsageError
+from .database_upkeep import Retention
+from .errors import NothingToMeasure, RunInterrupted, UsageError
 from .fingerprints import take_afterwards, with_differences
 from .ingest import store_pending
 from .load_run import refuse_report
@@ -33,7 +33,7 @@ from .measure import RunResult, measure
 from .planning.generated_cases import census_cases, with_test_cases
 from .planning.plan_run import (
     Chosen,
-    Prepared,
+    PreparedRun,
     RunPlan,
     ask,
     find_run,
@@ -108,7 +108,7 @@ class RunRequest:
 
 
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
-    """Plan and measure a new run; raises UsageError, RunnerError, JobError or Interrupted."""
+    """Plan and measure a new run; raises UsageError, RunnerError, JobError or RunInterrupted."""
     # Errors that are known at once are raised before waiting for another run.
     if request.census is not None:
         found = census_cases(app, request.census, request.suite, request.cases, request.case_files)
@@ -147,13 +147,13 @@ def resume_run(
 
 
 def _measured_run(
-    app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
+    app: AppContext, prepared: PreparedRun, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
     """Have a run measured; then its fingerprints are taken where it was to."""
     result = measure_watched(app, prepared, interrupts, conclude)
     header = prepared.header
     if header.fingerprints and header.comparison is None and result.state == RunState.COMPLETE:
-        with store_of(app).using([target.python for target in header.targets.values()]):
+        with store_of(app).lock_interpreters([target.python for target in header.targets.values()]):
             take_afterwards(app, prepared, result.outcomes, interrupts)
     return result
 
@@ -187,7 +187,7 @@ def _check_environment(app: AppContext, request: RunRequest) -> None:
         check_interpreter(meant.name, meant.python)
 
 
-def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> Prepared:
+def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[Node, ...]) -> PreparedRun:
     settings, suite = app.settings, chosen.suite
     probed = ask(chosen, [ReadyEnvironment(*choose_environment(app, request.environment, request.python))])
     (described,) = probed.environments
@@ -219,7 +219,7 @@ def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:
 def start_upgrade(
     app: AppContext, request: UpgradeRequest, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
-    """Measure both environments of an upgrade; raises UsageError, RunnerError, JobError or Interrupted."""
+    """Measure both environments of an upgrade; raises UsageError, RunnerError, JobError or RunInterrupted."""
     settings = app.settings
     check_judged(request.also)
     policy, usual = (
@@ -274,23 +274,27 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
 
 
 def measure_watched(
-    app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude
+    app: AppContext, prepared: PreparedRun, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
-    """Have a run measured and watched; raises Interrupted where a second signal ends it at once.
+    """Have a run measured and watched; raises RunInterrupted where a second signal ends it at once.
 
     Raises ClocksNotLocked before anything is measured where its clocks are to be held and a driver refuses.
     """
     header = prepared.header
     try:
         pythons = [target.python for target in header.targets.values()]
-        with interrupts.deferred(), store_of(app).using(pythons), _reporting_notes(app.reporter):
+        with (
+            interrupts.defer_signals(),
+            store_of(app).lock_interpreters(pythons),
+            _reporting_notes(app.reporter),
+        ):
             with _holding_clocks(header, app.reporter):
-                result = _watched(app, prepared, interrupts)
+                result = _measure_run(app, prepared, interrupts)
             conclude(header, result)
             return result
     except KeyboardInterrupt:
         # The workers die with their session, or with this process.
-        raise Interrupted(
+        raise RunInterrupted(
             f"stopped at once; the journal keeps what is measured, {resume_command(header)}"
         ) from None
     except BrokenPipeError:
@@ -298,10 +302,10 @@ def measure_watched(
         raise
 
 
-def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> RunResult:
+def _measure_run(app: AppContext, prepared: PreparedRun, interrupts: Interrupts) -> RunResult:
     header, preset = prepared.header, prepared.preset
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
-    with on_housekeeping_cpus(preset), app.reporter.watching() as watcher:
+    with on_housekeeping_cpus(preset), app.reporter.open_watcher() as watcher:
         result = measure(
             header,
             preset,
@@ -311,10 +315,10 @@ def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Run
             app.open_database,
             watcher,
             interrupts.requested,
-            Kept(app.settings.telemetry_days, app.settings.samples_days),
+            Retention(app.settings.telemetry_days, app.settings.samples_days),
             prepared.nodes,
         )
-        watcher.finished(result)
+        watcher.report_end(result)
     return result
 
 
@@ -345,11 +349,11 @@ def resume_command(header: Header) -> str:
 def exclusive_machine(reporter: Reporter) -> Generator[None]:
     """No other run measures this machine within the block; the reporter learns which one is waited for."""
 
-    def waits() -> None:
+    def report_wait() -> None:
         name = holder()
-        reporter.waiting(f"another run measures this machine{f' ({name})' if name else ''}")
+        reporter.report_wait(f"another run measures this machine{f' ({name})' if name else ''}")
 
-    with exclusive(waits):
+    with exclusive(report_wait):
         yield
 
 

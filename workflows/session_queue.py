@@ -15,8 +15,8 @@ from analysis.decision.comparison import Comparison
 from analysis.decision.reasons import leaves_open
 from analysis.decision.upgrade import TABLES
 from records.fingerprints import AGAIN
-from records.outcomes import Outcome, OutcomeStatus, Planned
-from reports.text.verdict_text import advised
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
+from reports.text.verdict_text import describe_advice
 from runner.session_plan import SessionPlan
 from runner.suites import plan
 
@@ -48,11 +48,11 @@ class Queue(Protocol):
         """Take note of an outcome, also of one from an earlier part of the same run."""
         ...
 
-    def left(self) -> Iterable[SessionPlan]:
+    def sessions_left(self) -> Iterable[SessionPlan]:
         """What would still be measured if nothing ended early."""
         ...
 
-    def not_needed(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
         """Planned replicates that are not needed any more, each once, with the reason."""
         ...
 
@@ -60,7 +60,7 @@ class Queue(Protocol):
 class InOrder:
     """Every session of a plan."""
 
-    def __init__(self, todo: Sequence[Planned]) -> None:
+    def __init__(self, todo: Sequence[PlannedReplicate]) -> None:
         self._sessions = deque(plan.sessions(todo))
 
     def next(self, room: Room) -> SessionPlan | None:
@@ -70,11 +70,11 @@ class InOrder:
     def learn(self, outcome: Outcome) -> None:
         """Nothing that is learnt changes the plan."""
 
-    def left(self) -> Iterable[SessionPlan]:
+    def sessions_left(self) -> Iterable[SessionPlan]:
         """All that is left."""
         return self._sessions
 
-    def not_needed(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
         """Everything planned is needed."""
         return iter(())
 
@@ -131,7 +131,7 @@ class Pairs:
 
     def __init__(
         self,
-        planned: Sequence[Planned],
+        planned: Sequence[PlannedReplicate],
         environments: tuple[str, str],
         enough: Enough,
         first_look: int = 1,
@@ -145,7 +145,7 @@ class Pairs:
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
-        self._reported: set[Planned] = set()
+        self._reported: set[PlannedReplicate] = set()
 
     def next(self, room: Room) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
@@ -161,7 +161,7 @@ class Pairs:
         if self._allocate is not None:
             behind = [case for case in candidates if self._is_behind(case)]
             if not behind:
-                chosen, reason = self._allocated(open_cases)
+                chosen, reason = self._allocate_pair(open_cases)
                 if chosen is not None:
                     return chosen
                 behind = [case for case in open_cases if self._is_behind(case)]
@@ -177,7 +177,7 @@ class Pairs:
     def _is_behind(self, case: str) -> bool:
         return len(self._cases[case].numbers) < self._first_look
 
-    def _allocated(self, open_cases: Sequence[str]) -> tuple[str | None, str]:
+    def _allocate_pair(self, open_cases: Sequence[str]) -> tuple[str | None, str]:
         assert self._allocate is not None
         outcomes = {case: one.outcomes for case, one in self._cases.items()}
         ended = self._cases.keys() - {*open_cases}
@@ -208,12 +208,12 @@ class Pairs:
         if not case.over and ended == {self._old, self._new}:
             case.over = _broken(case.outcomes) or self._enough(case.outcomes)
 
-    def left(self) -> Iterable[SessionPlan]:
+    def sessions_left(self) -> Iterable[SessionPlan]:
         """Every pair that may still be measured; with `allocate` so many as a suite usually takes."""
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if self._allocate is not None:
             every_has = all(len(self._cases[case].numbers) >= self._first_look for case in open_cases)
-            if open_cases and every_has and self._allocated(open_cases)[0] is None:
+            if open_cases and every_has and self._allocate_pair(open_cases)[0] is None:
                 return []
         return [
             self._session(case, number)
@@ -225,16 +225,16 @@ class Pairs:
         """How many pairs the case will get, as far as can be known; None for all that wait."""
         return None if self._allocate is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
-    def not_needed(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
         """The replicates left of cases that are over, and of pairs that an interruption separated."""
         for case, one in self._cases.items():
-            done = {outcome.planned for outcome in one.outcomes}
+            done = {outcome.planned_replicate for outcome in one.outcomes}
             needless = dict.fromkeys(one.torn, "its partner was measured before an interruption")
             if one.over:
                 needless |= dict.fromkeys(one.waiting, one.over)
             for number, reason in needless.items():
                 for environment in (self._old, self._new):
-                    planned = Planned(case, environment, number)
+                    planned = PlannedReplicate(case, environment, number)
                     if planned not in done and planned not in self._reported:
                         self._reported.add(planned)
                         yield planned, reason
@@ -248,7 +248,7 @@ class Pairs:
 
     def _session(self, case: str, number: int) -> SessionPlan:
         sides = (self._new, self._old) if _new_first(number) else (self._old, self._new)
-        return SessionPlan(f"{case}#{number}", tuple(Planned(case, side, number) for side in sides))
+        return SessionPlan(f"{case}#{number}", tuple(PlannedReplicate(case, side, number) for side in sides))
 
 
 def _new_first(number: int) -> bool:
@@ -287,7 +287,7 @@ def first_look(comparison: Comparison) -> int:
     return 1 if threshold_of(policy.metric, policy.thresholds).exact else comparison.plan.smallest
 
 
-def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]:
+def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[PlannedReplicate]:
     """Every replicate that may be needed: the first pair of all cases, then the second, and so on.
 
     In a screened upgrade the short pairs come first.
@@ -295,7 +295,7 @@ def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[Planned]
     listed, largest = list(cases), comparison.plan.largest
     sides = (comparison.old, comparison.new)
     numbers = range(largest + largest // _ONE_SPARE_OF + (FIRST_FULL if comparison.screen else 0))
-    return [Planned(case, side, n) for n in numbers for case in listed for side in sides]
+    return [PlannedReplicate(case, side, n) for n in numbers for case in listed for side in sides]
 
 
 def enough_pairs(comparison: Comparison, cases: int) -> Enough:
@@ -309,11 +309,11 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
     policy, plan = comparison.policy, comparison.plan
 
     def _enough(outcomes: Sequence[Outcome]) -> str:
-        decides, advice = _judged(comparison, policy.metric, outcomes, cases)
+        decides, advice = _judge_metric(comparison, policy.metric, outcomes, cases)
         # Of an exact metric two pairs are enough.
         if advice.go_on or (decides.n >= plan.smallest and lacks_others(comparison, outcomes, cases)):
             return ""
-        return f"not needed: {advised(advice)}"
+        return f"not needed: {describe_advice(advice)}"
 
     return _enough
 
@@ -335,11 +335,11 @@ def enough_lost(comparison: Comparison) -> Enough:
 
 def lacks_others(comparison: Comparison, outcomes: Sequence[Outcome], cases: int) -> bool:
     """Whether one of `cases` cases needs more pairs for a metric other than the one that decides."""
-    others = _metrics_of_newest_pair(outcomes) & _varying(comparison) - {comparison.policy.metric}
+    others = _metrics_of_newest_pair(outcomes) & _open_metrics(comparison) - {comparison.policy.metric}
     return any(_lacks(comparison, metric, outcomes, cases) for metric in others)
 
 
-def _judged(
+def _judge_metric(
     comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cases: int
 ) -> tuple[Verdict, Advice]:
     policy, plan = comparison.policy, comparison.plan
@@ -350,14 +350,14 @@ def _judged(
 
 
 def _lacks(comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cases: int) -> bool:
-    verdict, advice = _judged(comparison, metric, outcomes, cases)
+    verdict, advice = _judge_metric(comparison, metric, outcomes, cases)
     if not advice.go_on:
         return False
     limited = metric in comparison.policy.worst and leaves_open(verdict, comparison.policy)
     return metric in comparison.also or limited or verdict.n < comparison.plan.smallest
 
 
-def _varying(comparison: Comparison) -> set[str]:
+def _open_metrics(comparison: Comparison) -> set[str]:
     """The metrics that may need more pairs, besides the one that decides."""
     metrics = {
         *comparison.also,

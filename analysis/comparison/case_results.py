@@ -149,7 +149,7 @@ def judge_case(
         and METRICS[metric].better != "neither"
         and (threshold := threshold_of(metric, thresholds))
     }
-    failed = (_failed(old), _failed(new))
+    failed = (_count_failures(old), _count_failures(new))
     every = (*old, *new)
     alone = _alone(every)
     under_load = _under_load(changes_under_load(old, new))
@@ -172,5 +172,5 @@ def _alone(replicates: Sequence[Outcome]) -> AloneProcesses | None:
     return AloneProcesses(len(found), len(replicates), found[0]) if found else None
 
 
-def _failed(replicates: Sequence[Outcome]) -> int:
+def _count_failures(replicates: Sequence[Outcome]) -> int:
     return sum(one.status in BROKEN for one in replicates)

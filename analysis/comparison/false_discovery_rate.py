@@ -15,7 +15,7 @@ RATE = 0.05
 Key = TypeVar("Key")
 
 
-def adjusted(ps: Sequence[float]) -> list[float]:
+def adjust_p_values(ps: Sequence[float]) -> list[float]:
     """For each p value the smallest false discovery rate at which it is still called, in the same order.
 
     Benjamini and Hochberg, Controlling the false discovery rate, JRSS B 57, 1995: with the i-th smallest of m
@@ -52,7 +52,7 @@ def control(
     the sum of 1/i, would take four times as small p values for a suite of forty.
     """
     family = {key: verdict.p for key, verdict in verdicts.items() if verdict.p is not None}
-    rates = dict(zip(family, adjusted(list(family.values())), strict=True))
+    rates = dict(zip(family, adjust_p_values(list(family.values())), strict=True))
     return {
         key: _taken_back(verdict, rate, len(family), plan or Plan())
         if verdict.word in ("faster", "slower") and rates.get(key, 0.0) > rate

@@ -125,7 +125,7 @@ class Policy:
         """Whether the case may break; one that must not regress may not, whatever glob it matches besides."""
         return not self.guards(case) and any(key_matches(case, glob) for glob in self.may_break)
 
-    def unmatched(self, cases: Sequence[str]) -> list[tuple[str, str]]:
+    def unmatched_globs(self, cases: Sequence[str]) -> list[tuple[str, str]]:
         """Rules and their globs that match none of the cases, as (`must_not_regress`, glob)."""
         rules = {
             "must_not_regress": self.must_not_regress,

@@ -38,7 +38,7 @@ def _change(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | N
     return median(math.log(theirs[number]) - math.log(ours[number]) for number in rounds)
 
 
-def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
+def tainted_block_numbers(facts: Mapping[str, Any]) -> frozenset[int]:
     """The numbers, from 0, of a process's blocks that others disturbed and that do not count."""
     return frozenset(int(each["block"]) for each in tainted_blocks(facts))
 
@@ -60,7 +60,7 @@ def _of_blocks(facts: Mapping[str, Any], *, disturbed: bool = False) -> dict[int
     """What is compared of each block that counts, in ns by its number; of any block if `disturbed`."""
     listed = facts.get("block_medians_ns", facts.get("block_floors_ns"))
     values = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
-    left_out = frozenset[int]() if disturbed else tainted(facts)
+    left_out = frozenset[int]() if disturbed else tainted_block_numbers(facts)
     return {
         number: float(value)
         for number, value in enumerate(values)

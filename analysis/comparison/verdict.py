@@ -158,9 +158,9 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
         return _too_few(_sides(verdict, used), used, plan)
     why = WAITS if look < plan.largest else BEYOND
     verdict = replace(verdict, left_out=(*left_out, *[why] * (len(used) - look)))
-    if (lopsided := _lopsided(used[:look])) is not None:
+    if (lopsided := _order_imbalance(used[:look])) is not None:
         return replace(_sides(verdict, used[:look]), reason=lopsided)
-    return _judged(_sides(verdict, used[:look]), used[:look], plan)
+    return _judge_look(_sides(verdict, used[:look]), used[:look], plan)
 
 
 def _sides(verdict: Verdict, used: Sequence[Pair]) -> Verdict:
@@ -174,7 +174,7 @@ def _too_few(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
     return replace(verdict, change=change, reason=reason, needed=plan.smallest)
 
 
-def _lopsided(used: Sequence[Pair]) -> OneSideFirst | None:
+def _order_imbalance(used: Sequence[Pair]) -> OneSideFirst | None:
     """Which side started first in more than three of four pairs, for then its luck looks like a change."""
     first = [pair.new_first for pair in used if pair.new_first is not None]
     new = sum(first)
@@ -182,7 +182,7 @@ def _lopsided(used: Sequence[Pair]) -> OneSideFirst | None:
     return next((one for one in found if 4 * one.times > 3 * one.pairs), None)
 
 
-def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
+def _judge_look(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
     """The verdict at a look."""
     found = locate([pair.log for pair in used], [pair.new_first for pair in used])
     share = plan.share(found.n)

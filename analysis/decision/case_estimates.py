@@ -86,7 +86,7 @@ def estimate(pairs: CasePairs, plan: Plan) -> CaseEstimate | None:
     )
 
 
-def moderated(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
+def moderate_estimates(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
     """The estimates with the spread they share (Smyth, Statistical Applications in Genetics 3, 2004).
 
     The logarithm of a variance with d degrees of freedom has the mean digamma(d/2) - ln(d/2) above that of

@@ -65,7 +65,7 @@ class Comparison:
         """Whether the pair of this number is a short one of a screen."""
         return self.screen is not None and replicate < FIRST_FULL
 
-    def screened(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
+    def screen_outcomes(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
         """What the screen says of a case by its outcomes so far; None without a screen."""
         if self.screen is None:
             return None
@@ -73,9 +73,9 @@ class Comparison:
         return screen_case(case, self.screen, *self.sides(short))
 
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
-        screened = self.screened(case, outcomes)
+        screened = self.screen_outcomes(case, outcomes)
         if screened is None:
-            return self._judged(case, outcomes)
+            return self._judge_outcomes(case, outcomes)
         if screened.selection is None:
             sides = CaseSide("ok"), CaseSide("ok")
             return CaseResult(case, case.rpartition("/")[2], *sides, {}, screen=screened)
@@ -83,9 +83,9 @@ class Comparison:
         if not full:
             side = CaseSide("skipped", not_measured=NotMeasured.NO_FULL_PAIR)
             return CaseResult(case, case.rpartition("/")[2], side, side, {}, screen=screened)
-        return replace(self._judged(case, full), screen=screened)
+        return replace(self._judge_outcomes(case, full), screen=screened)
 
-    def _judged(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
+    def _judge_outcomes(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self.sides(outcomes)
         if not old and not new:
             # Nothing of it was measured: the reasons why say so.
@@ -139,7 +139,7 @@ def _screen(body: Mapping[str, Any] | None) -> Screen | None:
     return None if body is None else Screen(tuple(body["changed"]), tuple(body["unknown"]))
 
 
-def compared(facts: Mapping[str, Any]) -> Comparison | None:
+def stored_comparison(facts: Mapping[str, Any]) -> Comparison | None:
     """What a stored run compares, by its facts; None for any other. Raises ValueError as `from_body` does."""
     body = facts.get(COMPARED)
     return None if body is None else Comparison.from_body(body)

@@ -164,7 +164,7 @@ class MeanChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmeasured:
+class UnmeasuredShare:
     """So many of `total` cases have no interval, and their share by weight; `allowed` is the policy's."""
 
     cases: int
@@ -174,7 +174,7 @@ class Unmeasured:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarCases:
     """So many of `total` cases are faster, or the same."""
 
     metric: str
@@ -249,10 +249,10 @@ Detail = (
     | SlowerShare
     | NoMean
     | MeanChange
-    | Unmeasured
+    | UnmeasuredShare
     | OnlyScreened
     | SlowerInShortPairs
-    | Alike
+    | SimilarCases
     | Worse
     | Doubtful
 )
@@ -285,7 +285,7 @@ def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
     return WORST_FIRST[min(ranks)]
 
 
-def ordered(found: Iterable[Reason]) -> list[Reason]:
+def sort_reasons(found: Iterable[Reason]) -> list[Reason]:
     """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
 
     def _key(one: Reason) -> tuple[int, bool, int, float, str, str]:
@@ -297,7 +297,7 @@ def ordered(found: Iterable[Reason]) -> list[Reason]:
     return sorted(found, key=_key)
 
 
-def worsening(verdict: Verdict) -> tuple[float, float]:
+def worsening_range(verdict: Verdict) -> tuple[float, float]:
     """By how much the metric is worse at least and at most, as logarithms; infinite where unknown."""
     if verdict.low is None or verdict.high is None:
         # Between 0 and another number there is no ratio, yet there may be a verdict.
@@ -309,7 +309,7 @@ def worsening(verdict: Verdict) -> tuple[float, float]:
 
 def could_be_slower(verdict: Verdict) -> bool:
     """Whether nothing rules out that it is worse by the threshold."""
-    return verdict.word not in ("faster", "same") and worsening(verdict)[1] >= verdict.threshold
+    return verdict.word not in ("faster", "same") and worsening_range(verdict)[1] >= verdict.threshold
 
 
 def reasons(
@@ -329,11 +329,11 @@ def reasons(
     return [
         *_correctness(results, policy),
         *(r for result in results if result.works for r in _of_case(result, policy, known)),
-        *_unguarded(results, policy),
+        *_unknown_reasons(results, policy),
         *_slower_under_load(results, policy),
         *combined,
-        *_suspected(results, policy),
-        *_unmeasured(results, policy),
+        *_short_pair_reasons(results, policy),
+        *_unmeasured_reasons(results, policy),
         *_gains(results, policy),
     ]
 
@@ -390,7 +390,7 @@ def _of_case(result: CaseResult, policy: Policy, judged_over_suite: Collection[s
 def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
     """Whether it is proved that a metric is worse than `worst` allows, and why; None where it is within."""
     limit = math.log1p(policy.worst[verdict.metric])
-    near, far = worsening(verdict)
+    near, far = worsening_range(verdict)
     exact = threshold_of(verdict.metric, policy.thresholds).exact
     if verdict.word == "no data":
         return False, "no pair"
@@ -434,7 +434,7 @@ def _reason(
     return Reason("no-go" if proved else "unclear", kind, detail, cases, metric, size)
 
 
-def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+def _unknown_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     """Cases that must not regress, and of which nothing is known."""
     for result in results:
         if not policy.guards(result.case):
@@ -462,8 +462,10 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     if not known:
         return
     limit, total = math.log1p(policy.case), math.fsum(policy.weight(case) for case in known)
-    slower = tuple(c for c, one in known.items() if one.word == "slower" and worsening(one)[0] >= limit)
-    doubtful = tuple(c for c, one in known.items() if one.word == "unclear" and worsening(one)[1] >= limit)
+    slower = tuple(c for c, one in known.items() if one.word == "slower" and worsening_range(one)[0] >= limit)
+    doubtful = tuple(
+        c for c, one in known.items() if one.word == "unclear" and worsening_range(one)[1] >= limit
+    )
     proved, possible = (
         math.fsum(policy.weight(case) for case in cases) / total for cases in (slower, slower + doubtful)
     )
@@ -512,7 +514,9 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
                 yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
             continue
         limit = math.log1p(policy.worst[policy.metric]) * verdict.cost
-        alone = worst.state == "open" and worsening(verdict)[0] > math.log1p(policy.worst[policy.metric])
+        alone = worst.state == "open" and worsening_range(verdict)[0] > math.log1p(
+            policy.worst[policy.metric]
+        )
         among = len(by_case) if alone else 0
         beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes, among=among)
         yield Reason(_SPEAKS_OF[worst.state], "worst", beyond, *about)
@@ -544,7 +548,7 @@ def _without_number(result: CaseResult, policy: Policy) -> bool:
     return not decided and not measured(result, policy)
 
 
-def _suspected(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+def _short_pair_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     """The cases that look slower in a screen that ended before full pairs could judge them."""
     found = [
         (result.case, result.screen.least_change)
@@ -558,14 +562,14 @@ def _suspected(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason
         yield Reason("unclear", "suspected", detail, cases, weight=found[0][1])
 
 
-def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+def _unmeasured_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     cases = tuple(result.case for result in results if _without_number(result, policy))
     if not cases:
         return
     total = math.fsum(policy.weight(result.case) for result in results)
     missing, limit = math.fsum(policy.weight(case) for case in cases) / total, policy.unmeasured_share
     speaks: Decision = "unclear" if missing > limit + 1e-9 else "go"
-    detail = Unmeasured(len(cases), len(results), missing, limit)
+    detail = UnmeasuredShare(len(cases), len(results), missing, limit)
     yield Reason(speaks, "unmeasured", detail, cases, policy.metric, missing)
 
 
@@ -577,5 +581,5 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for kind in kinds:
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            detail = Alike(policy.metric, kind, len(cases), len(verdicts))
+            detail = SimilarCases(policy.metric, kind, len(cases), len(verdicts))
             yield Reason("go", "gained", detail, cases, policy.metric, float(kind == "faster"))

@@ -11,7 +11,17 @@ from ..comparison.policy import Limits, Policy
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
-from .reasons import CaseBeyondLimit, Detail, Doubtful, Kind, MeanChange, Reason, Worse, negligible, worsening
+from .reasons import (
+    CaseBeyondLimit,
+    Detail,
+    Doubtful,
+    Kind,
+    MeanChange,
+    Reason,
+    Worse,
+    negligible,
+    worsening_range,
+)
 
 #: What the steady latency is where a policy judges by something else.
 _LATENCY = "latency_floor"
@@ -127,7 +137,7 @@ def scorecard(
             len(unknown),
         ),
         *(
-            _score((*metrics, *_limited(metrics, units, found, policy)), scores, found)
+            _score((*metrics, *_metrics_against(metrics, units, found, policy)), scores, found)
             for metrics, units in (
                 ((latency_of(policy),), _LATENCY_UNITS),
                 (COMPILE_TIME, _COMPILE_UNITS),
@@ -137,7 +147,7 @@ def scorecard(
     )
 
 
-def _limited(
+def _metrics_against(
     metrics: Sequence[str], units: Sequence[str], found: Sequence[Reason], policy: Policy
 ) -> list[str]:
     """Other metrics of these units that `worst` limits and that speak against the upgrade."""
@@ -226,7 +236,7 @@ class _Judge:
         ]
 
     def _least(self, case: str) -> float:
-        return worsening(self._score.verdicts[case])[0]
+        return worsening_range(self._score.verdicts[case])[0]
 
     def _point(self, case: str) -> float:
         return _point(self._score.verdicts[case])
@@ -326,4 +336,4 @@ def _point(verdict: Verdict) -> float:
 
 
 def _worst_first(verdicts: Mapping[str, Verdict]) -> list[str]:
-    return sorted(verdicts, key=lambda case: (-worsening(verdicts[case])[0], case))
+    return sorted(verdicts, key=lambda case: (-worsening_range(verdicts[case])[0], case))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from .. import distributions
 from ..comparison.plan import Plan
 from ..geomean import random_effects
-from .case_estimates import CaseEstimate, CasePairs, estimate, moderated
+from .case_estimates import CaseEstimate, CasePairs, estimate, moderate_estimates
 from .partial_conjunction import partial_conjunction
 
 Array = NDArray[np.float64]
@@ -195,7 +195,7 @@ def judge_suite(
     if not known:
         states = tuple(RuleState(rule, "open", 1.0, ERROR, waiting) for rule in RULES)
         return SuiteDecision("unclear", states, (), waiting, MeanEstimate(), MeanEstimate(), 0)
-    suite = SuiteArrays(moderated(known), limits, plan, ended)
+    suite = SuiteArrays(moderate_estimates(known), limits, plan, ended)
     material, worst = math.log1p(limits.case), suite.worst
     columns = [suite.refutes(worst), suite.refutes(material), suite.proves(worst), suite.proves(material)]
     suite.estimates = [
@@ -215,7 +215,7 @@ def judge_suite(
     )
 
 
-def _named(suite: SuiteArrays, chosen: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
+def _case_names(suite: SuiteArrays, chosen: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
     return tuple(suite.estimates[at].case for at in chosen)
 
 
@@ -224,10 +224,10 @@ def _worst(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     proved = np.array([each.proves for each in suite.estimates]) * len(suite.estimates) <= ERROR
     if proved.any():
         worst_first = [at for at in np.argsort(-suite.x) if proved[at]]
-        return RuleState("worst", "broken", float(p.max()), ERROR, _named(suite, worst_first))
+        return RuleState("worst", "broken", float(p.max()), ERROR, _case_names(suite, worst_first))
     doubted = [at for at in np.argsort(-p, kind="stable") if p[at] > ERROR]
     best = np.minimum(p, suite.at_best(suite.worst))
-    cases = (*_named(suite, doubted), *waiting)
+    cases = (*_case_names(suite, doubted), *waiting)
     return RuleState(
         "worst", "open" if cases else "kept", float(p.max()), ERROR, cases, bool((best <= ERROR).all())
     )
@@ -243,13 +243,15 @@ def _share(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
         at = int(beyond[0])
         equal = float(np.ptp(suite.weights)) < 1e-12
         if proves[ascending[at]] * (len(p) - at if equal else len(p)) <= ERROR:
-            return RuleState("share", "broken", combined, ERROR, _named(suite, ascending[: at + 1]))
+            return RuleState("share", "broken", combined, ERROR, _case_names(suite, ascending[: at + 1]))
     if combined <= ERROR and not waiting:
         return RuleState("share", "kept", combined, ERROR)
     best, _ = partial_conjunction(
         np.minimum(p, suite.at_best(math.log1p(suite.limits.case))), suite.weights, suite.limits.share
     )
-    return RuleState("share", "open", combined, ERROR, (*_named(suite, slowest), *waiting), best <= ERROR)
+    return RuleState(
+        "share", "open", combined, ERROR, (*_case_names(suite, slowest), *waiting), best <= ERROR
+    )
 
 
 def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
@@ -261,11 +263,11 @@ def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     noisiest = np.argsort(-suite.weights * suite.error, kind="stable")
     if distributions.below(own_degrees, (limit - centre) / own_error) <= level:
         worst_first = np.argsort(-suite.weights * suite.x, kind="stable")
-        return RuleState("mean", "broken", p, level, _named(suite, worst_first[:3]))
+        return RuleState("mean", "broken", p, level, _case_names(suite, worst_first[:3]))
     if p <= level and not waiting:
         return RuleState("mean", "kept", p, level)
     reachable = centre - 2 * error <= limit - LUCK * suite.mean_error_at_last()
-    return RuleState("mean", "open", p, level, (*_named(suite, noisiest[:3]), *waiting), reachable)
+    return RuleState("mean", "open", p, level, (*_case_names(suite, noisiest[:3]), *waiting), reachable)
 
 
 def _mean_level(suite: SuiteArrays) -> float:

@@ -20,10 +20,10 @@ from .reasons import (
     Reason,
     SlowerInShortPairs,
     SlowerShare,
-    Unmeasured,
+    UnmeasuredShare,
     negligible,
-    ordered,
     reasons,
+    sort_reasons,
 )
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .suite_decision import SuiteDecision
@@ -143,13 +143,13 @@ def decide(
         raise ValueError("a case is judged once")
     waived = tuple(one for one in waivers if any(one.matches(result.case) for result in results))
     results = [result for result in results if not any(one.matches(result.case) for one in waived)]
-    upgrade = replace(_decided(results, policy, plan, also), waived=waived)
+    upgrade = replace(_decide_cases(results, policy, plan, also), waived=waived)
     others, rest = results, upgrade
     while against := _single_cases(rest):
         others = [result for result in others if result.case not in against]
         if not others:
             return upgrade
-        rest = _decided(others, policy, plan)
+        rest = _decide_cases(others, policy, plan)
     if rest.decision == "no-go" or len(others) == len(results):
         return upgrade
     left = {result.case for result in others}
@@ -163,11 +163,13 @@ def _single_cases(upgrade: Upgrade) -> set[str]:
     return {case for reason in against if isinstance(reason.detail, CaseDetail) for case in reason.cases}
 
 
-def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequence[str] = ()) -> Upgrade:
+def _decide_cases(
+    every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequence[str] = ()
+) -> Upgrade:
     """The decision on these cases; where some of them were only screened, by single cases alone."""
     screened = tuple(result for result in every if result.only_screened)
     results = [result for result in every if not result.only_screened]
-    judged = _controlled(results, policy, plan)
+    judged = _control_verdicts(results, policy, plan)
     scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
     results = [
         replace(r, verdicts={metric: judged[metric][r.case] for metric in r.verdicts}) if r.works else r
@@ -178,10 +180,10 @@ def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequ
     overall = _overall(suite, verdicts, policy)
     if policy.metric in scores:
         scores[policy.metric] = replace(scores[policy.metric], mean=overall)
-    found = ordered([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
+    found = sort_reasons([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
     if screened:
         only = Reason("unclear", "screened", OnlyScreened(len(screened), len(every)))
-        found = ordered([only, *filter(_of_single_cases, found)])
+        found = sort_reasons([only, *filter(_of_single_cases, found)])
     decision = found[0].speaks
     return Upgrade(
         decision=decision,
@@ -206,7 +208,7 @@ def _decided(every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequ
 
 def _of_single_cases(reason: Reason) -> bool:
     """Whether a reason holds whatever the other cases of the suite do."""
-    return isinstance(reason.detail, CaseDetail | SlowerInShortPairs | Unmeasured) or (
+    return isinstance(reason.detail, CaseDetail | SlowerInShortPairs | UnmeasuredShare) or (
         reason.speaks == "go" and not isinstance(reason.detail, SlowerShare | NoMean | MeanChange)
     )
 
@@ -227,7 +229,9 @@ def _overall(suite: SuiteDecision | None, verdicts: Mapping[str, Verdict], polic
     return Geomean(change, low, high, len(suite.cases), suite.pairs, CONFIDENCE, typical)
 
 
-def _controlled(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> dict[str, dict[str, Verdict]]:
+def _control_verdicts(
+    results: Sequence[CaseResult], policy: Policy, plan: Plan
+) -> dict[str, dict[str, Verdict]]:
     """By metric and case, the verdicts of all cases that work: each metric is a family of its own."""
     families: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for result in results:

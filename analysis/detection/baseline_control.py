@@ -21,7 +21,7 @@ def known_of(control: Sequence[NightValue | None]) -> dict[int, float]:
     return dict(zip(there, logs_of(list(there.values())), strict=True))
 
 
-def marked(change: Change, control: Mapping[int, float], nights: int) -> Change:
+def mark_machine_change(change: Change, control: Mapping[int, float], nights: int) -> Change:
     """The change, as the machine's where the control moved likewise within so many `nights`.
 
     `control` are logarithms by night. One that was not measured on either side marks nothing. Nor does one

@@ -12,9 +12,9 @@ from itertools import pairwise
 from statistics import median
 
 from ..metrics import Better
-from .baseline_control import known_of, marked, merge_changes
+from .baseline_control import known_of, mark_machine_change, merge_changes
 from .night_noise import NightNoise
-from .night_scan import Raised, Scan, scan
+from .night_scan import CandidateChange, Scan, scan
 from .nights import (
     Change,
     Decision,
@@ -57,7 +57,7 @@ def judge(
     done = scan(values, borders_of(nights), rules, weekly, decisions)
     raised = [_change_of(one, better) for one in done.raised]
     if control is not None:
-        raised = [marked(change, known, rules.stay) for change in raised]
+        raised = [mark_machine_change(change, known, rules.stay) for change in raised]
         raised = merge_changes(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.stay)
     recent = len(nights) - rules.recent
     return JudgedSeries(
@@ -94,7 +94,7 @@ def _direction(change: float, better: Better) -> Direction:
     return "worse" if (change > 0) == (better != "higher") else "better"
 
 
-def _change_of(raised: Raised, better: Better) -> Change:
+def _change_of(raised: CandidateChange, better: Better) -> Change:
     return Change(
         index=raised.index,
         change=raised.change,

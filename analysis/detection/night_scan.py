@@ -44,7 +44,7 @@ _MEDIAN_ERROR = 1.25
 
 
 @dataclass(slots=True)
-class Raised:
+class CandidateChange:
     """A candidate, seen on night `raised`: from night `index` on, off the `level` that began at `since`."""
 
     raised: int
@@ -55,7 +55,7 @@ class Raised:
     change: float
     strength: float
     shape: Shape
-    earlier: "tuple[Raised, ...]" = ()
+    earlier: "tuple[CandidateChange, ...]" = ()
     state: State = "open"
     anchored: bool = False
 
@@ -67,7 +67,7 @@ class Scan:
         self._rules = rules
         self._floor = rules.log_floor
         self.noise = NightNoise()
-        self.raised: list[Raised] = []
+        self.raised: list[CandidateChange] = []
         self._decisions = sorted(decisions, key=lambda one: (one.night, one.index))
         self._refuted: list[Decision] = []
         self._values: list[float] = []
@@ -78,7 +78,7 @@ class Scan:
         self._anchor_level: float | None = None
         self._learn = rules.learn
         self._remembered, self._remembered_until = 0.0, 0
-        self._open: Raised | None = None
+        self._open: CandidateChange | None = None
         self._up = self._down = 0.0
         self._up_since = self._down_since = 0
 
@@ -189,7 +189,7 @@ class Scan:
     def _slack(self, spread: float) -> float:
         return max(self._rules.slack * spread, self._floor / 2) + spread / math.sqrt(len(self._level))
 
-    def _check_stay(self, change: Raised, now: int) -> None:
+    def _check_stay(self, change: CandidateChange, now: int) -> None:
         if now - change.index + 1 < self._rules.stay:
             return
         new, level = sorted(self._values[change.index :]), middle(self._level)
@@ -249,7 +249,7 @@ class Scan:
         drifts = _rises(off, (start,), 0)
         if drifts:
             index, newest = first, sorted(self._values[max(first, now - _NEWEST + 1) :])
-        turned = self._turned(sign, middle(newest))
+        turned = self._find_return(sign, middle(newest))
         if turned:
             self._rejoin(max(self._border, turned.since), now)
             return
@@ -263,7 +263,9 @@ class Scan:
                 drifts, level, since = True, earlier[0].level, earlier[0].since
         change = middle(newest) - level
         shape: Shape = "drift" if drifts else "step"
-        self._open = Raised(now, index, since, level, sign, change, abs(change) / error, shape, earlier)
+        self._open = CandidateChange(
+            now, index, since, level, sign, change, abs(change) / error, shape, earlier
+        )
         self.raised.append(self._open)
 
     def _common(self, reached: float, sign: int) -> bool:
@@ -301,7 +303,7 @@ class Scan:
             return
         error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
         self._level = sorted(old)
-        self._open = Raised(
+        self._open = CandidateChange(
             now, self._start + split, self._start, level, sign, change, abs(change) / error, "step"
         )
         self.raised.append(self._open)
@@ -325,19 +327,19 @@ class Scan:
         old = self._values[anchor : anchor + _FIRST]
         if Earlier(old, self._residuals, memory(old, self._residuals)).exceeded(new, sign):
             error = self.spread * math.sqrt(1 / _FIRST + 1 / _LAST)
-            drift = Raised(now, newest, anchor, level, sign, change, abs(change) / error, "drift")
+            drift = CandidateChange(now, newest, anchor, level, sign, change, abs(change) / error, "drift")
             drift.state, drift.anchored = "stayed", True
             self.raised.append(drift)
 
-    def _covers(self, one: Raised, sign: int) -> bool:
+    def _covers(self, one: CandidateChange, sign: int) -> bool:
         return one.sign == sign and one.since >= self._anchor and one.state != "returned"
 
-    def _known_size(self, one: Raised) -> float:
+    def _known_size(self, one: CandidateChange) -> float:
         """What a candidate says of how far the series moved: a step as the nights after it show it."""
         after = sorted(self._values[one.index : one.index + _LAST])
         return max(abs(one.change), one.sign * (middle(after) - one.level))
 
-    def _turned(self, sign: int, reached: float) -> Raised | None:
+    def _find_return(self, sign: int, reached: float) -> CandidateChange | None:
         """The first of two changes, there and back, where the series returns to what the first led to."""
         stayed = [one for one in self.raised if one.state == "stayed" and not one.anchored]
         if len(stayed) < 2 or stayed[-1].index != self._start or stayed[-2].index < self._border:
@@ -347,7 +349,7 @@ class Scan:
         alike = abs(there.level + there.change - reached) < abs(there.change) / 2
         return there if lately and alike and (there.sign, back.sign) == (sign, -sign) else None
 
-    def _same_way(self, sign: int) -> tuple[Raised, ...]:
+    def _same_way(self, sign: int) -> tuple[CandidateChange, ...]:
         """The changes in one direction that led to this level, one after the other, oldest first."""
         before = next((one for one in reversed(self.raised) if not one.anchored), None)
         if before is None or before.sign != sign or before.index != self._start:

@@ -37,7 +37,7 @@ def _scores(count: int) -> tuple[float, ...]:
     return (*scores, sum(one * one for one in scores[::2]))
 
 
-def _ranked(values: Sequence[float]) -> list[float]:
+def _normal_scores(values: Sequence[float]) -> list[float]:
     """The normal scores of values among themselves; equal values share the middle rank."""
     ordered = sorted(values)
     last = {value: place for place, value in enumerate(ordered)}
@@ -56,7 +56,7 @@ def memory(own: Sequence[float], residuals: Sequence[float] = (), fitted: int = 
     """
     level = middle(sorted(own))
     nights = [*residuals, *(night - level for night in own)]
-    scores, count = _ranked(nights), len(nights)
+    scores, count = _normal_scores(nights), len(nights)
     known = max(0.0, sum(map(mul, scores, scores[1:])) / _scores(count)[-1]) if count > 1 else 0.0
     return min(_MOST_MEMORY, known + fitted * (1 + 3 * known) / count + _DOUBT / math.sqrt(count))
 
@@ -81,7 +81,7 @@ class Earlier:
         # Without memory a deviation is smallest: most nights are answered for by that.
         if by_ranks >= _RANKS and by_ranks >= _RANKS * self._inflation(len(new)):
             return True
-        return self._apart(new, sign) and self.left(new, sign)
+        return self._is_apart(new, sign) and self.left(new, sign)
 
     def left(self, new: Sequence[float], sign: int) -> bool:
         """Whether the median of new nights stands out, however many of them overlap these."""
@@ -107,7 +107,7 @@ class Earlier:
         variance *= (1 / n + 1 / self._own) / (1 / n + 1 / old)
         return sign * total / math.sqrt(variance)
 
-    def _apart(self, new: Sequence[float], sign: int) -> bool:
+    def _is_apart(self, new: Sequence[float], sign: int) -> bool:
         ordered = self._ordered
         beyond = min(new) > ordered[-1] if sign > 0 else max(new) < ordered[0]
         return beyond and math.comb(len(ordered) + len(new), len(new)) >= _ARRANGEMENTS
@@ -127,7 +127,7 @@ class Earlier:
 
 def best_split(values: Sequence[float], first: int, last: int) -> int:
     """How many of the first values differ most by their ranks from the others: from `first` to `last`."""
-    count, scores = len(values), _ranked(values)
+    count, scores = len(values), _normal_scores(values)
     best, split, total = -1.0, first, 0.0
     for place, score in enumerate(scores[:last], 1):
         total += score

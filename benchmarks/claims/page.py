@@ -117,7 +117,7 @@ def _named(metric: str) -> tuple[str, str]:
 
 def take(path: Path) -> list[dict[str, Any]]:
     """The figures that the run of this journal has for cases of the articles."""
-    contents = journal.read(path)
+    contents = journal.read_contents(path)
     wanted: dict[str, set[str]] = defaultdict(set)
     for row in articles()["row"]:
         for case in row.get("cases", ()):

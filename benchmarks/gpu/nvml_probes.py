@@ -89,7 +89,10 @@ class NvmlProbes:
         rows: list[float] = []
         for _ in range(_READS):
             time.sleep(_READ_EVERY_SECONDS)
-            for taken, call in ((reads, lambda: source.read(os.getpid())), (rows, lambda: source.row(log))):
+            for taken, call in (
+                (reads, lambda: source.read_counters(os.getpid())),
+                (rows, lambda: source.row(log)),
+            ):
                 started = time.perf_counter()
                 call()
                 taken.append((time.perf_counter() - started) * 1e3)
@@ -174,7 +177,7 @@ class NvmlProbes:
         ends = threading.Event()
         reader = threading.Thread(target=self._read_instant_power, args=(instant, ends))
         try:
-            sampler.read(os.getpid())
+            sampler.read_counters(os.getpid())
             reader.start()
             started = time.monotonic_ns()
             sampler.start(os.getpid(), 10.0)

@@ -211,7 +211,7 @@ class Acceptance:
         """Header and outcomes of a run, as far as it came."""
         if not run:
             raise StepFailed("the run did not begin: see log.txt")
-        contents = journal.read(self._journal(run))
+        contents = journal.read_contents(self._journal(run))
         return contents.header, contents.outcomes
 
     def _journal(self, run: str) -> Path:
@@ -361,7 +361,7 @@ class Acceptance:
             shutil.copy(trace, self._out / TRACE_FILE)
         self._pack_journals()
         size = sum(path.stat().st_size for path in self._out.iterdir())
-        journals = [journal.read(self._journal(run)) for run in self._journals()]
+        journals = [journal.read_contents(self._journal(run)) for run in self._journals()]
         measured = sum(len(one.outcomes) + len(one.canaries) for one in journals)
         stored = new[-1]["outcomes"] if new else 0
         return {

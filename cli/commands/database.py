@@ -12,14 +12,14 @@ from analysis.metrics import METRICS
 from common.text import plural, printable, printable_lines
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
-from db.admin.check import Checked, open_read_only
+from db.admin.check import CheckResult, open_read_only
 from db.admin.delete_run import DeletedRun
 from db.connection.engine import open_database
 from db.connection.engine import upgrade as upgrade_database
 from db.errors import StillReferred
 from db.runs.metric_definitions import correct_metric, metric_definitions
 from workflows import database_upkeep
-from workflows.database_upkeep import Kept
+from workflows.database_upkeep import Retention
 from workflows.database_upkeep import check as check_all
 from workflows.database_upkeep import forget as forget_run
 from workflows.database_upkeep import repair as repair_runs
@@ -96,7 +96,7 @@ def check(
         raise typer.Exit(FAILED)
 
 
-def _in_lines(checked: Checked) -> str:
+def _in_lines(checked: CheckResult) -> str:
     count = len(checked.problems)
     found = plural(count, "problem") if count else "sound"
     lines = [f"{checked.name:12} {checked.count:>9} {checked.unit:12} {found}"]
@@ -168,7 +168,7 @@ def prune(
     with in_one_sentence():
         app_context = context()
         settings = app_context.settings
-        kept = Kept(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
+        kept = Retention(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
         with open_database(app_context.places.database_url, create=False) as database:
             found = False
             for gone in database_upkeep.prune(database, kept, dry_run=not yes):

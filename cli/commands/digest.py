@@ -113,12 +113,12 @@ def _send(database: Database, settings: Settings, notice: Notice) -> bool:
             failed = after.state == DeliveryState.FAILED
             say(f"{target.name}: {f'not sent: {after.why}' if failed else 'sent'}")
         else:
-            say(f"{target.name}: {_untried(before.get(target.name))}")
+            say(f"{target.name}: {_skip_reason(before.get(target.name))}")
     known = {**before, **tried}
     return all(target.name in known and known[target.name].state == DeliveryState.DELIVERED for target in to)
 
 
-def _untried(was: Delivery | None) -> str:
+def _skip_reason(was: Delivery | None) -> str:
     """Why a target was not tried now."""
     if was is not None and was.state == DeliveryState.DELIVERED:
         return "had it already"

@@ -117,11 +117,11 @@ def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
         lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {source}")
         about = {**gpu.state, **gpu.health}
         lines += [f"           {name.replace('_', ' ')}: {value}" for name, value in about.items()]
-        lines += _listed(gpu.capabilities)
-    return [*lines, "telemetry  CPU", *_listed(cpu)]
+        lines += _capability_lines(gpu.capabilities)
+    return [*lines, "telemetry  CPU", *_capability_lines(cpu)]
 
 
-def _listed(capabilities: Iterable[Capability]) -> list[str]:
+def _capability_lines(capabilities: Iterable[Capability]) -> list[str]:
     return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
 
 

@@ -13,7 +13,7 @@ from common.text import has_credentials, printable_lines, utc, without_credentia
 from runner.environments import package_index
 from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
-from runner.environments.store import FREEZE, Built
+from runner.environments.store import FREEZE, StoredEnvironment
 from runner.environments.versions import date_of, is_it, parse
 from runner.errors import BrokenEnvironment
 from workflows.app_context import AppContext
@@ -106,7 +106,7 @@ def _rows(app_context: AppContext) -> list[dict[str, Any]]:
     return rows + [{"name": built.label, "state": "ready", **_built_row(built)} for built in left]
 
 
-def _built_row(built: Built) -> dict[str, Any]:
+def _built_row(built: StoredEnvironment) -> dict[str, Any]:
     row = {
         "python": str(built.python),
         "folder": built.name,
@@ -140,7 +140,7 @@ def list_available(
         app_context = context()
         recipe = _recipe(index, find_links, base_python=base_python)
         base = look_at(recipe.base_python)
-        versions = package_index.offered(recipe, base, pre=pre)
+        versions = package_index.list_versions(recipe, base, pre=pre)
         # What another index or another Python was offered is no measure of what is new here.
         query = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
         digest = hashlib.sha256(query.encode()).hexdigest()[:8]
@@ -235,7 +235,9 @@ def remove_environments(names: list[str]) -> None:
     """Delete built environments, by name, version or folder; declared interpreters are not touched."""
     with in_one_sentence():
         app_context = context()
-        for built in {each.name: each for each in (_meant(app_context, name) for name in names)}.values():
+        for built in {
+            each.name: each for each in (_find_environment(app_context, name) for name in names)
+        }.values():
             store_of(app_context).remove(built)
             typer.echo(f"removed {built.name}, {built.size_mib / 1024:.1f} GiB")
 
@@ -249,7 +251,7 @@ def show_environment(name: str, as_json: Json = False) -> None:
         if one and one.python:
             body: dict[str, Any] = {"name": name, **describer(app_context)(name, one.python).facts}
         else:
-            built = _meant(app_context, name)
+            built = _find_environment(app_context, name)
             freeze = built.folder / FREEZE
             body = {"name": name, **_built_row(built), "recipe": dict(built.recipe), "freeze": str(freeze)}
             body |= {"seconds": built.seconds, **{k: v for k, v in built.facts.items() if k not in body}}
@@ -261,11 +263,11 @@ def show_environment(name: str, as_json: Json = False) -> None:
         typer.echo(printable_lines(f"{key:15} {str(shown).strip()}"))
 
 
-def _meant(app_context: AppContext, text: str) -> Built:
+def _find_environment(app_context: AppContext, text: str) -> StoredEnvironment:
     """What was built that `text` means; raises UsageError where that is nothing, or several."""
     store, names = store_of(app_context), declared_environments(app_context.settings)
     # A declared name means its own recipe and nothing that happens to be of the same version.
-    found = [] if text in names else store.named(text)
+    found = [] if text in names else store.find_by_name(text)
     if not found:
         one = parse_environment(app_context.settings, text)
         if one.recipe is None:
@@ -275,7 +277,7 @@ def _meant(app_context: AppContext, text: str) -> Built:
         if exact := built_of(store, one.recipe):
             return exact
         # Nor does a wheel mean another of its version; a version means whatever was built of it.
-        found = [] if text in names or one.recipe.wheel else store.named(one.recipe.label)
+        found = [] if text in names or one.recipe.wheel else store.find_by_name(one.recipe.label)
     if len(found) > 1:
         raise UsageError(f'"{text}" matches several: {", ".join(each.name for each in found)}')
     if not found:

@@ -104,7 +104,11 @@ def diff(
         return
     console = report_console()
     _print_differences(found)
-    console.print(f"{_named(a)} against {_named(b)}: {summary_words(found)}", markup=False, soft_wrap=True)
+    console.print(
+        f"{_environment_label(a)} against {_environment_label(b)}: {summary_words(found)}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _print_differences(cases: Sequence[CaseDifference]) -> None:
@@ -120,7 +124,7 @@ def _print_differences(cases: Sequence[CaseDifference]) -> None:
 def _print(found: Fingerprints) -> None:
     console = report_console()
     for one in found.cases.values():
-        console.print(f"{printable(one.case)}, {_named(found)}", markup=False, soft_wrap=True)
+        console.print(f"{printable(one.case)}, {_environment_label(found)}", markup=False, soft_wrap=True)
         if one.fingerprint is None:
             console.print(f"  {one.status}: {printable(one.reason)}", markup=False, soft_wrap=True)
             continue
@@ -133,7 +137,7 @@ def _print(found: Fingerprints) -> None:
             )
 
 
-def _named(found: Fingerprints) -> str:
+def _environment_label(found: Fingerprints) -> str:
     return f"{found.environment.name} (torch {found.environment.torch_version})"
 
 

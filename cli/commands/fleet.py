@@ -343,11 +343,11 @@ def _run_ray(
     foreground = ray.Foreground(command, variables, log, ray.PROCESS_NAMES)
     has_started: list[bool] = []
 
-    def started() -> None:
+    def report_start() -> None:
         has_started.append(True)
         say(sentence)
 
-    code = foreground.run(started, _STARTED, ray.WRONG_TOKEN)
+    code = foreground.run(report_start, _STARTED, ray.WRONG_TOKEN)
     if code and has_started:
         say(f"pyrometer: Ray ended unexpectedly; finished results are kept; its log is {log}")
     elif code:

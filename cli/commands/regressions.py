@@ -136,7 +136,7 @@ def show(number: Number, as_json: Json = False) -> None:
     with in_one_sentence():
         app_context = context(reading=True)
         with app_context.open_database() as database:
-            one = _known(number, stored.finding(database, number))
+            one = _require_finding(number, stored.finding(database, number))
             log = stored.triage_log(database, number)
     if as_json:
         body = {**finding_body(one), "log": [_with_iso_times(asdict(entry)) for entry in log]}
@@ -211,7 +211,7 @@ def _act(number: int, action: str, text: str, by: str | None, until: datetime | 
         app_context = context()
         with app_context.open_database() as database:
             found = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
-        one = _known(number, found)
+        one = _require_finding(number, found)
     sentence = f"finding {one.id}: {one.triage}"
     if one.muted_until is not None:
         end = one.muted_until.astimezone(zone(app_context.settings.timezone))
@@ -227,7 +227,7 @@ def _me() -> str:
         return "unknown"
 
 
-def _known(number: int, one: Finding | None) -> Finding:
+def _require_finding(number: int, one: Finding | None) -> Finding:
     if one is None:
         raise UsageError(
             f"there is no finding {number}: `pyrometer regressions list --all` shows those there are"

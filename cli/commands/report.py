@@ -76,10 +76,10 @@ def report(
 def _print_events(console: Console, loaded: LoadedRun) -> None:
     watcher = JsonWatcher(console)
     for outcome in loaded.result.outcomes:
-        watcher.measured(outcome)
+        watcher.report_outcome(outcome)
     # Which processes of an imported run were alive at once is unknown: there are no gains.
     foreign = loaded.source != RunSource.MEASURED
-    watcher.finished(replace(loaded.result, outcomes=()) if foreign else loaded.result)
+    watcher.report_end(replace(loaded.result, outcomes=()) if foreign else loaded.result)
 
 
 REPRODUCE_HELP = """Print what made the numbers of a run or of one case, or measure it again.

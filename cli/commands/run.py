@@ -20,7 +20,7 @@ from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, Reports, RunId, finite
-from ..output.reporter import concluding
+from ..output.reporter import make_conclusion
 from ..output.run_report import print_loaded, run_text
 from ..output.upgrade_report import UpgradeConclusion, check_reports, write_reports
 
@@ -176,7 +176,7 @@ def conclusion(app: AppContext, reports: Sequence[Path] = (), *, as_json: bool) 
 
     def conclude(header: Header, result: RunResult) -> None:
         compares = header.comparison is not None
-        (UpgradeConclusion(reports, as_json=as_json) if compares else concluding(show, as_json=as_json))(
+        (UpgradeConclusion(reports, as_json=as_json) if compares else make_conclusion(show, as_json=as_json))(
             header, result
         )
 

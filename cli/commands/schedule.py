@@ -90,7 +90,7 @@ def live(
     """Run a service until a signal, or `asked`, ends it; a second signal ends it at once."""
     before = signal.set_wakeup_fd(service.waker, warn_on_full_buffer=False)
     try:
-        with interrupts.deferred():
+        with interrupts.defer_signals():
             service.run(lambda: interrupts.requested() or asked(), once=once)
     except KeyboardInterrupt:
         say("stopped at once; the next scheduler of this machine resumes what ran")
@@ -249,8 +249,8 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
     try:
         with app_context.open_database() as database:
             last = queue_queries.last_of_each(database)
-            waiting, _ = queue_queries.waiting(database, oldest=LARGEST)
-            open_tasks = [*waiting, *queue_queries.running(database)]
+            waiting, _ = queue_queries.waiting_tasks(database, oldest=LARGEST)
+            open_tasks = [*waiting, *queue_queries.running_tasks(database)]
             said = queue_queries.wait_reasons(database, [task.id for task in open_tasks])
     except DatabaseError as error:
         say(f"note: {error}")
@@ -271,7 +271,7 @@ def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: 
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}
-    moments = timetable.upcoming(schedule.cron, local_zone, now, _NEXT) if schedule.enabled else []
+    moments = timetable.next_fire_times(schedule.cron, local_zone, now, _NEXT) if schedule.enabled else []
     return {
         "schedule": name,
         "job": schedule.job,
@@ -330,11 +330,11 @@ def trigger(
         if not as_json:
             what = f" {task.part}" if task.part else ""
             typer.echo(f"task {task.id}: {task.job}{what} waits; `pyrometer tasks show {task.id}` follows it")
-    for sentence in _unserved(own, alive):
+    for sentence in _wait_reasons(own, alive):
         say(f"note: {sentence}")
 
 
-def _unserved(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
+def _wait_reasons(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
     """Why tasks will wait: no scheduler is there, or none that does such jobs has a label."""
     if not alive:
         return ["no scheduler is running: start one with `pyrometer scheduler`"]
@@ -372,7 +372,9 @@ def list_tasks(
     if as_json:
         for task in found:
             typer.echo(
-                json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
+                json.dumps(
+                    {**_body(task), **_attempt_times(spent.get(task.id)), "waits_for": said.get(task.id)}
+                )
             )
         return
     if not found:
@@ -410,11 +412,11 @@ def show(
         typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
         return
     begun = bool(task.run_id) and journal.path_of(app_context.places.data_dir, str(task.run_id)).exists()
-    for line in _described(task, tried, logs, zone(app_context.settings.timezone), begun=begun or stored):
+    for line in _task_lines(task, tried, logs, zone(app_context.settings.timezone), begun=begun or stored):
         typer.echo(printable(line))
 
 
-def _described(
+def _task_lines(
     task: Task, tried: Sequence[TaskAttempt], logs: Sequence[str], local_zone: tzinfo, *, begun: bool
 ) -> Iterable[str]:
     def moment(when: datetime | None) -> str:
@@ -484,7 +486,7 @@ def _took(spent: tuple[float, int] | None) -> str:
     return text if times == 1 else f"{text} in {times} attempts"
 
 
-def _tried(spent: tuple[float, int] | None) -> dict[str, Any]:
+def _attempt_times(spent: tuple[float, int] | None) -> dict[str, Any]:
     """The same as JSON values; seconds."""
     return {"took_seconds": spent[0] if spent else None, "attempts_over": spent[1] if spent else 0}
 

@@ -76,7 +76,7 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
         if name not in known:
             raise UsageError(unknown("case", name, known))
         known_suites = all_suites(app_context.settings, tolerant=True)
-    keys = [key for key in plan.offered(workloads) if key_matches(key, name)]
+    keys = [key for key in plan.eager_cases(workloads) if key_matches(key, name)]
     listed = {s.name: [c for c in s.cases if key_matches(c, name)] for s in known_suites.values()}
     claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
     if as_json:
@@ -100,7 +100,7 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
     for claim, techniques in about.items():
         origin = f"{claim.source}{claim.url and f', {claim.url}'}"
         typer.echo(f"claimed of {', '.join(techniques)}: {claim.statement} (on: {claim.hardware}; {origin})")
-    example = CaseKey.parse(keys[0]).under(compile="default", precision="amp-bf16")
+    example = CaseKey.parse(keys[0]).with_technique(compile="default", precision="amp-bf16")
     typer.echo(f"with techniques, for example: {example}")
     typer.echo("`pyrometer cases techniques` lists them all")
 
@@ -156,7 +156,7 @@ def list_suites(
         app_context = context()
         known = all_suites(app_context.settings)
         globs = any(is_glob(case) for suite in known.values() for case in suite.cases)
-        offered = _offered(app_context, None) if globs else []
+        offered = _available_cases(app_context, None) if globs else []
     if as_json:
         bodies = [_body(suite, _cases(suite, offered)) for suite in known.values()]
         typer.echo(json.dumps(bodies, indent=2))
@@ -176,7 +176,7 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     with in_one_sentence():
         app_context = context()
         suite = suite_named(app_context.settings, name)
-        offered = _offered(app_context, cases_files, suite)
+        offered = _available_cases(app_context, cases_files, suite)
     cases = _cases(suite, offered)
     body = _body(suite, cases)
     if as_json:
@@ -209,7 +209,9 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
         typer.echo(f"It leaves out these families of cases: {', '.join(left_out)}.")
 
 
-def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
+def _available_cases(
+    app_context: AppContext, files: list[Path] | None, suite: Suite | None = None
+) -> list[str]:
     """Keys that globs stand for; checks a suite's cases on the way. Empty where no environment can be run."""
     if suite and suite.name not in app_context.settings.suites:
         # Built in: without globs, and its cases are there.
@@ -221,7 +223,7 @@ def _offered(app_context: AppContext, files: list[Path] | None, suite: Suite | N
         return []
     if suite:
         refuse_unknown(suite, workloads, app_context.settings)
-    return plan.offered(workloads)
+    return plan.eager_cases(workloads)
 
 
 def _cases(suite: Suite, offered: list[str]) -> list[str]:

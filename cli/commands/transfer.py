@@ -14,14 +14,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from common.atomic_file import replacing
+from common.atomic_file import replace_atomically
 from common.interrupts import interruptible
 from common.text import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.formats import FORMATS, chosen
-from interchange.importers.submitted import Gpu
+from interchange.importers.submission import Gpu
 from interchange.overrides import JOURNAL
 from interchange.source_file import MAX_BYTES, in_utc, text_of
 from records.machines import Machine
@@ -29,7 +29,7 @@ from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.ingest import runs_with_journal, store_pending
 from workflows.transfer import export_runs
-from workflows.transfer.export_runs import OF_TABLES, Exported, Format
+from workflows.transfer.export_runs import OF_TABLES, ExportCounts, Format
 from workflows.transfer.import_runs import Amount, files, import_path, machine_of, submit
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
@@ -41,7 +41,7 @@ from ..output.import_report import (
     PlainImportReport,
     ReadFile,
     StatedOrigin,
-    described,
+    describe_amount,
     import_progress,
 )
 
@@ -137,7 +137,7 @@ def _form(file: str, form: Format | None, table: str | None) -> Format:
 
 def _written(
     app_context: AppContext, runs: Sequence[str], sink: BinaryIO, form: Format, table: str
-) -> Exported:
+) -> ExportCounts:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with (
@@ -147,7 +147,7 @@ def _written(
         names = export_runs.requested_run_ids(database, runs) if runs else export_runs.all_run_ids(database)
         task = display.add_task("exporting", total=None)
 
-        def progress(done: Exported) -> None:
+        def progress(done: ExportCounts) -> None:
             text = f"run {done.runs} of {done.total_runs}"
             display.update(task, description=f"exporting {text}" if done.total_runs > 1 else "exporting")
 
@@ -185,7 +185,7 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
     if path.exists() and not force:
         raise UsageError(f"{file} exists already; --force replaces it")
     try:
-        with replacing(path) as part, part.open("xb") as sink:
+        with replace_atomically(path) as part, part.open("xb") as sink:
             yield sink
     except BrokenPipeError:
         raise
@@ -193,7 +193,7 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _export_summary(file: str, done: Exported, form: Format, table: str) -> str:
+def _export_summary(file: str, done: ExportCounts, form: Format, table: str) -> str:
     """What was written, in a sentence."""
     where = "stdout" if file == STDOUT else file
     runs = f"{plural(done.runs, 'run')}"
@@ -264,7 +264,7 @@ def import_files(
         except KeyboardInterrupt:
             say("interrupted: the files reported so far are stored, and importing all again stores the rest")
             raise typer.Exit(INTERRUPTED) from None
-    report.ended(done)
+    report.report_totals(done)
     if done.refused or done.set_aside or not done.read:
         raise typer.Exit(FAILED)
 
@@ -321,12 +321,12 @@ def _import(
                         done.unknown.append(path)
                         continue
                     done.refused += 1
-                    report.refused(path, error)
+                    report.report_refusal(path, error)
                     continue
                 done.read += 1
                 done.set_aside += len(arrived.set_aside)
                 done.new += arrived.new
-                report.read(path, arrived, read_file)
+                report.report_file(path, arrived, read_file)
     return done
 
 
@@ -380,14 +380,14 @@ def submit_file(
     with in_one_sentence():
         labels = _label("machine", machine), _label("hardware", hardware)
 
-        def named(gpus: Sequence[Gpu]) -> Machine:
+        def label_machine(gpus: Sequence[Gpu]) -> Machine:
             return machine_of(gpus, *labels)
 
         app_context = context()
         try:
             text, place, written_at = _content(file)
             with app_context.open_database() as database:
-                runs, arrived = submit(text, place, written_at, database, named)
+                runs, arrived = submit(text, place, written_at, database, label_machine)
         except BadFile as error:
             raise UsageError(f"{error}; nothing was stored") from None
     if as_json:
@@ -395,7 +395,9 @@ def submit_file(
         typer.echo(json.dumps({"runs": runs, **asdict(arrived), "set_aside": aside}))
     else:
         sentence = (
-            f"new: {described(arrived.new)}" if arrived.new != Amount() else "stored already, nothing is new"
+            f"new: {describe_amount(arrived.new)}"
+            if arrived.new != Amount()
+            else "stored already, nothing is new"
         )
         typer.echo(printable(f"{', '.join(runs)}: {sentence}"))
         for problem in arrived.set_aside:

@@ -10,7 +10,7 @@ import typer
 from common.interrupts import Interrupts, interruptible
 from workflows.app_context import AppContext
 from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
-from workflows.errors import Interrupted, UsageError
+from workflows.errors import RunInterrupted, UsageError
 from workflows.ingest import store_pending
 from workflows.planning.plan_upgrade import UpgradeRequest
 from workflows.run_locally import resume_upgrade, start_upgrade
@@ -336,14 +336,14 @@ def _run_bisection(
         bisection = begin(app_context, request)
     store_pending(app_context)
     reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
-    with shelf(app_context).held(bisection.id):
+    with shelf(app_context).lock_bisection(bisection.id):
         # The process that held it until now may have got further.
         bisection = shelf(app_context).load(bisection.id) if resumed else bisection
         bisector = Bisector(app_context, bisection, reporter, interrupts)
         end = None
         try:
             end = bisector.to_its_end()
-        except Interrupted as error:
+        except RunInterrupted as error:
             say(str(error))
         except KeyboardInterrupt:
             # While nothing was measured.
@@ -353,7 +353,7 @@ def _run_bisection(
                 say(f"resume with: pyrometer bisect --resume {bisection.id}")
     if end is None:
         return INTERRUPTED
-    reporter.ended(bisector.bisection, end)
+    reporter.report_end(bisector.bisection, end)
     if report:
         write_bisection(bisector.bisection, end, report)
     return BISECT_CODES[end.kind]

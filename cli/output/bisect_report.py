@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from analysis.bisection import BisectionEnd, Question, left
+from analysis.bisection import BisectionEnd, Question, count_remaining
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import wording
@@ -18,7 +18,7 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from .console import PlainTable
-from .reporter import concluding, say
+from .reporter import make_conclusion, say
 from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
@@ -94,7 +94,7 @@ class TerminalBisection:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def began(self, bisection: Bisection) -> None:
+    def report_start(self, bisection: Bisection) -> None:
         """What is looked for, and among how many; for one that is resumed, what is known already."""
         names = bisection.candidates
         self._line(
@@ -104,10 +104,10 @@ class TerminalBisection:
         for step in bisection.steps:
             self._line(f"known: {_says(bisection, step)}")
 
-    def asks(self, bisection: Bisection, question: Question) -> None:
+    def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
         old, new = bisection.candidates[question.old], bisection.candidates[question.new]
-        between, steps = left(len(bisection.candidates), bisection.answers)
+        between, steps = count_remaining(len(bisection.candidates), bisection.answers)
         again = ", again with more pairs" if question.again else ""
         if not bisection.steps:
             ahead = f"first the two ends, then about {wording.plural(steps, 'step')}"
@@ -117,15 +117,15 @@ class TerminalBisection:
             ahead = "the pair itself" if question.old else "the two ends"
         self._line(f"{ahead}: {new} against {old}{again}")
 
-    def compared(self, header: Header, result: RunResult) -> None:
+    def report_run(self, header: Header, result: RunResult) -> None:
         """The answer is reported, not the verdict of one comparison."""
-        concluding(lambda console, header, result: None, as_json=False)(header, result)
+        make_conclusion(lambda console, header, result: None, as_json=False)(header, result)
 
-    def answered(self, bisection: Bisection, step: Step) -> None:
+    def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
         self._line(_says(bisection, step), _STYLES[step.mark])
 
-    def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
+    def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
         table = PlainTable()
@@ -168,26 +168,26 @@ class JsonBisection:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def began(self, bisection: Bisection) -> None:
+    def report_start(self, bisection: Bisection) -> None:
         """What is looked for."""
         known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
         self._event("bisection", {**known, "steps": len(bisection.steps)})
 
-    def asks(self, bisection: Bisection, question: Question) -> None:
+    def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
         names = [bisection.candidates[question.old], bisection.candidates[question.new]]
-        between, steps = left(len(bisection.candidates), bisection.answers)
+        between, steps = count_remaining(len(bisection.candidates), bisection.answers)
         self._event("comparing", {**asdict(question), "names": names, "open": between, "steps": steps})
 
-    def compared(self, header: Header, result: RunResult) -> None:
+    def report_run(self, header: Header, result: RunResult) -> None:
         """The verdict of one comparison, as that of any upgrade."""
         UpgradeConclusion(as_json=True)(header, result)
 
-    def answered(self, bisection: Bisection, step: Step) -> None:
+    def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
         self._event("compared", _comparison(bisection, step))
 
-    def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
+    def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         self._event("bisected", bisection_json(bisection, end))
 

@@ -22,10 +22,10 @@ from reports.text.finding_text import (
     STATES,
     TRIAGES,
     because,
+    describe_change,
     goes_on,
     interval,
     kind,
-    moved,
     stricter,
     verdict_word,
 )
@@ -38,7 +38,7 @@ _MOST_CHANGES = 12
 
 def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
     """The report of a finding; times are printed in `place`."""
-    yield f"finding {one.id}: {kind(one.state, one.direction)}. {moved(one.key.metric, one.change)}"
+    yield f"finding {one.id}: {kind(one.state, one.direction)}. {describe_change(one.key.metric, one.change)}"
     yield _row("case", one.key.case)
     yield _row("metric", f"{one.key.metric} ({_meaning(one.key.metric)})")
     yield _row("change", f"{interval(one.change, one.low, one.high)}, {one.direction}, a {one.shape}")
@@ -64,7 +64,7 @@ def _evidence(one: Finding) -> Iterator[str]:
     if why := because(one.state, evidence):
         yield _row("because", why)
     if evidence.detected is not None:
-        yield from _detected(evidence.detected, one.key.metric)
+        yield from _detection_lines(evidence.detected, one.key.metric)
     session = evidence.confirmation
     if session.verdict is not None:
         yield from _verdict(session.verdict, session)
@@ -81,7 +81,7 @@ def _evidence(one: Finding) -> Iterator[str]:
         yield f"{_INDENT}{offer}"
 
 
-def _detected(detected: Detection, metric: str) -> Iterator[str]:
+def _detection_lines(detected: Detection, metric: str) -> Iterator[str]:
     unit = METRICS[metric].unit if metric in METRICS else ""
     before, after = (f"{_number(side)} {unit}".strip() for side in (detected.before, detected.after))
     yield _row("seen in", f"{detected.nights} nights; as measured, {before} before, {after} the newest")

@@ -18,8 +18,8 @@ from rich.progress import SpinnerColumn, TextColumn
 from common.text import plural, printable
 from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.foreign_runs import is_undated
-from interchange.overrides import restated
-from interchange.runs import Imported, ImportProblem
+from interchange.overrides import override_runs
+from interchange.runs import ImportBatch, ImportProblem
 from interchange.source_file import NO_TIME
 from workflows.transfer.import_runs import Amount, ImportSummary, Progress
 
@@ -55,9 +55,9 @@ class ReadFile:
     undated: int = 0
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
-    def __call__(self, imported: Imported, place: SourcePlace) -> Imported:
+    def __call__(self, imported: ImportBatch, place: SourcePlace) -> ImportBatch:
         """What was read, with what the call says of it; raises BadFile."""
-        made = restated(imported, place, self.stated.date, self.stated.hardware)
+        made = override_runs(imported, place, self.stated.date, self.stated.hardware)
         self.runs += len(made.runs)
         self.undated += sum(is_undated(each.run.id) for each in made.runs)
         self.repeats += made.repeats
@@ -82,15 +82,15 @@ def import_progress() -> Generator[Callable[[Path], Progress]]:
 class ImportReport(Protocol):
     """Reports the result of each file."""
 
-    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
+    def report_file(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """A file is in."""
         ...
 
-    def refused(self, path: Path, error: ExchangeError) -> None:
+    def report_refusal(self, path: Path, error: ExchangeError) -> None:
         """A file is not."""
         ...
 
-    def ended(self, done: ImportCounts) -> None:
+    def report_totals(self, done: ImportCounts) -> None:
         """That was all."""
         ...
 
@@ -102,12 +102,12 @@ class PlainImportReport:
         self._verbose = verbose
         self._new = "would be new" if dry_run else "new"
 
-    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
+    def report_file(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """What it holds, what of it is new, what is to be known of it, and what was set aside."""
-        new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
-        _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
+        new = f"{self._new}: {describe_amount(arrived.new)}" if arrived.new != Amount() else "nothing is new"
+        _echo(f"{path}: {arrived.format}, {describe_amount(arrived.held)}; {new}")
         for change in arrived.changed:
-            _echo(f"  added to run {change.run}, which was stored before: {described(change.added)}")
+            _echo(f"  added to run {change.run}, which was stored before: {describe_amount(change.added)}")
         if read_file.undated:
             of = f" (of {read_file.undated:,} of {read_file.runs:,} runs)" if read_file.runs > 1 else ""
             _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
@@ -124,12 +124,12 @@ class PlainImportReport:
         if more := len(arrived.set_aside) - len(shown):
             _echo(f"  set aside: {more} more (--verbose lists them)")
 
-    def refused(self, path: Path, error: ExchangeError) -> None:
+    def report_refusal(self, path: Path, error: ExchangeError) -> None:
         """Why not; the error names the file."""
         where = "" if isinstance(error, UnknownFormat) else f"{path.parent}/"
         _echo(f"refused: {where}{error}")
 
-    def ended(self, done: ImportCounts) -> None:
+    def report_totals(self, done: ImportCounts) -> None:
         """The sum, and the files of unknown format."""
         if done.unknown:
             shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
@@ -137,7 +137,7 @@ class PlainImportReport:
             beyond = f" and {more} more (--verbose lists them)" if more else ""
             listed = ", ".join(map(str, shown))
             _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
-        parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {described(done.new)}"]
+        parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {describe_amount(done.new)}"]
         parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
         parts += [f"{plural(done.refused, 'file')} refused"] if done.refused else []
         _echo(", ".join(parts))
@@ -146,19 +146,19 @@ class PlainImportReport:
 class JsonImportReport:
     """One JSON object per line, for machines."""
 
-    def read(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
+    def report_file(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
         """Event `file`."""
         aside = [_problem(each) for each in arrived.set_aside]
         repeats = [_problem(each) for each in read_file.repeats]
         about = {**asdict(arrived), "set_aside": aside, "repeats": repeats, "undated": read_file.undated}
         _emit("file", file=str(path), **about)
 
-    def refused(self, path: Path, error: ExchangeError) -> None:
+    def report_refusal(self, path: Path, error: ExchangeError) -> None:
         """Event `refused`."""
         found = {"line": error.place.line, "field": error.place.field} if isinstance(error, BadFile) else {}
         _emit("refused", file=str(path), reason=str(error), **found)
 
-    def ended(self, done: ImportCounts) -> None:
+    def report_totals(self, done: ImportCounts) -> None:
         """Event `ended`."""
         sums = {"read": done.read, "refused": done.refused, "set_aside": done.set_aside}
         _emit("ended", **sums, new=asdict(done.new), left_alone=list(map(str, done.unknown)))
@@ -177,7 +177,7 @@ def _echo(line: str) -> None:
     typer.echo(printable(line))
 
 
-def described(amount: Amount) -> str:
+def describe_amount(amount: Amount) -> str:
     """`1 run, 2 outcomes, 3 measurements`."""
     parts = (
         plural(amount.runs, "run"),

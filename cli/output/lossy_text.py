@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class _Unbuffered(io.FileIO):
+class _LossyFile(io.FileIO):
     """A descriptor without a buffer; it drops what does not fit on the disk and ends a torn line.
 
     A buffer of Python's keeps such bytes, and raises the error again with every later write and at exit.
@@ -36,7 +36,7 @@ class LossyText(io.TextIOWrapper):
     """Text for messages about progress, of which a full disk may drop some; `lost` says that it did."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._raw = _Unbuffered(stream.fileno(), "wb", closefd=False)
+        self._raw = _LossyFile(stream.fileno(), "wb", closefd=False)
         super().__init__(self._raw, stream.encoding, stream.errors, newline="", write_through=True)
 
     @property

@@ -51,7 +51,7 @@ def print_table(console: Console, case: str, table: Sequence[Operator], facts: M
         if not rows:
             continue
         whole = total_us(rows, kind)
-        console.print(_drawn(rows, kind, whole, with_device=on_device and kind == OPERATOR))
+        console.print(_operator_table(rows, kind, whole, with_device=on_device and kind == OPERATOR))
         left = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
         console.print(f"{figure(whole)} us on the {place} in {len(rows)} rows{left}", markup=False)
     if left_out := rows_left_out(facts):
@@ -87,14 +87,16 @@ def print_difference(
             _calls(change.calls_b),
             _or_dash(change.self_us_a),
             _or_dash(change.self_us_b),
-            signed(change.delta_us),
+            format_difference(change.delta_us),
         )
     console.print(table)
     for kind, place in _PLACES.items():
         of_kind = [change for change in changes if change.kind == kind]
         if of_kind:
             delta = sum(change.delta_us for change in of_kind)
-            console.print(f"{signed(delta)} us on the {place} in {len(of_kind)} rows", markup=False)
+            console.print(
+                f"{format_difference(delta)} us on the {place} in {len(of_kind)} rows", markup=False
+            )
     if any(left_out):
         kept = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
         console.print(
@@ -104,12 +106,12 @@ def print_difference(
         )
 
 
-def signed(value: float) -> str:
+def format_difference(value: float) -> str:
     """A difference with its sign; nothing at all is 0."""
     return f"{'+' if value > 0 else ''}{figure(value)}"
 
 
-def _drawn(rows: Sequence[Operator], kind: str, whole: float, *, with_device: bool) -> Table:
+def _operator_table(rows: Sequence[Operator], kind: str, whole: float, *, with_device: bool) -> Table:
     place = _PLACES[kind]
     device = ("device us",) if with_device else ()
     memory = ("KiB",) if kind == OPERATOR else ()

@@ -22,7 +22,7 @@ from analysis.comparison.screening import EVIDENCE
 from analysis.metrics import METRICS
 from analysis.speedups import gains
 from common.text import plural, printable
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from reports.text.verdict_text import had_of_core
 from reports.wording import quantity
 from runner.suites.references import baselines
@@ -64,7 +64,7 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
 
 def report_waiting(sentence: str) -> None:
     """One JSON object on stdout: nothing is measured yet, and why."""
-    JsonWatcher(watching_console()).waiting(sentence)
+    JsonWatcher(watching_console()).report_wait(sentence)
 
 
 class PlainWatcher:
@@ -77,7 +77,7 @@ class PlainWatcher:
         self._total: int | None = None
         self._left = 0.0
 
-    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+    def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
         """Say what is going to be measured, and what cannot be."""
         self._total = planned_total(header, todo)
         self._names = environment_names(header)
@@ -85,19 +85,19 @@ class PlainWatcher:
         for note in header.notes:
             self._line(f"not here: {note}")
 
-    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+    def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
         """Compiling takes long enough to be worth a line; the rest is reported with its outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
             self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
 
-    def measured(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome."""
         self._done += 1
         left = "done" if self._done == self._total else f"about {duration(self._left)} left"
         self._line(f"{self._count()} {self._line_of(outcome)}  [{left}]")
 
-    def spared(self, case: str, replicates: int, reason: str) -> None:
+    def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
         self._done += replicates
         self._line(f"{self._count()} {case}: {replicates} replicates {reason}")
@@ -106,7 +106,7 @@ class PlainWatcher:
         """A line of its own."""
         self._line(f"note: {sentence}")
 
-    def finished(self, result: RunResult) -> None:
+    def report_end(self, result: RunResult) -> None:
         """The report says the rest."""
 
     def _count(self) -> str:
@@ -127,7 +127,7 @@ class LiveWatcher:
         self._names: Mapping[str, str] = {}
         self._task = progress.add_task("starting", total=None, case="", left="")
 
-    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+    def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
         """Set the bar up and say what cannot be measured."""
         self._names = environment_names(header)
         self._progress.update(self._task, total=planned_total(header, todo), left=duration(seconds))
@@ -135,7 +135,7 @@ class LiveWatcher:
         for note in header.notes:
             self._print(f"[dim]not here: {escape(note)}[/dim]")
 
-    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+    def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
         """Show case and phase."""
         case = f"{planned.case} #{planned.replicate}"
         what = (
@@ -144,14 +144,14 @@ class LiveWatcher:
         left = duration(seconds_left)
         self._progress.update(self._task, description=what, case=escape(case), left=left)
 
-    def measured(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome, above the bar."""
         style = _STYLES.get(outcome.status, "red")
         line = outcome_line(outcome, self._names.get(outcome.environment, ""))
         self._print(f"[{style}]{_SIGNS.get(outcome.status, '✗')}[/{style}] {escape(line)}")
         self._progress.advance(self._task)
 
-    def spared(self, case: str, replicates: int, reason: str) -> None:
+    def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them, above the bar."""
         self._print(f"[dim]{escape(case)}: {replicates} replicates {escape(reason)}[/dim]")
         self._progress.advance(self._task, replicates)
@@ -160,7 +160,7 @@ class LiveWatcher:
         """A line above the bar."""
         self._print(f"[yellow]note:[/yellow] {escape(sentence)}")
 
-    def finished(self, result: RunResult) -> None:
+    def report_end(self, result: RunResult) -> None:
         """Take the bar away."""
         self._progress.update(self._task, description="done", case="", left="0:00:00")
 
@@ -174,11 +174,11 @@ class JsonWatcher:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def waiting(self, sentence: str) -> None:
+    def report_wait(self, sentence: str) -> None:
         """Nothing is measured yet, and why."""
         self._line("waiting", text=sentence)
 
-    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+    def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
         """The run's description and the estimate in seconds."""
         body = {k: v for k, v in header.to_body().items() if k not in ("environments", "planned")}
         names = [{k: e[k] for k in ("name", "python", "fingerprint")} for e in header.environments]
@@ -187,17 +187,17 @@ class JsonWatcher:
             "began", run=header.run, estimate_seconds=seconds, planned=planned, environments=names, about=body
         )
 
-    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+    def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
         """A contender entered a phase."""
         self._line("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
 
-    def measured(self, outcome: Outcome) -> None:
+    def report_outcome(self, outcome: Outcome) -> None:
         """An outcome, without its samples, recordings and log."""
         left_out = ("blocks", "telemetry", "log_tail")
         body = {k: v for k, v in outcome.to_body().items() if k not in left_out}
         self._line("outcome", **body)
 
-    def spared(self, case: str, replicates: int, reason: str) -> None:
+    def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """Replicates that are not needed."""
         self._line("spared", case=case, replicates=replicates, reason=reason)
 
@@ -205,13 +205,13 @@ class JsonWatcher:
         """A sentence for people."""
         self._line("note", text=sentence)
 
-    def finished(self, result: RunResult) -> None:
+    def report_end(self, result: RunResult) -> None:
         """How the run ended, and what each technique brought."""
         found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
         how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
         self._line("ended", run=result.run, **how, gains=found)
 
-    def concluded(self, body: Mapping[str, object]) -> None:
+    def report_verdict(self, body: Mapping[str, object]) -> None:
         """The verdict on an upgrade, in the words of reports/upgrade.schema.json."""
         self._line("verdict", **body)
 
@@ -221,7 +221,7 @@ class JsonWatcher:
         self._console.file.flush()
 
 
-def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> str:
+def introduction(header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> str:
     """One sentence on what is going to be measured."""
     torch = ", ".join(str(e["facts"]["torch"]) for e in header.environments)
     cases = plural(len({planned.case for planned in todo}), "case")
@@ -233,7 +233,7 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
     )
 
 
-def planned_total(header: Header, todo: tuple[Planned, ...]) -> int | None:
+def planned_total(header: Header, todo: tuple[PlannedReplicate, ...]) -> int | None:
     """How many replicates the run measures; None for a comparison, which ends when its decision stands."""
     return len(todo) if header.comparison is None else None
 

@@ -39,19 +39,19 @@ class TerminalReporter:
         """A line as it is."""
         say(sentence)
 
-    def failed(self, sentence: str) -> None:
+    def report_error(self, sentence: str) -> None:
         """An error, in the form in which a command ends with one."""
         say(f"pyrometer: {sentence}")
 
-    def waiting(self, sentence: str) -> None:
+    def report_wait(self, sentence: str) -> None:
         """Waiting, and how to end it."""
         say(f"{sentence}: waiting for its end (Ctrl-C gives up)")
 
-    def watching(self) -> "AbstractContextManager[Watcher]":
+    def open_watcher(self) -> "AbstractContextManager[Watcher]":
         """A live display on a terminal, plain lines elsewhere."""
-        return self._watching(as_json=False)
+        return self._open_watcher(as_json=False)
 
-    def _watching(self, *, as_json: bool) -> "AbstractContextManager[Watcher]":
+    def _open_watcher(self, *, as_json: bool) -> "AbstractContextManager[Watcher]":
         # Only what measures waits for the import of rich's displays, and of what measuring imports.
         from .console import watching_console
         from .progress import choose_watcher
@@ -62,25 +62,25 @@ class TerminalReporter:
 class JsonReporter(TerminalReporter):
     """The same lines, and on stdout one JSON object per event."""
 
-    def waiting(self, sentence: str) -> None:
+    def report_wait(self, sentence: str) -> None:
         """Waiting, as a line and as an event."""
-        super().waiting(sentence)
+        super().report_wait(sentence)
         from .progress import report_waiting
 
         report_waiting(f"{sentence}: waiting for its end")
 
-    def watching(self) -> "AbstractContextManager[Watcher]":
+    def open_watcher(self) -> "AbstractContextManager[Watcher]":
         """Events."""
-        return self._watching(as_json=True)
+        return self._open_watcher(as_json=True)
 
 
-def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
+def make_conclusion(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
     """Shows the end of a run on stdout, and says what the reader may miss of it."""
     from workflows.run_locally import resume_command
 
     from .console import watching_console
 
-    def concluded(header: "Header", result: "RunResult") -> None:
+    def conclude(header: "Header", result: "RunResult") -> None:
         console = watching_console()
         show(console, header, result)
         if as_json and result.state != RunState.COMPLETE:
@@ -91,4 +91,4 @@ def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json:
                 f"pyrometer report {header.run} prints the report again"
             )
 
-    return concluded
+    return conclude

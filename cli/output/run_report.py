@@ -300,11 +300,13 @@ def _claims(
         ends = [_number(claim, value) for value in dict.fromkeys((claim.low, claim.high))]
         claimed = " to ".join(ends) + _unit(claim)
         lines.append(f"  {claim.statement} ({claim.hardware}): {claimed}")
-        lines += [f"    {_measured(claim, measurement)}: {case}" for case, _, measurement in measured]
+        lines += [
+            f"    {_format_measurement(claim, measurement)}: {case}" for case, _, measurement in measured
+        ]
     return lines
 
 
-def _measured(claim: Claim, measurement: ClaimMeasurement) -> str:
+def _format_measurement(claim: Claim, measurement: ClaimMeasurement) -> str:
     if measurement.point is None:
         return f"none, {refusal(measurement.reason)}"
     text = _number(claim, measurement.point) + _unit(claim)

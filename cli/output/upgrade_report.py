@@ -29,7 +29,7 @@ from workflows.run_header import Header
 
 from .console import CaseName, PlainTable
 from .progress import JsonWatcher
-from .reporter import concluding, say
+from .reporter import make_conclusion, say
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
@@ -151,7 +151,7 @@ def _screen(console: Console, each: Sequence[Row]) -> None:
         _line(console, text)
     for case, screened in tables.screening(each).rows:
         why = wording.SELECTIONS[screened.selection] if screened.selection else ""
-        _line(console, f"    {case}: {why} ({wording.screened(screened)})")
+        _line(console, f"    {case}: {why} ({wording.describe_screen(screened)})")
 
 
 def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
@@ -276,7 +276,7 @@ def check_reports(files: Sequence[Path]) -> None:
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
-        JsonWatcher(console).concluded(upgrade_json(found.subject, found.results, found.upgrade))
+        JsonWatcher(console).report_verdict(upgrade_json(found.subject, found.results, found.upgrade))
     else:
         print_upgrade(console, found.subject, found.results, found.upgrade, local=local)
 
@@ -288,7 +288,7 @@ class UpgradeConclusion:
         self.decision = ""
         self._files = files
         self._as_json = as_json
-        self._conclude = concluding(self._show, as_json=as_json)
+        self._conclude = make_conclusion(self._show, as_json=as_json)
 
     def __call__(self, header: Header, result: RunResult) -> None:
         """Conclude a run."""

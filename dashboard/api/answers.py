@@ -23,15 +23,15 @@ def rows(request: Request, model: type[BaseModel], found: Iterable[object], foll
     each = [model.model_validate(one) for one in found]
     link = {"link": f'<{following}>; rel="next"'} if following else {}
     if _prefers_csv(request):
-        return _tagged(request, _csv(model, each), _CSV, link)
+        return _etag_response(request, _csv(model, each), _CSV, link)
     # A number that JSON lacks (infinity, NaN) becomes null.
     text = ",".join(one.model_dump_json() for one in each)
-    return _tagged(request, f"[{text}]".encode(), "application/json", link)
+    return _etag_response(request, f"[{text}]".encode(), "application/json", link)
 
 
 def body(request: Request, found: object) -> Response:
     """One object as JSON."""
-    return _tagged(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
+    return _etag_response(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
 
 
 def page(
@@ -87,7 +87,7 @@ def _cell(value: Any) -> Any:
     return cell(value)
 
 
-def _tagged(request: Request, content: bytes, media_type: str, headers: Mapping[str, str]) -> Response:
+def _etag_response(request: Request, content: bytes, media_type: str, headers: Mapping[str, str]) -> Response:
     """200 with the content, or 304 to a client that says it has it."""
     # With the next page: a client that keeps the last one has to see that more follow.
     whole = content + headers.get("link", "").encode()

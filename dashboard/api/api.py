@@ -12,14 +12,14 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Req
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
-from analysis.decision.comparison import compared
+from analysis.decision.comparison import stored_comparison
 from analysis.metrics import METRICS
 from analysis.ratios import as_ratios
 from common.text import printable
 from configuration.suggestions import unknown
 from dashboard.api import answers, models, posts
 from dashboard.server.database import served_database
-from dashboard.upgrades.view import Listed, listed
+from dashboard.upgrades.view import UpgradeSummary, upgrade_summaries
 from db.connection.engine import Database
 from db.connection.statements import Place
 from db.errors import DatabaseError, ReadOnly
@@ -31,7 +31,7 @@ from records.runs import RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
 from reports.text.finding_text import MUTED_BEFORE, triage_complaint
-from reports.upgrade_report import judged
+from reports.upgrade_report import judge_upgrade
 
 PREFIX = "/api/v1"
 
@@ -117,13 +117,15 @@ def runs(
 @router.get("/runs/{run}", response_model=models.ApiRun)
 def run(request: Request, run: RunName) -> Response:
     """One run."""
-    return answers.body(request, models.ApiRun.row(_known(run, queries.run_summary(served_database(), run))))
+    return answers.body(
+        request, models.ApiRun.row(_require_run(run, queries.run_summary(served_database(), run)))
+    )
 
 
 @router.get("/runs/{run}/measurements", response_model=list[models.ApiMeasurement])
 def measurements(request: Request, run: RunName) -> Response:
     """Every metric of every case of a run."""
-    _known(run, queries.run_summary(served_database(), run))
+    _require_run(run, queries.run_summary(served_database(), run))
     found = queries.measurements_of_run(served_database(), run)
     units = _units()
     each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in found)
@@ -133,7 +135,7 @@ def measurements(request: Request, run: RunName) -> Response:
 @router.get("/runs/{run}/outcomes", response_model=list[models.ApiOutcome])
 def outcomes(request: Request, run: RunName) -> Response:
     """How each process of a run ended."""
-    _known(run, queries.run_summary(served_database(), run))
+    _require_run(run, queries.run_summary(served_database(), run))
     return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(served_database(), run))
 
 
@@ -245,13 +247,13 @@ def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0, after: Ru
     place = _place_of_run(after)
     found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset, after=place)
     shown, following = answers.page_after(request, found, limit, lambda one: one.id)
-    return answers.rows(request, models.ApiVerdict, map(_verdict, listed(shown)), following)
+    return answers.rows(request, models.ApiVerdict, map(_verdict, upgrade_summaries(shown)), following)
 
 
 @router.get("/verdicts/{run}", response_model=dict[str, Any])
 def verdict(request: Request, run: RunName) -> Response:
     """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
-    stored = _known(run, queries.run_summary(served_database(), run))
+    stored = _require_run(run, queries.run_summary(served_database(), run))
     counts = tuple(sorted(stored.counts.items()))
     found = _judgement(served_database(), run, counts, stored.state)
     return answers.body(request, found)
@@ -283,12 +285,12 @@ def _judgement(
     database: Database, run: str, counts: tuple[tuple[str, int], ...], state: str
 ) -> dict[str, Any]:
     """A verdict as JSON, kept while the run has as many outcomes of each status and the same state."""
-    record = _known(run, queries.run_record(database, run))
+    record = _require_run(run, queries.run_record(database, run))
     try:
-        comparison = compared(record.facts)
+        comparison = stored_comparison(record.facts)
         if comparison is None:
             raise HTTPException(404, f"run {run} compares no environments")
-        found = judged(record, comparison, queries.outcomes_of_run(database, run))
+        found = judge_upgrade(record, comparison, queries.outcomes_of_run(database, run))
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
     return upgrade_json(found.subject, found.results, found.upgrade)
@@ -296,7 +298,7 @@ def _judgement(
 
 def _place_of_run(run: str) -> Place | None:
     """Where a list goes on after a run; None without a name. Raises HTTPException for an unknown one."""
-    return _known(run, queries.place_of_run(served_database(), run)) if run else None
+    return _require_run(run, queries.place_of_run(served_database(), run)) if run else None
 
 
 def _known_finding(number: int, found: Finding | None) -> Finding:
@@ -305,7 +307,7 @@ def _known_finding(number: int, found: Finding | None) -> Finding:
     return found
 
 
-def _known(run: str, found: Found | None) -> Found:
+def _require_run(run: str, found: Found | None) -> Found:
     """What was found of a run; raises HTTPException where that is nothing."""
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
@@ -334,7 +336,7 @@ def _finding(one: Finding) -> dict[str, Any]:
     return row
 
 
-def _verdict(one: Listed) -> dict[str, Any]:
+def _verdict(one: UpgradeSummary) -> dict[str, Any]:
     """An upgrade with its two environments and its decision."""
     run = one.run
     return {

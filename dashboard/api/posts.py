@@ -17,7 +17,7 @@ from db.connection.engine import Database
 from db.queue import queries as queue
 from interchange.errors import BadFile, SourcePlace
 from interchange.foreign_runs import machine_called
-from interchange.importers.submitted import Gpu
+from interchange.importers.submission import Gpu
 from records.machines import Machine
 from records.tasks import Task, TaskState
 from workflows.errors import JobError, NoSuchSchedule
@@ -72,14 +72,14 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
     Storing them twice changes nothing. 422: nothing is stored; 409: without what contradicts stored values.
     """
 
-    def named(gpus: Sequence[Gpu]) -> Machine:
+    def build_machine(gpus: Sequence[Gpu]) -> Machine:
         # As of the command's options: with a blank more it would be another machine.
         return machine_called(machine.strip(), hardware.strip())
 
     place = SourcePlace("body")
     try:
         text = content.decode("utf-8-sig")
-        runs, arrived = import_runs.submit(text, place, None, served_database(), named)
+        runs, arrived = import_runs.submit(text, place, None, served_database(), build_machine)
     except UnicodeDecodeError as error:
         bad = BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}")
         raise HTTPException(422, f"{bad}; nothing was stored") from None

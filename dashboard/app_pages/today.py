@@ -31,4 +31,4 @@ else:
     manual_runs.show(url, runs, now)
     table = tables.runs(runs, now, load.sources(url, runs))
     parts.heading("Last runs", table, "runs.csv")
-    parts.html(tables.listed(table))
+    parts.html(tables.run_list(table))

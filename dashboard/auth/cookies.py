@@ -19,7 +19,7 @@ _ADDRESS_CHARACTERS = 2000
 Headers = list[tuple[bytes, bytes]]
 
 
-def sent(headers: Headers) -> dict[str, str]:
+def request_cookies(headers: Headers) -> dict[str, str]:
     """The cookies of a request."""
     found: dict[str, str] = {}
     for name, value in headers:
@@ -47,7 +47,7 @@ def remember(response: Response, address: str, *, encrypted: bool) -> None:
     )
 
 
-def wanted(cookies: Mapping[str, str]) -> str | None:
+def target_page(cookies: Mapping[str, str]) -> str | None:
     """The requested page; None where none is remembered."""
     kept = cookies.get(WANTED)
     return None if kept is None else own_address(unquote(kept))

@@ -47,7 +47,7 @@ class Refusal:
     another_account: bool = False
 
 
-def judged(person: Person, rules: AccessRules) -> Reader | Refusal:
+def authorise_person(person: Person, rules: AccessRules) -> Reader | Refusal:
     """What `person` may do: triagers may read too, and without `viewers` every proven identity may read."""
     if _named(person, rules.triagers):
         return Reader(person.name, True, person.until)

@@ -26,13 +26,13 @@ def refuse(sentence: str, logout: str, *, page: bool) -> Response:
     return _answer("Not open to you", sentence, ("Log out", logout) if logout else None, page=page)
 
 
-def unanswered(ask: str, *, page: bool) -> Response:
+def outage_page(ask: str, *, page: bool) -> Response:
     """The page that says that the login is not available just now."""
     sentence = f"The provider of logins does not answer. If that lasts, ask {ask}."
     return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
 
 
-def unauthorised(sentence: str) -> Response:
+def token_refusal(sentence: str) -> Response:
     """The answer to a program without a token that it needs, or with another one."""
     headers = KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse(f"{sentence}\n", 401, headers)

@@ -15,7 +15,7 @@ from dashboard.auth.identity import (
     Person,
     Reader,
     Refusal,
-    judged,
+    authorise_person,
     person_of_provider,
     person_of_proxy,
     sent_by_a_proxy,
@@ -75,9 +75,9 @@ class AccessGate:
         if self._provider and path in _OF_A_LOGIN:
             return await self._provider.answer(scope, receive, page=page)
         if path == _METRICS and rules.metrics != "viewers":
-            return None if _may_read_metrics(scope, rules) else login_page.unauthorised(_OF_METRICS)
+            return None if _may_read_metrics(scope, rules) else login_page.token_refusal(_OF_METRICS)
         if not socket and path.startswith(_API) and not scope[MAY_LOOK] and _token(scope):
-            return login_page.unauthorised(_OF_THE_API)
+            return login_page.token_refusal(_OF_THE_API)
         if isinstance(seen, Refusal):
             logout = rules.logout if seen.another_account else ""
             return login_page.refuse(seen.why, logout, page=page)
@@ -85,11 +85,11 @@ class AccessGate:
             # Where a login has ended, the page says so behind the door, and nothing else.
             coming_back = seen is not None and (socket or path in _COMING_BACK)
             return None if coming_back else login_page.log_in(_address(scope), page=page)
-        return self._going_on(scope) if self._provider and path == "/" else None
+        return self._return_to_page(scope) if self._provider and path == "/" else None
 
-    def _going_on(self, scope: Scope) -> Response | None:
+    def _return_to_page(self, scope: Scope) -> Response | None:
         """After a login: to the page that was requested before it."""
-        wanted = cookies.wanted(cookies.sent(scope["headers"]))
+        wanted = cookies.target_page(cookies.request_cookies(scope["headers"]))
         if wanted is None:
             return None
         answer = RedirectResponse(wanted, 303, cookies.KEPT_NOWHERE)
@@ -113,7 +113,7 @@ def seen_by(
         person = person_of_proxy(headers, rules)
     else:
         person = person_of_provider(claims, rules)
-    return judged(person, rules) if isinstance(person, Person) else person
+    return authorise_person(person, rules) if isinstance(person, Person) else person
 
 
 def _stamp(reader: Reader) -> bytes:

@@ -56,8 +56,8 @@ class Provider:
         except Exception:
             # Whatever a provider answers or leaves out: the reader cannot mend it.
             _LOG.warning("The provider of logins does not answer.", exc_info=True)
-            return login_page.unanswered(self._rules.ask, page=page)
-        self._keep(response, COOKIE, self._signed(request.session))
+            return login_page.outage_page(self._rules.ask, page=page)
+        self._keep(response, COOKIE, self._sign_session(request.session))
         wanted = request.query_params.get("to")
         if wanted is not None:
             cookies.remember(response, cookies.own_address(wanted), encrypted=self._rules.encrypted)
@@ -77,7 +77,7 @@ class Provider:
             self._forget(response)
             return response
         claims = kept_claims(token.get("userinfo") or {}, self._rules)
-        self._keep(response, COOKIE, self._signed({"claims": claims}))
+        self._keep(response, COOKIE, self._sign_session({"claims": claims}))
         id_token = str(token.get("id_token", ""))
         if id_token and len(id_token) <= _COOKIE_CHARACTERS:
             self._keep(response, _ID_TOKEN, id_token, LOGOUT)
@@ -120,7 +120,7 @@ class Provider:
         )
 
     def _session(self, headers: cookies.Headers) -> dict[str, Any]:
-        value = cookies.sent(headers).get(COOKIE)
+        value = cookies.request_cookies(headers).get(COOKIE)
         if value is None:
             return {}
         try:
@@ -129,7 +129,7 @@ class Provider:
             return {}
         return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
-    def _signed(self, session: Mapping[str, Any]) -> str:
+    def _sign_session(self, session: Mapping[str, Any]) -> str:
         return str(self._signer.dumps(dict(session)))
 
     def _keep(self, response: Response, name: str, value: str, path: str = "/") -> None:

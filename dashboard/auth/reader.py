@@ -21,7 +21,7 @@ def hold(rules: AccessRules) -> None:
     _rules = rules
 
 
-def held() -> AccessRules:
+def current_rules() -> AccessRules:
     """The rules that hold in this process; by default those of a server without a login."""
     return _rules
 
@@ -35,13 +35,13 @@ def current() -> Reader | None:
     """Who reads this page; None for a login that has ended, or that the gate has not seen."""
     if _rules.login == "none":
         return Reader()
-    reader = _stamped(stamp())
+    reader = _parse_stamp(stamp())
     return None if reader is None or reader.ended(time.time()) else reader
 
 
 def triage_refused() -> str:
     """Why the reader of this page may not triage, in a sentence or two; empty where they may."""
-    return _refused(current())
+    return _refusal_text(current())
 
 
 def signature(typed: str) -> str:
@@ -50,13 +50,13 @@ def signature(typed: str) -> str:
     Raises NotAllowed where the reader may not triage, or not any more.
     """
     reader = current()
-    refused = _refused(reader)
+    refused = _refusal_text(reader)
     if reader is None or refused:
         raise NotAllowed(refused)
     return reader.name or typed
 
 
-def _refused(reader: Reader | None) -> str:
+def _refusal_text(reader: Reader | None) -> str:
     if reader is None:
         return _ENDED
     if reader.may_triage:
@@ -64,7 +64,7 @@ def _refused(reader: Reader | None) -> str:
     return f"{reader.name} may look, and has not been named to triage. Ask {_rules.ask}."
 
 
-def _stamped(stamp: str | None) -> Reader | None:
+def _parse_stamp(stamp: str | None) -> Reader | None:
     if stamp is None:
         return None
     claims = cast(dict[str, Any], json.loads(stamp))

@@ -181,7 +181,7 @@ class RowWords:
         return alt.ExprRef(f"width < {self.narrow} ? 0 : 1")
 
     @property
-    def drawn(self) -> dict[str, Any]:
+    def scale_range(self) -> dict[str, Any]:
         """From where to where an x scale reaches: between names and numbers where these stand beside."""
         return {
             "rangeMin": alt.ExprRef(f"{_WIDE} ? {_NAMES} : 0"),
@@ -243,7 +243,7 @@ def ratio_x(field: str, title: str) -> alt.X:
 
 def _along_ratios(title: str) -> dict[str, Any]:
     return {
-        "scale": alt.Scale(type="log", padding=12, nice=False, **RowWords().drawn),
+        "scale": alt.Scale(type="log", padding=12, nice=False, **RowWords().scale_range),
         "axis": alt.Axis(labelExpr=TIMES, tickCount=8, labelOverlap=True, title=title),
     }
 

@@ -15,13 +15,13 @@ from dashboard.components.query_params import (
     ALL,
     Query,
     View,
+    decode_name,
+    encode_name,
+    find_fingerprint,
     last,
-    meant,
-    named,
     pick,
     pick_fingerprint,
     sentence,
-    spelled,
 )
 from records.findings import Finding, FindingGroup
 from records.outcomes import OperatorTable, Outcome
@@ -96,7 +96,7 @@ class Findings(View):
 
     def filters(self, now: datetime) -> Mapping[str, Any]:
         """The filters of the database query at a moment, which may be more than the view holds."""
-        only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
+        only = {name: decode_name(getattr(self, name)) or None for name in ("schedule", "direction")}
         return {
             "states": None if self.group or self.state == ALL else (self.state,),
             "group": (self.group, now) if self.group else None,
@@ -113,7 +113,7 @@ class Findings(View):
         if self.state == NEW and (one.decided_at or one.found_at) < now - NEW_PERIOD:
             return False
         shown = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
-        own = self.schedule in (ALL, spelled(one.schedule))
+        own = self.schedule in (ALL, encode_name(one.schedule))
         return shown and own and self.direction in (ALL, one.direction)
 
 
@@ -146,7 +146,7 @@ def utilisation(
 def findings(query: Query, known: Sequence[str]) -> tuple[Findings, list[str]]:
     """The selection of findings in `query`, whose schedules are those `known`, and complaints."""
     complaints: list[str] = []
-    schedules = (ALL, *map(spelled, known))
+    schedules = (ALL, *map(encode_name, known))
     state = pick(query, "state", (NEW, *GROUPS, ALL, *STATES), FindingGroup.OPEN, complaints)
     schedule = pick(query, "schedule", schedules, ALL, complaints)
     direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
@@ -165,7 +165,7 @@ def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcom
         return None, [sentence("case", wanted, {o.case for o in outcomes})]
     environment, replicate = last(query, "environment"), last(query, "replicate")
     if environment:
-        fingerprint = named(environment, {o.environment: "" for o in found})
+        fingerprint = find_fingerprint(environment, {o.environment: "" for o in found})
         found = [o for o in found if o.environment == fingerprint]
     if replicate is not None:
         found = [o for o in found if str(o.replicate) == replicate]

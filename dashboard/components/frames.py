@@ -121,7 +121,7 @@ def samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozense
     return pd.DataFrame({"iteration": iterations, "block": numbers, "milliseconds": values, "counts": counts})
 
 
-def thinned(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
+def thin_samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
     """At most `MAX_SAMPLES` rows of `samples`: see `extremes`."""
     return samples(blocks, left_out).iloc[extremes(milliseconds(blocks), MAX_SAMPLES)]
 

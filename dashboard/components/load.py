@@ -14,7 +14,7 @@ from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import unlike
 from dashboard.auth import reader
 from dashboard.components import filters, tables, wording
-from dashboard.server.database import by_url, opened
+from dashboard.server.database import by_url, database_at
 from db.connection.engine import check_fits
 from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
@@ -72,7 +72,7 @@ def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
     """All runs of a kind, newest first, queried anew and in parts: for a file with all of them."""
     found: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
-        part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
+        part = queries.recent_runs(database_at(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
         # One that began meanwhile moves the others on: what comes again is there already.
         found |= {run.id: run for run in part}
         if len(part) < _RUNS_AT_ONCE:
@@ -85,7 +85,7 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     """The newest runs that Pyrometer measured itself."""
     found: list[RunSummary] = []
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
-        page = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset)
+        page = queries.recent_runs(database_at(url), limit=_RUNS_AT_ONCE, offset=offset)
         found += [run for run in page if run.source == RunSource.MEASURED]
         if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
             break
@@ -98,9 +98,9 @@ def suite_command(url: str) -> str:
     Runs of other tools do not say what device the machine of the reader has: both are named.
     """
     newest = next(iter(own_runs(url, 1)), None)
-    if newest is None and queries.foreign_runs(opened(url)):
+    if newest is None and queries.foreign_runs(database_at(url)):
         return "pyrometer run --suite gpu   # without a GPU: --suite cpu"
-    record = None if newest is None else queries.run_record(opened(url), newest.id)
+    record = None if newest is None else queries.run_record(database_at(url), newest.id)
     on_gpu = record is not None and record.machine.hardware.facts.get("gpus")
     return f"pyrometer run --suite {'gpu' if on_gpu else 'cpu'}"
 
@@ -112,14 +112,14 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
 
 @kept_for_good
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
-    records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
+    records = [queries.run_record(database_at(url), run_id) for run_id in run_ids]
     return {record.id: name for record in records if record is not None and (name := tables.source(record))}
 
 
 @kept
 def measured_places(url: str, *, techniques: bool = False) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured cases, or those under a technique, the newest first."""
-    found = coverage.places(opened(url), EVERY_CASE, techniques=techniques)
+    found = coverage.places(database_at(url), EVERY_CASE, techniques=techniques)
     return [place for place in found if place.source == RunSource.MEASURED]
 
 
@@ -141,9 +141,11 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     has no history to show.
     """
     runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, limit=_OPENING_RUNS)]
-    records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
+    records = [
+        queries.run_record(database_at(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)
+    ]
     newest = [(each.machine.hardware.fingerprint, each.preset.fingerprint) for each in records if each]
-    return list(dict.fromkeys([*coverage.most_nights(opened(url)), *newest]))
+    return list(dict.fromkeys([*coverage.most_nights(database_at(url)), *newest]))
 
 
 @kept
@@ -154,28 +156,28 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     open, the newest first; then those with most points.
     """
     found = findings_store.findings(
-        opened(url),
+        database_at(url),
         states=(FindingState.CONFIRMED,),
         triage=(FindingTriage.OPEN, FindingTriage.ACKNOWLEDGED),
         newest=MOST_FINDINGS,
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
     matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
-    points = coverage.case_points(opened(url), metric, hardware, preset)
+    points = coverage.case_points(database_at(url), metric, hardware, preset)
     return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
 @kept
 def runs_by_category(url: str) -> dict[RunCategory, int]:
     """How many runs there are of each category."""
-    return {each: queries.count_runs(opened(url), RunsOnly(category=each)) for each in RunCategory}
+    return {each: queries.count_runs(database_at(url), RunsOnly(category=each)) for each in RunCategory}
 
 
 @kept
 def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
     """One run as it was stored, with its row in the list of runs."""
-    record = queries.run_record(opened(url), run_id)
-    summary = queries.run_summary(opened(url), run_id)
+    record = queries.run_record(database_at(url), run_id)
+    summary = queries.run_summary(database_at(url), run_id)
     return None if record is None or summary is None else (record, summary)
 
 
@@ -195,43 +197,43 @@ def samples(
     url: str, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...]:
     """The samples of one replicate in nanoseconds, block by block; empty where there are none."""
-    return queries.samples(opened(url), run_id, case, environment, replicate) or ()
+    return queries.samples(database_at(url), run_id, case, environment, replicate) or ()
 
 
 @kept
 def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
     """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
-    own = next(iter(traces.operator_tables(opened(url), run=run_id, case=case)), None)
+    own = next(iter(traces.operator_tables(database_at(url), run=run_id, case=case)), None)
     if own is None:
         return None, []
-    tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
+    tables = traces.operator_tables(database_at(url), workload=own.workload, like=run_id)
     return own, [table for table in tables if table != own and not unlike(own, table)]
 
 
 @kept
 def newest_windows(url: str) -> list[TelemetryWindow]:
     """The windows of the newest runs that have any, newest run first."""
-    return telemetry.windows(opened(url), limit=_LISTED_WINDOWS)
+    return telemetry.windows(database_at(url), limit=_LISTED_WINDOWS)
 
 
 @kept
 def windows(url: str, run_id: str) -> list[TelemetryWindow]:
     """Every window of a run, one per replicate and device, newest first."""
-    return telemetry.windows(opened(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
+    return telemetry.windows(database_at(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
 
 
 @kept
 def recording(url: str, window: TelemetryWindow) -> Recording | None:
     """The rows of a window; None when they are not kept any more."""
     return telemetry.recording(
-        opened(url), window.run, window.case, window.environment, window.replicate, window.device
+        database_at(url), window.run, window.case, window.environment, window.replicate, window.device
     )
 
 
 @kept
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
-    return tuple(series_queries.series_keys(opened(url)))
+    return tuple(series_queries.series_keys(database_at(url)))
 
 
 def newest_points(series: int, *, recent: bool = False) -> int:
@@ -246,20 +248,20 @@ def newest_points(series: int, *, recent: bool = False) -> int:
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
     narrowed = chosen.filters(datetime.now(UTC))
-    return findings_store.findings(opened(url), **narrowed, newest=MOST_FINDINGS + 1)
+    return findings_store.findings(database_at(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
 @kept
 def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
     """How many findings are in each group now, of all schedules or of one."""
-    return findings_store.group_counts(opened(url), datetime.now(UTC), schedule)
+    return findings_store.group_counts(database_at(url), datetime.now(UTC), schedule)
 
 
 @kept
 def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
     """One finding with what people did with it; None if there is none of that number."""
-    one = findings_store.finding(opened(url), number)
-    return None if one is None else (one, findings_store.triage_log(opened(url), number))
+    one = findings_store.finding(database_at(url), number)
+    return None if one is None else (one, findings_store.triage_log(database_at(url), number))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
@@ -269,7 +271,7 @@ def triage(url: str, number: int, action: str, who: str, text: str, until: datet
     not, or not any more.
     """
     signed = reader.signature(who)
-    findings_store.triage(opened(url), number, action, signed, text, until, datetime.now(UTC))
+    findings_store.triage(database_at(url), number, action, signed, text, until, datetime.now(UTC))
     findings.clear()
     findings_by_group.clear()
     finding.clear()

@@ -16,7 +16,9 @@ _MANY = 12
 
 def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
     """A panel of facts: `title` small, `heading` strong, then names and values; long values are folded."""
-    listed = [f"<div><dt>{escape(name)}</dt><dd>{_folded(value)}</dd></div>" for name, value in flat(pairs)]
+    listed = [
+        f"<div><dt>{escape(name)}</dt><dd>{_fold_text(value)}</dd></div>" for name, value in flat(pairs)
+    ]
     wide = " py-wide" if len(listed) > _MANY else ""
     return (
         f'<section class="py-panel{wide}"><h3>{escape(title)}</h3><p class="py-strong">{escape(heading)}</p>'
@@ -89,22 +91,22 @@ def one_line(strong: str, *small: str) -> str:
 
 def hardware(label: str) -> str:
     """A hardware in short, with its whole name as a tooltip where that says more."""
-    return shortened(wording.hardware(label), label)
+    return abbreviation(wording.hardware(label), label)
 
 
 def build(torch_version: str) -> str:
     """A PyTorch in short, with its whole version as a tooltip where that says more."""
-    return shortened(wording.version(torch_version), torch_version)
+    return abbreviation(wording.version(torch_version), torch_version)
 
 
-def shortened(short: str, whole: str) -> str:
+def abbreviation(short: str, whole: str) -> str:
     """A text that stands for a longer one, which is its tooltip."""
     if whole in short:
         return escape(short)
     return f'<span title="{escape(whole)}">{escape(short)}</span>'
 
 
-def headed(title: str, *chips: str) -> str:
+def card_title(title: str, *chips: str) -> str:
     """The title of a card; `chips` are HTML already."""
     return f'<div class="py-title"><h3>{escape(title)}</h3>{"".join(chips)}</div>'
 
@@ -215,26 +217,26 @@ def link(address: str, text: str) -> str:
 
 def flat(pairs: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Nested facts as a list of names and texts: `{"gpu": {"name": "H200"}}` is `gpu name: H200`."""
-    return [(name, _shown(value)) for name, value in named(pairs)]
+    return [(name, _value_text(value)) for name, value in flat_values(pairs)]
 
 
-def named(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def flat_values(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The same with each value as it is, a list among them."""
     found: list[tuple[str, Any]] = []
     for name, value in pairs.items():
         # A variable such as OMP_WAIT_POLICY keeps its own spelling.
         spelled = prefix + (name.replace("_", " ") if name.islower() else name)
-        found += named(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
+        found += flat_values(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
     return found
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(printed, value)) or wording.NONE
+        return ", ".join(map(format_value, value)) or wording.NONE
     return wording.NONE if value is None or value == "" else _plain(value)
 
 
-def _folded(value: str) -> str:
+def _fold_text(value: str) -> str:
     if len(value) <= _LONG:
         return escape(value)
     words = value.strip()[: _LONG // 2].rsplit(maxsplit=1)
@@ -248,10 +250,10 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
     # An integer keeps every digit, as a seed needs: by way of a float it has 16 of them.
-    return printed(value, "," if isinstance(value, int) else "")
+    return format_value(value, "," if isinstance(value, int) else "")
 
 
-def printed(value: object, form: str = "") -> str:
+def format_value(value: object, form: str = "") -> str:
     """A value as a text, as `format` makes it of whatever has one."""
     try:
         return format(value, form)

@@ -14,7 +14,7 @@ import streamlit as st
 from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import SharedLabel, View, bounded, with_fingerprint
+from dashboard.components.query_params import SharedLabel, View, sanitise_query, with_fingerprint
 from dashboard.exports import page_recorder as kept
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
@@ -115,7 +115,7 @@ def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
 
 
 @contextmanager
-def folded(title: str) -> Generator[None]:
+def expander(title: str) -> Generator[None]:
     """What opens with a click; an export has it under its title."""
     kept.note("html", f"<h3>{escape(title)}</h3>")
     with st.expander(title):
@@ -236,7 +236,7 @@ def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
         html(f"<ul>{''.join(entries)}</ul>")
 
 
-def pinned(address: str) -> None:
+def permanent_link(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
     kept.pin(address)
     st.html(f'<p class="py-pinned">{markup.link(address, "Permanent link to this view")}</p>')
@@ -304,7 +304,7 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
 
 def query() -> filters.Query:
     """The query of this page's URL."""
-    return bounded({name: st.query_params.get_all(name) for name in st.query_params})
+    return sanitise_query({name: st.query_params.get_all(name) for name in st.query_params})
 
 
 def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
@@ -328,7 +328,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
             charts.samples_in_order(),
             f"In the order they were taken: {summary}",
             count=summary,
-            samples=frames.thinned(blocks, left_out),
+            samples=frames.thin_samples(blocks, left_out),
             blocks=frames.block_starts(blocks),
         )
     if not len(values):
@@ -364,7 +364,7 @@ def outcome(
     html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted(opened.facts))
+        samples(blocks, name, rounds.tainted_block_numbers(opened.facts))
     kernels([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
     if more is not None:
         more()

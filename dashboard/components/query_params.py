@@ -34,7 +34,7 @@ class View:
         """The view's own address."""
         return links.view(self.home, self.query())
 
-    def opened(self, case: str) -> str:
+    def case_address(self, case: str) -> str:
         """The address of the view with the panel of a case."""
         return links.view(self.home, {**self.query(), links.DETAIL: [case]})
 
@@ -61,7 +61,7 @@ class SharedLabel(Exception):
         self.name, self.label, self.fingerprints = name, label, tuple(fingerprints)
 
 
-def bounded(query: Query) -> Query:
+def sanitise_query(query: Query) -> Query:
     """What counts of an address; no name has a NUL in it, and Postgres takes no text with one."""
     return {name: [value.replace("\0", "") for value in query[name][:_VALUES]] for name in query}
 
@@ -98,7 +98,7 @@ def public(torch_version: str) -> str:
     return torch_version.partition("+")[0]
 
 
-def released(torch_version: str) -> str:
+def strip_device(torch_version: str) -> str:
     """A version without the device it was built for: `2.13.0` of `2.13.0+cu130`.
 
     What else follows a plus, such as a commit, makes another PyTorch of it.
@@ -119,7 +119,7 @@ def pick_fingerprint(
         return default
     if several := sharing_label(query, name, labels):
         raise SharedLabel(name, wanted, several)
-    if found := named(wanted, labels):
+    if found := find_fingerprint(wanted, labels):
         return found
     complaints.append(sentence(name, wanted, labels.values()))
     return default
@@ -127,11 +127,11 @@ def pick_fingerprint(
 
 def sharing_label(query: Query, name: str, labels: Mapping[str, str]) -> list[str]:
     """The fingerprints that the value of `name` may mean; empty unless it is the label of several."""
-    several = called(last(query, name) or "", labels)
+    several = label_fingerprints(last(query, name) or "", labels)
     return several if len(several) > 1 else []
 
 
-def called(label: str, labels: Mapping[str, str]) -> list[str]:
+def label_fingerprints(label: str, labels: Mapping[str, str]) -> list[str]:
     """The fingerprints of a label: several where different things have one name."""
     return [fingerprint for fingerprint, own in labels.items() if own == label]
 
@@ -147,7 +147,7 @@ def short_fingerprints(fingerprints: Iterable[str]) -> str:
     return ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
 
 
-def named(wanted: str, labels: Mapping[str, str]) -> str | None:
+def find_fingerprint(wanted: str, labels: Mapping[str, str]) -> str | None:
     """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
     ways: tuple[Callable[[str], bool], ...] = (
         lambda fingerprint: fingerprint == wanted,
@@ -165,21 +165,21 @@ def named(wanted: str, labels: Mapping[str, str]) -> str | None:
 ALL = "all"
 
 
-def spelled(name: str) -> str:
+def encode_name(name: str) -> str:
     """How an address has the name of one thing, apart from `ALL`: `=all` where it is called so itself."""
     return f"={name}" if name.lstrip("=") == ALL else name
 
 
-def meant(value: str) -> str:
-    """The name that `spelled` wrote; empty for `ALL`."""
+def decode_name(value: str) -> str:
+    """The name that `encode_name` wrote; empty for `ALL`."""
     if value == ALL:
         return ""
     return value[1:] if value.lstrip("=") == ALL else value
 
 
-def offered(everything: str, names: Iterable[str]) -> dict[str, str]:
+def choice_labels(everything: str, names: Iterable[str]) -> dict[str, str]:
     """What can be chosen of a list, as an address has it and as it is called."""
-    return {ALL: everything, **{spelled(name): name for name in names}}
+    return {ALL: everything, **{encode_name(name): name for name in names}}
 
 
 def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:

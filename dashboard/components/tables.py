@@ -13,7 +13,7 @@ from analysis.kernel_difference import KERNELS
 from analysis.metrics import METRICS
 from dashboard.components import frames, links, markup, wording
 from interchange.foreign_runs import is_undated
-from interchange.formats import Sourced, came_from, title
+from interchange.formats import SourceFields, came_from, title
 from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome, OutcomeStatus
 from records.runs import Run, RunSummary
@@ -67,7 +67,7 @@ def runs(
             "started_at",
             "Started",
             lambda r: None if is_undated(r.id) else r.started_at,
-            html=lambda r: _started(r, now),
+            html=lambda r: _start_cell(r, now),
         ),
         Column("ended_at", value=lambda r: r.ended_at),
         Column(
@@ -91,7 +91,7 @@ def runs(
     return DataTable("Runs", [*columns, *map(_count, statuses)], items)
 
 
-def _started(run: RunSummary, now: datetime) -> str:
+def _start_cell(run: RunSummary, now: datetime) -> str:
     if is_undated(run.id):
         return f'<span class="py-quiet" title="The file states no time">{wording.UNKNOWN_TIME}</span>'
     return markup.one_line(wording.timestamp(run.started_at), wording.ago(run.started_at, now))
@@ -105,7 +105,7 @@ def _machine(run: RunSummary) -> str:
     return markup.one_line(run.machine, _unlike(wording.hardware(run.hardware), run.machine), run.preset)
 
 
-def listed(table: DataTable[RunSummary], *, compared: bool = False, paged: bool = False) -> str:
+def run_list(table: DataTable[RunSummary], *, compared: bool = False, paged: bool = False) -> str:
     """The list of runs on a page; `compared`: two that are ticked are set against each other on theirs.
 
     `paged`: there are more on other pages, which a filter of the rows does not search.
@@ -304,7 +304,7 @@ def measurements(
     # What a word means to another tool our catalogue cannot say.
     meaning = f"as {tool} reports it" if (tool := source_tool(run)) else ""
 
-    def named(m: Measurement) -> str:
+    def case_cell(m: Measurement) -> str:
         again = first[m.case, m.environment] != m.metric
         return "" if again else case(run, m.case, m.environment, common)
 
@@ -317,7 +317,7 @@ def measurements(
 
     columns: list[Column[Measurement]] = [
         Column("run", value=lambda _: run.id),
-        Column("case", "Case", lambda m: m.case, html=named),
+        Column("case", "Case", lambda m: m.case, html=case_cell),
         Column("torch", value=lambda m: versions.get(m.environment, m.environment)),
         Column("environment", value=lambda m: m.environment),
         Column("environment_name", value=lambda m: names.get(m.environment, "")),
@@ -397,7 +397,7 @@ def outcomes(
             "reason",
             "Why, or what disturbed it",
             lambda o: o.reason,
-            html=lambda o: _reason(o) if o.status != OutcomeStatus.OK else _disturbed(o),
+            html=lambda o: _reason(o) if o.status != OutcomeStatus.OK else _disturbance_cell(o),
         ),
         Column("started_at", value=lambda o: o.started_at),
         Column("", "Latency (ms)", format=latency, number=True),
@@ -525,7 +525,7 @@ def _reason(outcome: Outcome) -> str:
     return f'<span class="py-reason">{escape(outcome.reason + where)}</span>'
 
 
-def _disturbed(outcome: Outcome) -> str:
+def _disturbance_cell(outcome: Outcome) -> str:
     short = "short pair of a screen: no measurement" if EVIDENCE in outcome.facts else ""
     said = [short, had_of_core(core_share(with_metrics(outcome))), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
@@ -555,7 +555,7 @@ def _before(item: Headline, unit: str, now: datetime) -> str:
 _SOURCES = ("file", "experiment", "benchmark")
 
 
-def source_tool(run: Sourced) -> str:
+def source_tool(run: SourceFields) -> str:
     """The tool that defines the numbers of a run; empty for Pyrometer itself."""
     if run.source == RunSource.IMPORTED:
         return title(run)

@@ -262,7 +262,7 @@ def with_unit(title: str, unit: str) -> str:
     return f"{title[:-1]}, {unit})" if title.endswith(")") else f"{title} ({unit})"
 
 
-def claimed(kind: str, metric_name: str, value: float) -> str:
+def claim_value(kind: str, metric_name: str, value: float) -> str:
     """A number of a claim: a ratio, a share, or a metric with its unit."""
     if kind == "ratio":
         return times(value)
@@ -333,7 +333,9 @@ def case(key: str) -> CaseWords:
     name, phase, _, technique = parts
     shown = " ".join(parameters(key))
     # `call`: neither of the phases that there are words for.
-    return CaseWords(_decoded(name), "" if phase == "call" else _decoded(phase), shown, _decoded(technique))
+    return CaseWords(
+        _decode_part(name), "" if phase == "call" else _decode_part(phase), shown, _decode_part(technique)
+    )
 
 
 def parameters(key: str) -> tuple[str, ...]:
@@ -341,7 +343,7 @@ def parameters(key: str) -> tuple[str, ...]:
     parts = key.split("/")
     if len(parts) != 4 or parts[2] == "-":
         return ()
-    return tuple(map(_decoded, parts[2].split(",")))
+    return tuple(map(_decode_part, parts[2].split(",")))
 
 
 def common_parameters(keys: Iterable[str]) -> tuple[str, ...]:
@@ -368,7 +370,7 @@ def workload_title(key: str) -> str:
     return " ".join(filter(None, workload(key)))
 
 
-def _decoded(part: str) -> str:
+def _decode_part(part: str) -> str:
     """A part of a key for people: names from outside hold spaces and separators as in a URL."""
     return printable(unquote(part.replace(",", " ")))
 

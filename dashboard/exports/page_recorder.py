@@ -18,7 +18,7 @@ from dashboard.components import markup, wording
 from dashboard.header import page_context
 from reports.table import DataTable
 from reports.text import markdown
-from reports.text.html_markdown import converted
+from reports.text.html_markdown import convert_html
 
 Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint", "table"]
 
@@ -73,7 +73,7 @@ _current: ContextVar[PageRecord | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def recorded() -> Generator[PageRecord]:
+def record_page() -> Generator[PageRecord]:
     """Keep in mind what is shown until the end of the block."""
     shown = PageRecord()
     token = _current.set(shown)
@@ -172,7 +172,7 @@ def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
         sections[-1].append(piece)
     for section in sections:
         blocks += _section(section, address)
-    return markdown.joined(blocks) + "\n"
+    return markdown.join_blocks(blocks) + "\n"
 
 
 def section_export(home: str, query: Mapping[str, Sequence[str]]) -> Callable[[], bytes]:
@@ -186,7 +186,7 @@ def section_export(home: str, query: Mapping[str, Sequence[str]]) -> Callable[[]
         later = enumerate(record.pieces[start + 1 :], start + 1)
         end = next((place for place, piece in later if piece.kind == "heading"), len(record.pieces))
         blocks = _section(record.pieces[start:end], address(home, query, record.pinned))
-        return (markdown.joined(blocks) + "\n").encode()
+        return (markdown.join_blocks(blocks) + "\n").encode()
 
     return written
 
@@ -214,13 +214,13 @@ def _piece(piece: PageItem, home: str) -> str:
         case "heading":
             return f"## {plain_words(piece.text)}"
         case "html":
-            return converted(piece.text, home)
+            return convert_html(piece.text, home)
         case "table":
             return piece.table.markdown(markdown.MOST_ROWS, home) if piece.table and piece.table.rows else ""
         case "words":
             return plain_words(piece.text)
         case "chart":
-            return f"> Chart: {markdown.text(_shortened(piece.text))}"
+            return f"> Chart: {markdown.text(_shorten_text(piece.text))}"
         case "complaint":
             return f"> ! {markdown.text(piece.text)}"
         case "code":
@@ -230,10 +230,10 @@ def _piece(piece: PageItem, home: str) -> str:
 def _code(text: str) -> str:
     lines = text.splitlines()
     left = f"the last {_LOG_LINES} of {len(lines):,} lines:\n\n" if len(lines) > _LOG_LINES else ""
-    return left + markdown.fenced("\n".join(lines[-_LOG_LINES:]))
+    return left + markdown.code_block("\n".join(lines[-_LOG_LINES:]))
 
 
-def _shortened(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= _MOST_SIGNS else f"{text[:_MOST_SIGNS].rpartition(' ')[0]} …"
 
 
@@ -253,13 +253,13 @@ def plain_words(words: str) -> str:
     """Streamlit's Markdown, in which foreign signs are escaped, as GitHub's: plain text and code, no more."""
     parts = re.split(r"(?<!\\)`([^`]*)`", words)
     return "".join(
-        markdown.code(part) if place % 2 else markdown.text(_unescaped(part))
+        markdown.code(part) if place % 2 else markdown.text(_unescape_text(part))
         for place, part in enumerate(parts)
         if part
     )
 
 
-def _unescaped(words: str) -> str:
+def _unescape_text(words: str) -> str:
     return re.sub(r"\\([\\`*_\[\]$:~<>#&|])", r"\1", words).replace("\u2060", "")
 
 
@@ -284,7 +284,7 @@ def page_with_footer(title: Callable[[], str]) -> Generator[None]:
 
     Its `title` is asked for once there is anything: outside of a browser's session a page has none.
     """
-    with recorded() as record:
+    with record_page() as record:
         try:
             yield
         finally:

@@ -8,8 +8,8 @@ import pandas as pd
 from analysis.metrics import Metric
 from dashboard.components import charts, links, wording
 from dashboard.components.charts import QUIET, Spec, kept
-from dashboard.hardware import normalised
-from dashboard.hardware.normalised import HardwareColumn, Overall
+from dashboard.hardware import normalisation
+from dashboard.hardware.normalisation import HardwareColumn, Overall
 
 
 @kept
@@ -90,7 +90,7 @@ def dots(columns: Sequence[HardwareColumn], drawn: pd.DataFrame, metric: Metric)
         }
         for column in columns
         if column.label in places
-        for case, ratio in normalised.ratios(column, reference, metric.better).items()
+        for case, ratio in normalisation.ratios(column, reference, metric.better).items()
     ]
     names = ["row", "hardware", "case", "ratio", "value", "link"]
     return pd.DataFrame(rows if len(rows) <= MOST_DOTS else [], columns=names)
@@ -118,7 +118,7 @@ def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
             "harness": " ".join(cell.harnesses),
         }
         for column in columns
-        for ratios in [normalised.ratios(column, reference, metric.better)]
+        for ratios in [normalisation.ratios(column, reference, metric.better)]
         for case, cell in sorted(column.cells.items())
     ]
     return pd.DataFrame(rows)
@@ -135,7 +135,7 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
             "gpus": column.gpus,
             "gpus_used": column.used_gpus(case),
             "throughput": cell.value,
-            "cost_per_million_items": normalised.cost(
+            "cost_per_million_items": normalisation.cost(
                 prices[column.hardware], cell.value, column.share(case)
             ),
             "torch": cell.torch_version,
@@ -152,5 +152,5 @@ def times(ratio: float | None, threshold: float) -> str:
     """A ratio, above 1 is better; with its direction where it is further from 1 than the `threshold`."""
     if ratio is None:
         return wording.NONE
-    sign = "" if not normalised.beyond(ratio, threshold) else "▲ " if ratio > 1 else "▼ "
+    sign = "" if not normalisation.beyond(ratio, threshold) else "▲ " if ratio > 1 else "▼ "
     return f"{sign}{wording.significant(ratio)}×"

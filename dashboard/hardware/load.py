@@ -11,9 +11,9 @@ from analysis.metrics import Metric
 from dashboard.components import load, wording
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
-from dashboard.hardware.normalised import HardwareColumn, HardwareValue, apart
+from dashboard.hardware.normalisation import HardwareColumn, HardwareValue, relative_distance
 from dashboard.hardware.view import NEWEST, Spread
-from dashboard.server.database import by_url, opened
+from dashboard.server.database import by_url, database_at
 from db.runs import coverage
 from db.runs import releases as runs_releases
 from records.kinds import EnvironmentKind
@@ -53,7 +53,7 @@ def of_newest(headlines: Sequence[Headline], sides: Sequence[HardwareColumn]) ->
             continue
         between = None
         if before is not None and before.environment == point.environment:
-            between = apart(*sorted((before.point, point.point)))
+            between = relative_distance(*sorted((before.point, point.point)))
         cells.setdefault((key.hardware, key.preset), {})[key.case] = _of_point(point, between)
     return _columns(cells, sides)
 
@@ -62,7 +62,7 @@ def _of_release(release: ReleasePoint, newest: SeriesPoint, harnesses: tuple[str
     if release.runs == 1:
         return _of_point(newest, None)
     return replace(
-        _of_point(newest, apart(release.lowest, release.highest)),
+        _of_point(newest, relative_distance(release.lowest, release.highest)),
         value=release.median,
         smallest=release.lowest,
         largest=release.highest,
@@ -133,12 +133,12 @@ def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Sprea
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
     is the releases that machines share.
     """
-    known = runs_releases.releases(opened(url))
+    known = runs_releases.releases(database_at(url))
     nightlies = [version for version in known if version_order(version)[1].is_devrelease]
     stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
-    return runs_releases.version_places(opened(url), metric, [*newest, *named])
+    return runs_releases.version_places(database_at(url), metric, [*newest, *named])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:

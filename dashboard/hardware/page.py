@@ -8,9 +8,9 @@ import streamlit as st
 from analysis.metrics import METRICS, Metric
 from dashboard.components import load as pages
 from dashboard.components import parts, wording
-from dashboard.components.query_params import Query, last, released
-from dashboard.hardware import charts, load, normalised, tables, view
-from dashboard.hardware.normalised import HardwareColumn, Overall
+from dashboard.components.query_params import Query, last, strip_device
+from dashboard.hardware import charts, load, normalisation, tables, view
+from dashboard.hardware.normalisation import HardwareColumn, Overall
 from dashboard.hardware.view import NEWEST, HardwareChoices, HardwareView
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
@@ -33,7 +33,7 @@ def show() -> None:
         )
         st.stop()
 
-    query = page_context.completed(
+    query = page_context.complete_query(
         address, HardwareView.context, lambda query: _chosen(url, query, imported)[2]
     )
     chosen, offer, complaints = _chosen(url, query, imported)
@@ -50,7 +50,7 @@ def show() -> None:
     if imported:
         parts.caption("Imported from other tools; how they measured is not known. A hint, not a verdict.")
     _sections(settings, chosen, offer, metric)
-    parts.pinned(chosen.address)
+    parts.permanent_link(chosen.address)
 
 
 def _shares_most(url: str, chosen: HardwareView, offer: HardwareChoices) -> bool:
@@ -67,7 +67,7 @@ def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareCho
     _cheapest(rates, prices)
     columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
     if columns[0].cells:
-        _compared(columns, metric, chosen, offer, (prices, settings.prices.currency))
+        _comparison(columns, metric, chosen, offer, (prices, settings.prices.currency))
     else:
         of = "" if chosen.version == NEWEST else f" of torch {chosen.version}"
         missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"
@@ -89,7 +89,7 @@ def _chosen(
     )
 
 
-def _compared(
+def _comparison(
     columns: Sequence[HardwareColumn],
     metric: Metric,
     chosen: HardwareView,
@@ -100,8 +100,8 @@ def _compared(
 
     `prices` of an hour of all of a hardware, by its fingerprint, and their currency.
     """
-    found = [normalised.overall(column, columns[0], metric.better) for column in columns]
-    threshold = normalised.threshold(columns, metric.name)
+    found = [normalisation.overall(column, columns[0], metric.better) for column in columns]
+    threshold = normalisation.threshold(columns, metric.name)
     table = tables.means(columns, found, metric, threshold, prices)
     about = _how_to_read(columns, metric, chosen)
     parts.heading(f"{metric.title}, normalised", table, f"hardware-{metric.name}.csv", about)
@@ -114,7 +114,7 @@ def _compared(
     left_out, name = tables.left_out(columns[1:], found[1:]), f"hardware-{metric.name}-left-out.csv"
     if left_out.rows:
         parts.heading("Left out of the geomeans, and why", left_out, name)
-        with parts.folded(wording.plural(len(left_out.rows), "case")):
+        with parts.expander(wording.plural(len(left_out.rows), "case")):
             parts.table(left_out)
 
 
@@ -160,11 +160,11 @@ def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) ->
 
     `columns` hold the throughput in items/s.
     """
-    over = normalised.cheapest(columns, prices)
+    over = normalisation.cheapest(columns, prices)
     if len(over) < 2:
         return
     first, *rest = over
-    threshold = normalised.threshold(columns, "throughput")
+    threshold = normalisation.threshold(columns, "throughput")
     said = [
         f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
         f"{_dearer(ratio, threshold)})"
@@ -175,7 +175,7 @@ def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) ->
 
 
 def _dearer(ratio: float, threshold: float) -> str:
-    if not normalised.beyond(ratio, threshold):
+    if not normalisation.beyond(ratio, threshold):
         return "the same within noise"
     return "▼ cheaper" if ratio < 1 else "▲ dearer"
 
@@ -203,7 +203,7 @@ def _cost(
         "per rank. Without GPUs it is charged the whole machine. An item is what the workload counts: an "
         "image, a token.",
     )
-    columns_text = [tables.priced(column, prices[column.hardware], currency) for column in priced]
+    columns_text = [tables.price_label(column, prices[column.hardware], currency) for column in priced]
     parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
     parts.table(tables.costs(priced, prices, currency))
 
@@ -229,10 +229,10 @@ def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: Hard
             f", relative to {columns[0].label}: above 1× is better, whichever way the metric "
             "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
             f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
-            f"{wording.percent(normalised.threshold(columns, metric.name))}"
+            f"{wording.percent(normalisation.threshold(columns, metric.name))}"
         )
     sentence += "."
-    noise = normalised.noise(columns)
+    noise = normalisation.noise(columns)
     if noise is None:
         none = "No PyTorch was measured twice on one hardware here: the noise between runs is not known."
         return f"{sentence} {none}" if len(columns) > 1 else sentence
@@ -257,7 +257,7 @@ def _warnings(
             )
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
-    if len(builds) > 1 and len(set(map(released, builds))) == 1:
+    if len(builds) > 1 and len(set(map(strip_device, builds))) == 1:
         found.append(
             (
                 "Builds differ between the machines.",

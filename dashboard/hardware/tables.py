@@ -5,9 +5,9 @@ from html import escape
 
 from analysis.metrics import Metric
 from dashboard.components import links, markup, wording
-from dashboard.hardware import normalised
+from dashboard.hardware import normalisation
 from dashboard.hardware.charts import times
-from dashboard.hardware.normalised import HardwareColumn, HardwareValue, Overall
+from dashboard.hardware.normalisation import HardwareColumn, HardwareValue, Overall
 from interchange.foreign_runs import is_undated
 from reports.table import Column, DataTable
 from reports.tables import reason_text
@@ -33,7 +33,9 @@ def means(
     """
     reference, (per_hour, currency) = columns[0], prices
 
-    def shown(of_other: Callable[[Overall], str], of_reference: str = wording.NONE) -> Callable[[Mean], str]:
+    def cell_text(
+        of_other: Callable[[Overall], str], of_reference: str = wording.NONE
+    ) -> Callable[[Mean], str]:
         return lambda row: of_reference if row[0] is reference else of_other(row[1])
 
     def several(texts: Callable[[HardwareValue], Sequence[str]]) -> Callable[[Mean], str]:
@@ -45,7 +47,7 @@ def means(
         html=lambda row: _gpu_hour(row[0], per_hour.get(row[0].hardware)),
         number=True,
     )
-    ratio = shown(lambda mean: f"<strong>{times(mean.ratio, threshold)}</strong>", "reference")
+    ratio = cell_text(lambda mean: f"<strong>{times(mean.ratio, threshold)}</strong>", "reference")
     listed: list[Column[Mean]] = [
         Column("hardware", "Hardware", lambda row: row[0].label, html=lambda row: _strong(row[0].label)),
         Column("metric", value=lambda _: metric.name),
@@ -54,13 +56,13 @@ def means(
         Column("cases", "Cases", lambda row: row[1].n, lambda row: f"{_many(row, reference):,}", number=True),
         Column("smallest", value=lambda row: row[1].smallest),
         Column("largest", value=lambda row: row[1].largest),
-        Column("", "Min-max", format=shown(_reach), number=True),
+        Column("", "Min-max", format=cell_text(_reach), number=True),
         *([price] if per_hour else []),
         Column(
             "left_out",
             "Left out",
             lambda row: len(row[1].left_out),
-            shown(lambda mean: f"{len(mean.left_out):,}"),
+            cell_text(lambda mean: f"{len(mean.left_out):,}"),
             number=True,
         ),
         Column("", "CPUs of a process", format=_cpus, number=True),
@@ -70,7 +72,7 @@ def means(
             "Harness",
             format=several(lambda cell: [each[: links.FINGERPRINT] for each in cell.harnesses]),
         ),
-        Column("", "Measured", format=_measured),
+        Column("", "Measured", format=_newest_time),
     ]
     return DataTable("Hardware, normalised", listed, list(zip(columns, found, strict=True)))
 
@@ -94,7 +96,7 @@ def _reach(mean: Overall) -> str:
     return f"{wording.significant(mean.smallest)}× to {wording.significant(mean.largest)}×"
 
 
-def _measured(row: Mean) -> str:
+def _newest_time(row: Mean) -> str:
     newest = max(row[0].cells.values(), key=lambda cell: cell.measured_at, default=None)
     return wording.NONE if newest is None else wording.run_time(newest.run, newest.measured_at)
 
@@ -111,7 +113,7 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
     said = [each for each in every[0] if all(each in other for other in every)] if every else []
 
     def of(column: HardwareColumn) -> Column[str]:
-        known = {} if column is reference else normalised.ratios(column, reference, metric.better)
+        known = {} if column is reference else normalisation.ratios(column, reference, metric.better)
 
         def cell(case: str) -> str:
             both = column.cells.get(case), reference.cells.get(case)
@@ -153,7 +155,7 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
     return DataTable(label, listed, _most_shared(priced), MOST_CASES)
 
 
-def priced(column: HardwareColumn, price: float, currency: str) -> str:
+def price_label(column: HardwareColumn, price: float, currency: str) -> str:
     """A hardware with its price of an hour, and what a GPU of several is of that."""
     title = f"{column.label}, at {price:g} {currency}/h"
     if column.gpus < 2:
@@ -171,7 +173,7 @@ def _gpu_hour(column: HardwareColumn, price: float | None) -> str:
 
 def _cost(column: HardwareColumn, case: str, price: float) -> str:
     cell = column.cells.get(case)
-    found = None if cell is None else normalised.cost(price, cell.value, column.share(case))
+    found = None if cell is None else normalisation.cost(price, cell.value, column.share(case))
     if cell is None or found is None:
         return wording.NONE
     about = f"{wording.quantity(cell.value, 'items/s')}, {wording.plural(cell.n, cell.of)}"

@@ -12,17 +12,17 @@ from dashboard.components.query_params import (
     SharedLabel,
     View,
     ambiguous,
-    called,
     distinct,
+    find_fingerprint,
+    label_fingerprints,
     last,
-    named,
     pick,
     pick_fingerprint,
-    released,
     sentence,
     sharing_label,
+    strip_device,
 )
-from dashboard.hardware.normalised import HardwareColumn, unlike
+from dashboard.hardware.normalisation import HardwareColumn, unlike
 from records.series import MeasurementConditions
 
 #: No version in particular: of each case on each hardware the newest point.
@@ -164,7 +164,7 @@ def hardware(
     if wanted != NEWEST:
         builds = {build for build, _, _ in spread}
         valid = [*versions, *builds] if wanted in builds else list(versions)
-        version = pick(query, "version", valid, _opening(versions, shown), complaints)
+        version = pick(query, "version", valid, _default_version(versions, shown), complaints)
     if last(query, "to") is None:
         newest = {place.hardware: place.preset for place in reversed(there)}
         alike = [side for side in shown if newest[side.hardware] == side.preset]
@@ -220,7 +220,7 @@ def _sides(
 def _versions(found: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
     """The versions that any side has, for whatever device, newest first, and how many sides have each."""
     own = {(side.hardware, side.preset) for side in sides}
-    there = {(released(build), where, how) for build, where, how in found if (where, how) in own}
+    there = {(strip_device(build), where, how) for build, where, how in found if (where, how) in own}
     counted = Counter(version for version, _, _ in there)
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
 
@@ -233,10 +233,12 @@ def _build(version: str, found: Spread, side: HardwareColumn) -> str:
     own = {build for build, where, how in found if (where, how) == (side.hardware, side.preset)}
     if version in own:
         return version
-    return max((build for build in own if released(build) == version), key=frames.version_order, default="")
+    return max(
+        (build for build in own if strip_device(build) == version), key=frames.version_order, default=""
+    )
 
 
-def _opening(versions: Mapping[str, int], sides: Sequence[HardwareColumn]) -> str:
+def _default_version(versions: Mapping[str, int], sides: Sequence[HardwareColumn]) -> str:
     """The newest of the versions that most sides have; none in particular where no two share one."""
     most = max(versions.values(), default=0)
     if most < min(2, len(sides)):
@@ -261,9 +263,9 @@ def _prices(
         price = _number(number)
         if not colon or price is None:
             complaints.append(f'"{text}" is no price: expected a hardware, a colon and a number above 0.')
-        elif len(several := called(name, own_labels)) > 1:
+        elif len(several := label_fingerprints(name, own_labels)) > 1:
             complaints.append(ambiguous("hardware", name, several))
-        elif (fingerprint := named(name, labels)) is None:
+        elif (fingerprint := find_fingerprint(name, labels)) is None:
             complaints.append(sentence("hardware", name, labels.values()))
         else:
             found[fingerprint] = price

@@ -17,7 +17,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.components import wording
-from dashboard.components.query_params import Query, SharedLabel, View, bounded, last
+from dashboard.components.query_params import Query, SharedLabel, View, last, sanitise_query
 from dashboard.navigation import VIEW
 
 Item = TypeVar("Item")
@@ -33,7 +33,7 @@ _CHOSEN = "page-context"
 _LONGEST = 2000
 
 
-def completed(query: Query, names: Sequence[str], complaints: Callable[[Query], Sequence[str]]) -> Query:
+def complete_query(query: Query, names: Sequence[str], complaints: Callable[[Query], Sequence[str]]) -> Query:
     """An address with what it leaves open of `names` as it is remembered, as far as the view can show it.
 
     `complaints` are those of a view about a query: a remembered value that adds one is left out.
@@ -84,7 +84,7 @@ def keep(path: str, query: Query, **values: str) -> None:
     _give_browser(path, query, {})
 
 
-def preferred(
+def narrow_items(
     items: Sequence[Item],
     workload_of: Callable[[Item], str],
     hardware_of: Callable[[Item], str] | None = None,
@@ -116,7 +116,7 @@ def _chosen() -> dict[str, list[str]]:
     """What the reader chose last, by parameter."""
     if _CHOSEN not in st.session_state:
         written = st.context.cookies.get(COOKIE) or ""
-        found = bounded(parse_qs(written[:_LONGEST]))
+        found = sanitise_query(parse_qs(written[:_LONGEST]))
         st.session_state[_CHOSEN] = {name: list(found[name]) for name in IN_COOKIE if name in found}
     return st.session_state[_CHOSEN]
 

@@ -11,7 +11,7 @@ from common.text import printable
 from dashboard.components import links, load, wording
 from dashboard.components.frames import version_order
 from dashboard.navigation import page_at
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from db.findings import store as findings
 from records.findings import Finding
 from records.runs import RunSummary
@@ -88,5 +88,5 @@ def _dialog(url: str) -> None:
 
 @load.kept
 def _entries(url: str) -> list[SearchEntry]:
-    newest = findings.findings(opened(url), newest=_FINDINGS)
+    newest = findings.findings(database_at(url), newest=_FINDINGS)
     return entries(load.series_keys(url), load.recent_runs(url, limit=_RUNS), newest)

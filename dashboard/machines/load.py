@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dashboard.components.load import kept, kept_for_good
 from dashboard.components.query_params import Query, View, last, sentence
 from dashboard.runs import capabilities
-from dashboard.server.database import by_url, opened
+from dashboard.server.database import by_url, database_at
 from db.queue import queries as queue_queries
 from db.runs import environments_in_use, queries
 from interchange.formats import came_from
@@ -65,7 +65,7 @@ class OpenTasks:
 @kept
 def newest_runs(url: str) -> tuple[RunSummary, ...]:
     """The newest run of each machine, the newest first."""
-    database = opened(url)
+    database = database_at(url)
     found = queries.run_summaries(database, environments_in_use.newest_of_machines(database).values())
     return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
 
@@ -73,41 +73,41 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
 @kept
 def foreign_runs(url: str) -> Counter[str]:
     """How many runs there are that Pyrometer did not measure, by where they come from."""
-    return Counter({came_from(each): each.runs for each in queries.foreign_runs(opened(url))})
+    return Counter({came_from(each): each.runs for each in queries.foreign_runs(database_at(url))})
 
 
 @kept
 def without_task(url: str) -> frozenset[str]:
     """Those of the newest runs of machines that go on and belong to no task: manual runs."""
     going = [run.id for run in newest_runs(url) if run.state == RunState.RUNNING]
-    return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
+    return frozenset(run for run in going if queue_queries.task_of_run(database_at(url), run) is None)
 
 
 @kept
 def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     """What runs, and what waits (for some labels, or all of it), as of now."""
-    database = opened(url)
-    waiting, newer = queue_queries.waiting(database, labels=labels, oldest=TASKS)
-    return OpenTasks(tuple(queue_queries.running(database)), tuple(waiting), newer)
+    database = database_at(url)
+    waiting, newer = queue_queries.waiting_tasks(database, labels=labels, oldest=TASKS)
+    return OpenTasks(tuple(queue_queries.running_tasks(database)), tuple(waiting), newer)
 
 
 @kept
-def said(url: str) -> dict[int, str]:
+def wait_reasons(url: str) -> dict[int, str]:
     """By task that runs, what it waits for before it measures."""
-    database = opened(url)
-    return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running(database)])
+    database = database_at(url)
+    return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running_tasks(database)])
 
 
 @kept
 def environments(url: str) -> list[EnvironmentUsed]:
     """The environments of the newest runs, the one that was used last first."""
-    return environments_in_use.environments_used(opened(url), RUNS)
+    return environments_in_use.environments_used(database_at(url), RUNS)
 
 
 @kept_for_good
 def able(url: str, run: str) -> Able | None:
     """The telemetry of the machine of a run; None for a run that is not there any more."""
-    record = queries.run_record(opened(url), run)
+    record = queries.run_record(database_at(url), run)
     if record is None:
         return None
     return Able(tuple(capabilities.present(record)), tuple(capabilities.absent(record)))

@@ -135,7 +135,7 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
             "scheduler",
             "Scheduler",
             lambda one: one.state,
-            html=lambda one: f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
+            html=lambda one: f"{_chip(one.state)}<small>{escape(_scheduler_text(one, now))}</small>",
         ),
         Column("seen_at", value=lambda one: one.scheduler.seen_at if one.scheduler else None),
         Column("version", value=lambda one: one.scheduler.version if one.scheduler else ""),
@@ -148,8 +148,8 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
         Column(
             "doing",
             "Current task",
-            lambda one: "; ".join([*(_named(task) for task in one.doing), *_by_hand(one)]),
-            html=_doing,
+            lambda one: "; ".join([*(_task_name(task) for task in one.doing), *_by_hand(one)]),
+            html=_activity_text,
         ),
         Column(
             "newest_run",
@@ -228,16 +228,16 @@ def _hardware(one: MachineStatus) -> str:
     return one.run.hardware if one.run else ""
 
 
-def _seen(one: MachineStatus, now: datetime) -> str:
+def _scheduler_text(one: MachineStatus, now: datetime) -> str:
     if one.scheduler is None:
         return "no scheduler: runs by hand"
     plans = "" if measures(one.scheduler) else "plans, measures nothing · "
     return f"{plans}seen {wording.ago(one.scheduler.seen_at, now)} · version {one.scheduler.version}"
 
 
-def _doing(one: MachineStatus) -> str:
+def _activity_text(one: MachineStatus) -> str:
     parts = [
-        markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
+        markup.link(links.run(task.run_id), _task_name(task)) if task.run_id else escape(_task_name(task))
         for task in one.doing
     ]
     parts += [markup.link(links.run(one.run.id), each) for each in _by_hand(one) if one.run]
@@ -248,7 +248,7 @@ def _by_hand(one: MachineStatus) -> list[str]:
     return [f"{one.run.id} by hand"] if one.by_hand and one.run else []
 
 
-def _named(task: Task) -> str:
+def _task_name(task: Task) -> str:
     return " ".join(part for part in (task.schedule, task.part) if part)
 
 

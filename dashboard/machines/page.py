@@ -64,7 +64,7 @@ def _every_machine(
     url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """All machines, what they measure with, and what they can measure."""
-    parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
+    parts.html(machines.cards(found, tasks, timetable.next_fire_time(morning.plan, now), now))
     parts.table_section("Machines", machines.table(found, now), "machines.csv")
     _environments(url, now)
     _abilities(url, found)
@@ -110,7 +110,7 @@ def _open(
     mine: Collection[int] | None = None,
 ) -> None:
     """With `mine` only the tasks of these ids: why one waits depends on what others do."""
-    found = timetable.opened(tasks.every, morning, load.said(url), now)
+    found = timetable.explain_tasks(tasks.every, morning, load.wait_reasons(url), now)
     found = [each for each in found if mine is None or each.task.id in mine]
     listed = timetable.open_tasks(found, now, "those" if tasks.newer else "all")
     parts.heading("What runs and what waits", listed, "open-tasks.csv")
@@ -153,7 +153,7 @@ def _environments(url: str, now: datetime) -> None:
     parts.table(timetable.environments([one for one in found if one not in older], now))
     if older:
         title = wording.plural(len(older), "earlier nightly", "earlier nightlies")
-        with parts.folded(title):
+        with parts.expander(title):
             parts.table(replace(timetable.environments(older, now), label="Earlier nightlies"))
 
 

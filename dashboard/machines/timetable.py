@@ -11,7 +11,7 @@ from dashboard.components import links, markup, wording
 from dashboard.machines.load import ENVIRONMENTS, ROWS
 from dashboard.today import cards
 from dashboard.today.load import TodayData
-from dashboard.today.track_status import Served, TrackStatus
+from dashboard.today.track_status import ServedSchedule, TrackStatus
 from records.environments import EnvironmentUsed
 from records.tasks import LastScheduledRun, Task, TaskState, machine_of
 from reports.table import Column, DataTable
@@ -27,7 +27,7 @@ class ScheduleRow:
     """A schedule: as `served`, None without a scheduler, and its `last_run`, None before the first."""
 
     schedule: str
-    served: Served | None
+    served: ServedSchedule | None
     last_run: LastScheduledRun | None
 
     @property
@@ -38,7 +38,7 @@ class ScheduleRow:
         return int(self.served.built_in), self.schedule
 
 
-def rows(plan: Iterable[Served], last_runs: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
+def rows(plan: Iterable[ServedSchedule], last_runs: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
     """Every schedule that is served or ever ran; a name that is served in two ways has two rows."""
     last = {last_run.schedule: last_run for last_run in last_runs}
     found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
@@ -47,7 +47,7 @@ def rows(plan: Iterable[Served], last_runs: Iterable[LastScheduledRun]) -> list[
     return sorted(found, key=lambda row: row.place)
 
 
-def following(plan: Iterable[Served], now: datetime) -> datetime | None:
+def next_fire_time(plan: Iterable[ServedSchedule], now: datetime) -> datetime | None:
     """The next fire time of a schedule of a live scheduler."""
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
@@ -55,7 +55,7 @@ def following(plan: Iterable[Served], now: datetime) -> datetime | None:
 def schedules(items: Sequence[ScheduleRow], now: datetime) -> DataTable[ScheduleRow]:
     """The schedules."""
 
-    def served(name: str, value: Callable[[Served], object]) -> Column[ScheduleRow]:
+    def schedule_column(name: str, value: Callable[[ServedSchedule], object]) -> Column[ScheduleRow]:
         return Column(name, value=lambda row: value(row.served) if row.served else None)
 
     def last(name: str, value: Callable[[LastScheduledRun], object]) -> Column[ScheduleRow]:
@@ -73,18 +73,18 @@ def schedules(items: Sequence[ScheduleRow], now: datetime) -> DataTable[Schedule
         Column("", "Next run (UTC)", html=lambda row: _next(row, now)),
         Column("", "Last run", html=lambda row: _last(row, now)),
         Column("", "Scheduler", html=_by),
-        served("job", lambda one: one.job),
-        served("cron", lambda one: one.cron),
-        served("timezone", lambda one: one.timezone),
-        served("enabled", lambda one: one.enabled),
-        served("built_in", lambda one: one.built_in),
-        served("suite", lambda one: one.suite),
-        served("environments", lambda one: " ".join(one.environments)),
-        served("baseline", lambda one: one.baseline),
-        served("labels", lambda one: " ".join(one.labels)),
-        served("next", lambda one: " ".join(moment.isoformat() for moment in one.next)),
-        served("served_by", lambda one: " ".join(one.by)),
-        served("alive", lambda one: one.alive),
+        schedule_column("job", lambda one: one.job),
+        schedule_column("cron", lambda one: one.cron),
+        schedule_column("timezone", lambda one: one.timezone),
+        schedule_column("enabled", lambda one: one.enabled),
+        schedule_column("built_in", lambda one: one.built_in),
+        schedule_column("suite", lambda one: one.suite),
+        schedule_column("environments", lambda one: " ".join(one.environments)),
+        schedule_column("baseline", lambda one: one.baseline),
+        schedule_column("labels", lambda one: " ".join(one.labels)),
+        schedule_column("next", lambda one: " ".join(moment.isoformat() for moment in one.next)),
+        schedule_column("served_by", lambda one: " ".join(one.by)),
+        schedule_column("alive", lambda one: one.alive),
         last("last_due_at", lambda one: one.due_at),
         last("last_kind", lambda one: one.kind),
         last("last_states", lambda one: _states(one.states)),
@@ -93,19 +93,19 @@ def schedules(items: Sequence[ScheduleRow], now: datetime) -> DataTable[Schedule
     return DataTable("Schedules", columns, items, ROWS, "more schedules; the CSV has all")
 
 
-def week(plan: Iterable[Served], now: datetime) -> DataTable[Served]:
+def week(plan: Iterable[ServedSchedule], now: datetime) -> DataTable[ServedSchedule]:
     """The scheduled runs of the next seven days (UTC): a row for each schedule that people wrote."""
     days = [now.date() + timedelta(days=day) for day in range(_DAYS)]
     rows = [one for one in plan if one.alive and not one.built_in and one.next]
 
-    def column(day: date) -> Column[Served]:
-        def times(one: Served) -> str:
+    def column(day: date) -> Column[ServedSchedule]:
+        def times(one: ServedSchedule) -> str:
             own = [moment.astimezone(UTC) for moment in one.next if moment > now]
             return ", ".join(f"{moment:%H:%M}" for moment in own if moment.date() == day)
 
         return Column(label=f"{day:%a %d %b}", format=times)
 
-    first: Column[Served] = Column(label="Schedule", format=lambda one: one.schedule)
+    first: Column[ServedSchedule] = Column(label="Schedule", format=lambda one: one.schedule)
     return DataTable("The next seven days", [first, *map(column, days)], rows)
 
 
@@ -184,7 +184,9 @@ class Open:
         return URGENCY.index(self.why), self.task.due_at, self.task.id
 
 
-def opened(tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime) -> list[Open]:
+def explain_tasks(
+    tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime
+) -> list[Open]:
     """Every task with why it waits, unschedulable ones first.
 
     `said` is what some that run wait for before they measure, by task.
@@ -192,7 +194,7 @@ def opened(tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], n
     reporting = alive(morning.seen, now, morning.patience.silent_minutes)
     status = fleet_status(morning.seen, reporting, tasks, now)
     found = [
-        Open(task, TaskState.RUNNING, "; ".join(filter(None, (_running(task, now), said.get(task.id)))))
+        Open(task, TaskState.RUNNING, "; ".join(filter(None, (_running_text(task, now), said.get(task.id)))))
         for own in status.running.values()
         for task in own
     ]
@@ -253,7 +255,7 @@ def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: b
     return in_its_turn(because, task.attempts, task.not_before)
 
 
-def _running(task: Task, now: datetime) -> str:
+def _running_text(task: Task, now: datetime) -> str:
     again = f", attempt {task.attempts}" if task.attempts > 1 else ""
     return f"for {in_words(now - task.started_at)}{again}" if task.started_at else f"it began{again}"
 

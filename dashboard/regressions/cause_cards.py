@@ -29,7 +29,7 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
     one = cause.largest
     marks = [markup.label(each, "odd") for each in causes.marks(cause, now)]
     chips = [markup.chip(kind(one.state, one.direction)), *marks]
-    parts.html(markup.headed(causes.title(cause), *chips))
+    parts.html(markup.card_title(causes.title(cause), *chips))
     parts.html(
         markup.paragraph(causes.first_seen(cause))
         + markup.bullets(causes.case_lines(cause))

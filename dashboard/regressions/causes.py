@@ -11,7 +11,7 @@ from analysis.dispatch_difference import CaseDifference
 from dashboard.components import wording
 from records.findings import Finding, FindingState, FindingTriage
 from reports.text.dispatch_text import case_words
-from reports.text.finding_text import STATES, interval, moved
+from reports.text.finding_text import STATES, describe_change, interval
 from reports.text.numbers import percent
 
 #: Cases that a title or an issue names one by one, and changes of what runs that a card names.
@@ -84,7 +84,7 @@ def title(cause: FindingCause) -> str:
     one = cause.largest
     if len(workloads) > 1:
         return f"{len(workloads)} workloads: up to {percent(one.change)} {_metric(one)}"
-    change = moved(one.key.metric, one.change)
+    change = describe_change(one.key.metric, one.change)
     return f"{workloads[0]}: {change[0].lower()}{change[1:]}"
 
 
@@ -182,7 +182,7 @@ def _metric(one: Finding) -> str:
     return wording.metric(one.key.metric).title.lower()
 
 
-def counted(items: Sequence[FindingCause]) -> str:
+def cause_counts(items: Sequence[FindingCause]) -> str:
     """`2 causes, 9 cases`."""
     cases = sum(len(each.cases) for each in items)
     return f"{wording.plural(len(items), 'cause')}, {wording.plural(cases, 'case')}"

@@ -22,10 +22,10 @@ from reports.text.finding_text import (
     STATES,
     TRIAGES,
     because,
+    describe_change,
     goes_on,
     interval,
     kind,
-    moved,
     stricter,
     verdict_word,
 )
@@ -121,7 +121,7 @@ def _cause_cell(one: FindingCause) -> str:
     return f"{words.text}{more}"
 
 
-def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
+def other_groups(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
     """How many findings of the chosen schedule are in the groups without a tab, with links.
 
     Empty where there are none.
@@ -180,7 +180,7 @@ def title(one: Finding) -> str:
     return (
         f"<p>{markup.link(links.findings(), '← All findings')} · Finding {one.id}</p>"
         f'<div class="py-title">{markup.case(one.key.case)} {chip}</div>'
-        f"<p>{escape(f'{moved(one.key.metric, one.change)} {since}.{better}')}</p>"
+        f"<p>{escape(f'{describe_change(one.key.metric, one.change)} {since}.{better}')}</p>"
     )
 
 

@@ -46,7 +46,7 @@ def night_chart(
     pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
     kept_points = [
         (point, track)
-        for point, track in line.placed
+        for point, track in line.points_with_tracks
         if (track == one.track or track in pinned) and point.machine == one.machine
     ]
     own = [point for point, track in kept_points if track == one.track][-NIGHTS:]

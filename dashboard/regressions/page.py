@@ -6,10 +6,10 @@ from functools import partial
 
 import streamlit as st
 
-from analysis.decision.comparison import compared
+from analysis.decision.comparison import stored_comparison
 from analysis.kernel_difference import kernel_changes
 from dashboard.components import filters, links, load, markup, parts, wording
-from dashboard.components.query_params import ALL, Query, meant, offered
+from dashboard.components.query_params import ALL, Query, choice_labels, decode_name
 from dashboard.header import page_context
 from dashboard.regressions import cause_cards, causes, findings, triage
 from dashboard.regressions.causes import FindingCause
@@ -56,7 +56,7 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
         return
     chosen, complaints = filters.findings(query, known)
     parts.complain(complaints)
-    groups = load.findings_by_group(url, meant(chosen.schedule) or None)
+    groups = load.findings_by_group(url, decode_name(chosen.schedule) or None)
     _choices(chosen, known, groups)
     found = load.findings(url, chosen)
     older = len(found) > load.MOST_FINDINGS
@@ -64,7 +64,7 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     what = "open regression" if chosen.group is FindingGroup.OPEN else "finding"
     counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), what)}"
     parts.heading(counted, lambda: findings.frame(shown), "findings.csv")
-    if others := findings.counted(groups, chosen):
+    if others := findings.other_groups(groups, chosen):
         parts.html(others)
     if older:
         parts.caption("Older ones: `pyrometer regressions list --all`.")
@@ -92,7 +92,7 @@ def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[Fin
     parts.segments("Show", "state", tabs, chosen, widget="tab", tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Status", "state", states, chosen)
-        parts.select("Schedule", "schedule", offered("All schedules", known), chosen)
+        parts.select("Schedule", "schedule", choice_labels("All schedules", known), chosen)
         parts.select("Triage", "triage", {ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
         parts.segments(
             "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
@@ -217,7 +217,7 @@ def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[st
     run = one.evidence.confirmation.run
     found = load.run(url, run) if run else None
     try:
-        comparison = compared(found[0].facts) if found else None
+        comparison = stored_comparison(found[0].facts) if found else None
     except ValueError:
         # Of a later Pyrometer.
         return None

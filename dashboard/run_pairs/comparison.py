@@ -83,7 +83,7 @@ class RunComparison:
         ratios = [math.log(one.ratio) for one in self.cases if one.ratio is not None]
         return math.exp(math.fsum(ratios) / len(ratios)) if ratios else None
 
-    def having(self, *statuses: Status) -> list[RunCaseChange]:
+    def with_status(self, *statuses: Status) -> list[RunCaseChange]:
         """The cases of these statuses."""
         return [one for one in self.cases if one.status in statuses]
 

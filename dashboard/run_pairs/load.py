@@ -8,7 +8,7 @@ from itertools import combinations
 
 from dashboard.components import load
 from dashboard.run_pairs.comparison import TechniquePair, has_pairs, only_technique
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from db.runs import queries
 from records.kinds import RunSource
 from records.runs import RunSummary
@@ -29,7 +29,7 @@ def cases_of_run(url: str, run_id: str) -> frozenset[str]:
 
 
 def _cases(url: str, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
-    endings = queries.endings(opened(url), run_ids)
+    endings = queries.endings(database_at(url), run_ids)
     return {run: frozenset(each.case for each in own) for run, own in endings.items()}
 
 

@@ -18,7 +18,7 @@ from dashboard.run_pairs.comparison import (
     metrics,
 )
 from dashboard.run_pairs.load import comparable
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
 from records.runs import RunSummary
@@ -115,12 +115,12 @@ def show() -> None:
         parts.no_match(len(newest), "One run is not two", words, command)
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
-    offered = {run.id: _named(run) for run in newest}
+    offered = {run.id: _run_label(run) for run in newest}
     for run_id in (chosen.a, chosen.b):
         offered.setdefault(run_id, run_id)
     defined = load.metric_definitions(url)
     both = metrics(a, b, defined) if a is not None and b is not None else {}
-    wanted = page_context.completed(query, RunPairView.context, lambda query: _metric(query, both)[1])
+    wanted = page_context.complete_query(query, RunPairView.context, lambda query: _metric(query, both)[1])
     if both:
         metric, more = _metric(wanted, both)
         chosen = replace(chosen, metric=metric)
@@ -140,10 +140,10 @@ def show() -> None:
     _cases(found, defined)
     _kernels(found)
     _differences(url, found)
-    parts.pinned(chosen.address)
+    parts.permanent_link(chosen.address)
 
 
-def _named(run: RunSummary) -> str:
+def _run_label(run: RunSummary) -> str:
     """A run on offer: what it is of, on what, with which PyTorch, and its id."""
     torch = " ".join(map(wording.version, run.torch_versions))
     return " · ".join(part for part in (run.suite, wording.hardware(run.hardware), torch, run.id) if part)
@@ -188,19 +188,19 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
     if common := wording.all_cases(wording.common_parameters(one.case for one in found.cases)):
         parts.html(markup.paragraph(common))
-    moved = found.having(*_MOVED)
+    moved = found.with_status(*_MOVED)
     if moved:
         parts.table(tables.changes(found, "What differs", moved, defined))
-    elif found.having("within"):
+    elif found.with_status("within"):
         parts.caption("No case differs by more than its noise.")
     rest = {
-        "not measured": found.having("not measured"),
-        "within noise": found.having("within"),
-        "broken in both": found.having("broken in both"),
+        "not measured": found.with_status("not measured"),
+        "within noise": found.with_status("within"),
+        "broken in both": found.with_status("broken in both"),
     }
     for title, folded in rest.items():
         if folded:
-            with parts.folded(f"{len(folded):,} {title}"):
+            with parts.expander(f"{len(folded):,} {title}"):
                 parts.table(tables.changes(found, title, folded, defined))
     if found.only_a or found.only_b:
         parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")
@@ -208,12 +208,12 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
 
 def _kernels(found: RunComparison) -> None:
     """The GPU kernels of the cases that differ, as far as both runs have them."""
-    table = tables.kernels(found, found.having(*_MOVED))
+    table = tables.kernels(found, found.with_status(*_MOVED))
     name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
     parts.table_section("GPU kernels", table, name, sentences.KERNELS)
 
 
 def _differences(url: str, found: RunComparison) -> None:
     """Machine, harness, preset and packages, as far as they differ."""
-    changes = findings.changes(run_changes.run_changes(opened(url), found.a.run.id, found.b.run.id))
+    changes = findings.changes(run_changes.run_changes(database_at(url), found.a.run.id, found.b.run.id))
     parts.table_section("What else differs", changes, f"changes-{found.b.run.id}.csv")

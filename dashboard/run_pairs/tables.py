@@ -21,7 +21,7 @@ _MOST = 100
 
 def headline(found: RunComparison, defined: wording.Definitions | None = None) -> str:
     """What the second run is against the first, over all cases of both."""
-    broke = found.having("broke")
+    broke = found.with_status("broke")
     parts = [f"{wording.plural(len(broke), 'case')} broke"] if broke else []
     metric = wording.metric(found.metric, defined)
     if found.mean is not None:
@@ -29,8 +29,8 @@ def headline(found: RunComparison, defined: wording.Definitions | None = None) -
         over = f"over {wording.plural(many, 'case')} (geomean)"
         better = f", {metric.better} is better" if metric.better != "neither" else ""
         parts.append(f"{metric.title.lower()} {percent(math.log(found.mean))} {over}{better}")
-        known = found.having("outside", "within")
-        outside = f"{len(found.having('outside')):,} outside noise"
+        known = found.with_status("outside", "within")
+        outside = f"{len(found.with_status('outside')):,} outside noise"
         parts.append(outside if known else "one replicate each, so the noise is not known")
     text = "; ".join(parts) or "no case of both has a number"
     return f"{text[:1].upper()}{text[1:]}."

@@ -32,10 +32,10 @@ def tables(run: Run) -> str:
     return "".join(parts)
 
 
-def listed(run: Run) -> list[tuple[str, str, str]]:
+def capability_rows(run: Run) -> list[tuple[str, str, str]]:
     """Every capability of every device: whose, which, and `present` or `absent` with how or why."""
     return [
-        (_title(gpu), _spelled(each), f"{'present' if each.present else 'absent'}: {each.detail}")
+        (_title(gpu), _capability_name(each), f"{'present' if each.present else 'absent'}: {each.detail}")
         for gpu, own in _devices(run)
         for each in own
     ]
@@ -46,7 +46,7 @@ def absent(run: Run) -> list[str]:
     probe = _probe(run)
     lines = [f"No GPU is read: {probe.absent}."] if probe and probe.absent else []
     lines += [
-        f"{'No' if gpu is None else f'{gpu.name}: no'} {_spelled(each)} ({each.detail})."
+        f"{'No' if gpu is None else f'{gpu.name}: no'} {_capability_name(each)} ({each.detail})."
         for gpu, own in _devices(run)
         for each in own
         if not each.present
@@ -57,10 +57,12 @@ def absent(run: Run) -> list[str]:
 
 def present(run: Run) -> list[str]:
     """The telemetry of a run's machine, by name; GPUs of one kind are listed once."""
-    return list(dict.fromkeys(_spelled(each) for _, own in _devices(run) for each in own if each.present))
+    return list(
+        dict.fromkeys(_capability_name(each) for _, own in _devices(run) for each in own if each.present)
+    )
 
 
-def _found(run: Run) -> Mapping[str, Any]:
+def _probe_facts(run: Run) -> Mapping[str, Any]:
     facts = run.facts.get(FACT)
     return facts if isinstance(facts, Mapping) else {}
 
@@ -68,7 +70,7 @@ def _found(run: Run) -> Mapping[str, Any]:
 def _probe(run: Run) -> Probe | None:
     # Another version may have written it: what cannot be read is not shown.
     try:
-        return Probe.from_body(_found(run)["gpu"])
+        return Probe.from_body(_probe_facts(run)["gpu"])
     except (KeyError, TypeError, AttributeError):
         return None
 
@@ -79,7 +81,7 @@ def _devices(run: Run) -> list[tuple[GpuCapabilities | None, Sequence[Capability
     gpus: list[tuple[GpuCapabilities | None, Sequence[Capability]]] = []
     gpus += [(gpu, gpu.capabilities) for gpu in probe.gpus] if probe else []
     try:
-        kernel = [Capability(**each) for each in _found(run)["cpu"]]
+        kernel = [Capability(**each) for each in _probe_facts(run)["cpu"]]
     except (KeyError, TypeError):
         kernel = []
     return [*gpus, (None, kernel)] if kernel else gpus
@@ -91,12 +93,12 @@ def _title(gpu: GpuCapabilities | None) -> str:
 
 def _table(label: str, capabilities: Sequence[Capability]) -> str:
     columns: list[Column[Capability]] = [
-        Column("", "Capability", format=_spelled),
+        Column("", "Capability", format=_capability_name),
         Column("", "", html=lambda each: _PRESENT if each.present else _ABSENT),
         Column("", "How, or why not", format=lambda each: reason_text(each.detail)),
     ]
     return DataTable(f"Capabilities of {label}", columns, capabilities, folded=False).html()
 
 
-def _spelled(capability: Capability) -> str:
+def _capability_name(capability: Capability) -> str:
     return capability.name.replace("_", " ")

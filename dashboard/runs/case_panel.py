@@ -34,7 +34,7 @@ from reports.upgrade_report import JudgedUpgrade
 _MOST_CHANGES = 12
 
 
-def wanted(query: Query, cases: Sequence[str], complaints: list[str]) -> str | None:
+def read_case(query: Query, cases: Sequence[str], complaints: list[str]) -> str | None:
     """The case that the address opens, one of `cases`; another is a complaint."""
     case = last(query, links.DETAIL)
     if case and case not in cases:
@@ -54,7 +54,7 @@ def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
         _dispatch(subject, row.case)
         kernels = report_tables.kernels_of_case(subject.kernels, row.case)
         parts.table_section("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
-        _ended(run, outcomes)
+        _process_list(run, outcomes)
         parts.heading("Measure it again")
         parts.code(subject.reproduce(row.case))
         _history(url, run, row.case, subject.policy.metric)
@@ -72,7 +72,7 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") ->
     ]
 
     def body() -> None:
-        _ended(run, outcomes)
+        _process_list(run, outcomes)
         parts.kernels(outcomes, f"kernels-{run.id}.csv")
         if outcomes:
             # One that ended otherwise may have no samples.
@@ -83,7 +83,7 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") ->
             parts.measure_again(run, first)
             if any(blocks):
                 parts.subject(wording.case(case).text, run.machine.hardware.label)
-                parts.samples(blocks, name, rounds.tainted(first.facts))
+                parts.samples(blocks, name, rounds.tainted_block_numbers(first.facts))
         if metric:
             _history(url, run, case, metric)
 
@@ -119,7 +119,7 @@ def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DE
 
     The foot of the page lies below it, so that the panel has the button of its own that saves the page.
     """
-    closed, record = partial(_closed, names), kept.current()
+    closed, record = partial(_close_panel, names), kept.current()
 
     def panel() -> None:
         body()
@@ -129,7 +129,7 @@ def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DE
     st.dialog(parts.plain(title), width="large", position="right", on_dismiss=closed)(panel)()
 
 
-def _closed(names: Sequence[str]) -> None:
+def _close_panel(names: Sequence[str]) -> None:
     for name in names:
         if name in st.query_params:
             del st.query_params[name]
@@ -156,7 +156,7 @@ def _dispatch(subject: Subject, case: str) -> None:
         parts.html(markup.notes(lines))
 
 
-def _ended(run: Run, outcomes: Sequence[Outcome]) -> None:
+def _process_list(run: Run, outcomes: Sequence[Outcome]) -> None:
     """Every process with a link to its samples, and the log of the first one that did not end well."""
     if not outcomes:
         parts.caption("No process of it is stored.")

@@ -173,7 +173,7 @@ def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable
     """The trace that the address names, else the newest of the remembered workload, and complaints."""
     wanted = {name: value for name in ("run", "case") if (value := last(query, name))}
     if not wanted:
-        return page_context.preferred(tables, attrgetter("workload"))[0], []
+        return page_context.narrow_items(tables, attrgetter("workload"))[0], []
     found = [table for table in tables if all(getattr(table, name) == wanted[name] for name in wanted)]
     if found:
         return found[0], []
@@ -205,7 +205,7 @@ def show() -> None:
         return
     parts.link(links.run(table.run), "The run, with everything around it →")
     section(settings, found[0], opened, query)
-    parts.pinned(view.address)
+    parts.permanent_link(view.address)
 
 
 def _trace_label(table: OperatorTable) -> str:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
-from dashboard.components.query_params import ALL, Query, View, meant, offered, pick, spelled
+from dashboard.components.query_params import ALL, Query, View, choice_labels, decode_name, encode_name, pick
 from dashboard.exports import page_recorder as kept
 from dashboard.header import page_context
 from dashboard.runs import case_numbers, case_panel, operators, run_facts
@@ -96,7 +96,7 @@ def _show_measurements(
     parts.heading("Measurements", every, f"measurements-{run.id}.csv")
     parts.caption("Medians over n replicates, each a process of its own.")
     parts.table(case_numbers.by_case(run, measurements, defined, counted))
-    with parts.folded("Intervals and spread of every metric"):
+    with parts.expander("Intervals and spread of every metric"):
         parts.caption("Spread: standard deviation of the replicates' logarithms.")
         parts.table(every)
 
@@ -123,7 +123,7 @@ PAGE, _TEXT = 50, 200
 
 @dataclass(frozen=True, slots=True)
 class RunList(View):
-    """Which runs are listed, as addresses have it: see `query_params.spelled`.
+    """Which runs are listed, as addresses have it: see `query_params.encode_name`.
 
     `ALL` leaves nothing out. Another choice begins at the first page.
     """
@@ -142,8 +142,10 @@ class RunList(View):
     @property
     def only(self) -> RunsOnly:
         """The filters of the database query."""
-        kind = meant(self.kind)
-        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state), kind, self.text)
+        kind = decode_name(self.kind)
+        return RunsOnly(
+            decode_name(self.suite), decode_name(self.machine), decode_name(self.state), kind, self.text
+        )
 
     def page(self, number: int) -> str:
         """The address of a page of the list, from 1."""
@@ -155,7 +157,7 @@ def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[Run
     complaints: list[str] = []
     offers = {"suite": suites, "machine": machines, "state": tuple(RunState), "kind": tuple(RunCategory)}
     chosen = [
-        pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
+        pick(query, name, (ALL, *map(encode_name, offer)), ALL, complaints) for name, offer in offers.items()
     ]
     return RunList(*chosen, text=(filters.last(query, "text") or "").strip()[:_TEXT]), complaints
 
@@ -178,9 +180,9 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     }
     parts.segments("Kind", "kind", kinds, chosen, tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Suite", "suite", offered("All suites", suites), chosen)
-        parts.select("Machine", "machine", offered("All machines", machines), chosen)
-        parts.select("State", "state", offered("All states", tuple(RunState)), chosen)
+        parts.select("Suite", "suite", choice_labels("All suites", suites), chosen)
+        parts.select("Machine", "machine", choice_labels("All machines", machines), chosen)
+        parts.select("State", "state", choice_labels("All states", tuple(RunState)), chosen)
         parts.field("Search all runs", "text", chosen, _TEXT)
     if total == 0:
         st.text("No such run." if chosen.text else "No run of that kind.")
@@ -191,6 +193,6 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     parts.heading(wording.plural(total, "run"), lambda: tables.runs(whole(), now), "runs.csv")
     compared = len(runs) > 1
     table = tables.runs(runs, now, load.sources(url, runs), compared=compared)
-    parts.html(tables.listed(table, compared=compared, paged=total > PAGE))
+    parts.html(tables.run_list(table, compared=compared, paged=total > PAGE))
     if pager := markup.pager(chosen.page, page, -(-total // PAGE)):
         st.html(pager)

@@ -42,9 +42,9 @@ def frame(run: Run) -> pd.DataFrame:
     rows: list[tuple[str, str, str, object]] = [
         (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)
-        for name, value in markup.named(facts)
+        for name, value in markup.flat_values(facts)
     ]
-    rows += [("capability", *each) for each in capabilities.listed(run)]
+    rows += [("capability", *each) for each in capabilities.capability_rows(run)]
     # As they are: a column of another kind would round a number, or make one of a missing one.
     return pd.DataFrame(rows, columns=["of", "called", "fact", "value"], dtype=object)
 
@@ -52,11 +52,11 @@ def frame(run: Run) -> pd.DataFrame:
 def _whole(value: object) -> object:
     """A fact as a CSV file has it, with all its digits."""
     if isinstance(value, list | tuple):
-        return ", ".join(map(markup.printed, cast("Sequence[object]", value)))
+        return ", ".join(map(markup.format_value, cast("Sequence[object]", value)))
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     # pandas holds none that is larger.
-    return markup.printed(value) if isinstance(value, int) and abs(value) > _LARGEST else value
+    return markup.format_value(value) if isinstance(value, int) and abs(value) > _LARGEST else value
 
 
 def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:

@@ -66,7 +66,7 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                sent = [self._closed(name, value) for name, value in message.get("headers", ())]
+                sent = [self._secure_cookie(name, value) for name, value in message.get("headers", ())]
                 message["headers"] = [*sent, *self._headers]
             await send(message)
 
@@ -76,7 +76,7 @@ class SecurityHeaders:
             scope = {**scope, "scheme": secure} if secure else scope
         await self._app(scope, receive, with_headers)
 
-    def _closed(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    def _secure_cookie(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
         open_cookie = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
         return name, value + b"; Secure" if self._encrypted and open_cookie else value
 
@@ -93,14 +93,14 @@ class OwnNames:
         self._names = [name.strip().lower().rstrip(".") for name in names]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (answer := self._refused(scope)) is not None:
+        if scope["type"] == "http" and (answer := self._refusal(scope)) is not None:
             await answer(scope, receive, send)
         elif scope["type"] == "websocket" and not self._is_own(scope):
             await send({"type": "websocket.close", "code": 1008})
         else:
             await self._app(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further."""
         most = _most_posted(scope["path"]) if scope["method"] == "POST" else None
         if scope["method"] not in _READING and most is None:
@@ -189,7 +189,7 @@ def metrics_text(request: Request) -> Response:
     headers = {"cache-control": "no-store"}
     try:
         settings = ServerSettings.from_environment()
-        opened = database.opened(settings.database_url)
+        opened = database.database_at(settings.database_url)
         text = metrics.exposition(opened, datetime.now(UTC), settings.metrics_cases)
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
@@ -197,7 +197,7 @@ def metrics_text(request: Request) -> Response:
     return Response(text, headers=headers | {"content-type": metrics.CONTENT_TYPE})
 
 
-def moved(request: Request) -> Response:
+def redirect_page(request: Request) -> Response:
     """The way from the address of a page that was to where it is now, with all its parameters."""
     path, view = old_addresses()[request.url.path.strip("/")]
     query = [*([(VIEW, view)] if view else []), *request.query_params.multi_items()]
@@ -220,7 +220,7 @@ def application(rules: AccessRules, names: Sequence[str] = (), trigger: Trigger 
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
             Mount(PREFIX, create_api(trigger)),
-            *(Route(f"/{path}", moved, methods=["GET"]) for path in old_addresses()),
+            *(Route(f"/{path}", redirect_page, methods=["GET"]) for path in old_addresses()),
         ],
         middleware=[
             Middleware(SecurityHeaders, encrypted=rules.encrypted),

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 @cache
-def opened(url: str) -> Database:
+def database_at(url: str) -> Database:
     """The database at `url`, opened at the first call; an attempt that failed is made again."""
     return open_database(url)
 
@@ -25,7 +25,7 @@ def by_url(query: Callable[Concatenate[Database, P], R]) -> Callable[Concatenate
 
     @wraps(query)
     def answer(url: str, *asked: P.args, **options: P.kwargs) -> R:
-        return query(opened(url), *asked, **options)
+        return query(database_at(url), *asked, **options)
 
     return answer
 
@@ -35,16 +35,16 @@ def present_time(url: str) -> datetime:
 
     Raises DatabaseError.
     """
-    return shared_time(opened(url), datetime.now(UTC))
+    return shared_time(database_at(url), datetime.now(UTC))
 
 
 def served_database() -> Database:
     """The database that this process serves; raises DatabaseError."""
-    return opened(ServerSettings.from_environment().database_url)
+    return database_at(ServerSettings.from_environment().database_url)
 
 
 def check(url: str) -> None:
     """Ask the database something short; raises DatabaseError when it cannot be used, or not any more."""
-    database = opened(url)
+    database = database_at(url)
     check_fits(database)
     queries.count_runs(database)

@@ -193,14 +193,14 @@ def _family(name: str, kind: str, about: str, samples: Samples) -> str:
 
 
 def _labels(labels: Labels) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items())
 
 
 def _line(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return _line(text).replace('"', r"\"")
 
 

@@ -34,11 +34,11 @@ def claims(
         Column("claim", "Claim", lambda row: row[0].statement, html=once(_statement)),
         Column("metric", value=lambda row: row[0].metric),
         Column("kind", value=lambda row: row[0].kind),
-        Column("claimed_low", "Claimed", lambda row: row[0].low, once(_claimed), number=True),
+        Column("claimed_low", "Claimed", lambda row: row[0].low, once(_claim_range), number=True),
         Column("claimed_high", value=lambda row: row[0].high),
         Column("claimed_for", value=lambda row: row[0].hardware),
         Column("source", value=lambda row: row[0].source),
-        Column("measured", "Measured here", lambda row: row[3].point, _measured, number=True),
+        Column("measured", "Measured here", lambda row: row[3].point, _measurement_text, number=True),
         Column("low", "95 % interval", lambda row: row[3].low, _interval, number=True),
         Column("high", value=lambda row: row[3].high),
         Column("n", "n", lambda row: row[3].n, _pairs, number=True),
@@ -61,15 +61,15 @@ def _statement(row: ClaimRow) -> str:
 
 
 def _number(claim: Claim, value: float) -> str:
-    return wording.claimed(claim.kind, claim.metric, value)
+    return wording.claim_value(claim.kind, claim.metric, value)
 
 
-def _claimed(row: ClaimRow) -> str:
+def _claim_range(row: ClaimRow) -> str:
     claim = row[0]
     return " to ".join(_number(claim, value) for value in dict.fromkeys((claim.low, claim.high)))
 
 
-def _measured(row: ClaimRow) -> str:
+def _measurement_text(row: ClaimRow) -> str:
     point = row[3].point
     return wording.NONE if point is None else _number(row[0], point)
 

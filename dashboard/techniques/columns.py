@@ -56,13 +56,13 @@ def _columns(
 ) -> ColumnGroup:
     """A column of numbers, and those of CSV files whose values `values` holds by name."""
 
-    def read(name: str) -> Callable[[TechniqueResult], object]:
+    def value_of(name: str) -> Callable[[TechniqueResult], object]:
         return lambda case: values(case).get(name)
 
     first, *rest = names
     return (
-        Column(first, label, read(first), cell, number=True),
-        *(Column(name, value=read(name)) for name in rest),
+        Column(first, label, value_of(first), cell, number=True),
+        *(Column(name, value=value_of(name)) for name in rest),
     )
 
 
@@ -260,7 +260,7 @@ PAYS = _columns(
 )
 
 
-def _allowed(case: TechniqueResult) -> float | None:
+def _tolerance(case: TechniqueResult) -> float | None:
     """The error up to which the answer counts as right."""
     check = case.facts.get("check")
     value = check.get("tolerance") if isinstance(check, Mapping) else None
@@ -269,7 +269,11 @@ def _allowed(case: TechniqueResult) -> float | None:
 
 ALLOWED: ColumnGroup = (
     Column(
-        "error_allowed", "Error allowed", _allowed, lambda case: wording.percent(_allowed(case)), number=True
+        "error_allowed",
+        "Error allowed",
+        _tolerance,
+        lambda case: wording.percent(_tolerance(case)),
+        number=True,
     ),
 )
 ENDED: ColumnGroup = (

@@ -33,7 +33,7 @@ class Curves:
     lines: int
 
 
-def timed(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
+def single_rank_cases(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     """The cases with a speed-up, but for those of several ranks."""
     return [case for case in cases if case.speed_up is not None and not case.several_ranks]
 
@@ -76,7 +76,7 @@ def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) ->
     return found
 
 
-def scaled(cases: Sequence[TechniqueResult]) -> Curves | None:
+def rank_curves(cases: Sequence[TechniqueResult]) -> Curves | None:
     """Speed-up over one rank along the ranks, for up to six ways to share a workload out; None without any.
 
     One rank is 1 by definition. More ways are in the table.
@@ -85,14 +85,14 @@ def scaled(cases: Sequence[TechniqueResult]) -> Curves | None:
     for case in cases:
         gain = case.ratio("efficiency")
         if gain is not None and case.several_ranks:
-            groups.setdefault(str(case.key.under(ranks="1")), []).append(
+            groups.setdefault(str(case.key.with_technique(ranks="1")), []).append(
                 (case.key.count("ranks"), case, gain)
             )
     names = tuple(groups)[: charts.MAX_CASES]
     rows = [
         row
         for place, name in enumerate(names)
-        for row in _scaled(charts.letter(place), name, sorted(groups[name], key=lambda each: each[0]))
+        for row in _curve_rows(charts.letter(place), name, sorted(groups[name], key=lambda each: each[0]))
     ]
     return Curves("", names, pd.DataFrame(rows), pd.DataFrame(), len(groups)) if rows else None
 
@@ -195,7 +195,7 @@ def _batches(
     return rows
 
 
-def _scaled(
+def _curve_rows(
     letter: str, name: str, points: Sequence[tuple[int, TechniqueResult, Gain]]
 ) -> list[dict[str, object]]:
     about = {"letter": letter, "case": wording.case(name).text}

@@ -12,8 +12,8 @@ import streamlit as st
 
 from dashboard.components import frames, load
 from dashboard.components.query_params import public
-from dashboard.server.database import opened
-from dashboard.techniques.results import EAGER, TechniqueRun, environment_of, read
+from dashboard.server.database import database_at
+from dashboard.techniques.results import EAGER, TechniqueRun, environment_of, read_techniques
 from dashboard.techniques.view import Where
 from db.findings import store as findings
 from db.runs import coverage, queries, releases
@@ -40,7 +40,7 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 @load.kept
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = releases.technique_versions(opened(url), load.EVERY_CASE, hardware, preset)
+    found = releases.technique_versions(database_at(url), load.EVERY_CASE, hardware, preset)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
@@ -48,7 +48,7 @@ def versions(url: str, hardware: str, preset: str) -> list[str]:
 def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
     found = releases.points_of_version(
-        opened(url),
+        database_at(url),
         load.EVERY_CASE,
         version,
         hardware=hardware,
@@ -61,10 +61,12 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
 
 
 @load.kept
-def regressed(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
+def open_regressions(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
     """Open regressions in the latency of a workload's cases, of this PyTorch version or one before it."""
     newest = frames.version_order(version)
-    found = findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
+    found = findings.findings(
+        database_at(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS
+    )
     return [
         one
         for one in found
@@ -74,7 +76,7 @@ def regressed(url: str, hardware: str, version: str, workload: str) -> list[Find
     ]
 
 
-def pinned(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:
+def run_readings(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:
     """What these runs say of a version, newest run first; those that have none of it are left out."""
     every = (_reading(url, run_id, version, baseline) for run_id in run_ids)
     found = [reading for reading in every if reading is not None]
@@ -129,7 +131,7 @@ def newest_with_ratios(
     looks = 0
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
         found = coverage.technique_runs(
-            opened(url), hardware=hardware, preset=preset, limit=_RUNS_AT_ONCE, offset=offset
+            database_at(url), hardware=hardware, preset=preset, limit=_RUNS_AT_ONCE, offset=offset
         )
         for run_id in found:
             if (where := _place_with_ratios(url, run_id, version, but)) is not None:
@@ -179,15 +181,17 @@ def _reading(url: str, run_id: str, version: str, baseline: str = EAGER) -> Tech
         max(0, summary.planned - sum(summary.counts.values())) if summary.state != RunState.COMPLETE else 0
     )
     ended = sum(summary.counts.values())
-    return _read(url, run_id, version, baseline, summary.state, unreached, ended, run)
+    return _build_reading(url, run_id, version, baseline, summary.state, unreached, ended, run)
 
 
 @_readings_kept
-def _read(
+def _build_reading(
     url: str, run_id: str, version: str, baseline: str, state: str, unreached: int, ended: int, _run: Run
 ) -> TechniqueRun:
-    """As `measured.read`; `ended` is there for the key alone."""
-    database = opened(url)
+    """As `results.read_techniques`; `ended` is there for the key alone."""
+    database = database_at(url)
     outcomes = queries.outcomes_of_run(database, run_id)
-    reading = read(_run, version, outcomes, queries.measurements_of_run(database, run_id), baseline)
+    reading = read_techniques(
+        _run, version, outcomes, queries.measurements_of_run(database, run_id), baseline
+    )
     return replace(reading, state=state, unreached=unreached)

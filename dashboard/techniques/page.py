@@ -37,7 +37,7 @@ def show() -> None:
             "format, pinned, over several ranks. This measures some against eager fp32:",
             pages.suite_command(url),
         )
-        _imported(url)
+        _imported_pairs(url)
         st.stop()
 
     ask = view.Sources(
@@ -47,7 +47,7 @@ def show() -> None:
         partial(load.newest_with_ratios, url),
     )
     address = parts.query()
-    query = page_context.completed(
+    query = page_context.complete_query(
         address, view.Techniques.context, lambda query: view.techniques(query, places, ask)[2]
     )
     chosen, offer, complaints = view.techniques(query, places, ask)
@@ -75,17 +75,17 @@ def show() -> None:
     )
     parts.tab_title(f"Techniques: {wording.workload_title(chosen.workload)}")
     if chosen.baseline != EAGER:
-        readings = load.pinned(url, [reading.run for reading in readings], chosen.version, chosen.baseline)
-    regressed = load.regressed(url, chosen.hardware, chosen.version, chosen.workload)
+        readings = load.run_readings(url, [one.run for one in readings], chosen.version, chosen.baseline)
+    regressed = load.open_regressions(url, chosen.hardware, chosen.version, chosen.workload)
     sections.all_of_them(chosen, readings, regressed, datetime.now(UTC))
-    _imported(url)
-    parts.pinned(chosen.pinned([reading.run for reading in readings]))
+    _imported_pairs(url)
+    parts.permanent_link(chosen.permanent_address([reading.run for reading in readings]))
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
         case_panel.of_run(url, run, opened.case, opened.environment, pages.EVERY_CASE)
 
 
-def _imported(url: str) -> None:
+def _imported_pairs(url: str) -> None:
     """Imported runs of two techniques on one hardware, each pair with a link that compares them."""
     pairs = technique_pairs(url)
     if not pairs:
@@ -114,8 +114,8 @@ def _workload(
     if "workload" not in address and chosen.workload not in workloads:
         # A remembered one that these runs did not measure.
         chosen = chosen.after("workload", "")
-    chosen, complaints = view.resolved(chosen, workloads, partial(ranking.baselines, cases))
-    detail = case_panel.wanted(parts.query(), [case.case for case in cases], complaints)
+    chosen, complaints = view.resolve_selection(chosen, workloads, partial(ranking.baselines, cases))
+    detail = case_panel.read_case(parts.query(), [case.case for case in cases], complaints)
     parts.complain(complaints)
     with bar:
         titles = {each: wording.workload_title(each) for each in workloads}
@@ -135,7 +135,7 @@ def _readings(
 ) -> list[TechniqueRun]:
     """What the chosen runs say, else the newest; where none of them has a ratio, a link to those that do."""
     if chosen.runs:
-        readings = load.pinned(url, chosen.runs, chosen.version)
+        readings = load.run_readings(url, chosen.runs, chosen.version)
     else:
         newest = load.newest(url, offer.points, chosen.version)
         readings = newest.readings

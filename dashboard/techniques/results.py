@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
-from analysis.speedups import ALONE, Gain, gains, refused
+from analysis.speedups import ALONE, Gain, gain_refusal, gains
 from dashboard.techniques.claims import Claimed
 from records.kinds import RunState
 from records.outcomes import Measurement, Outcome, OutcomeStatus
@@ -134,7 +134,7 @@ def environment_of(run: Run, version: str) -> str | None:
     return found[-1] if found else None
 
 
-def read(
+def read_techniques(
     run: Run,
     version: str,
     outcomes: Sequence[Outcome],
@@ -173,7 +173,7 @@ def read(
         # Claims are about eager fp32.
         findings(own, found, claims_for) if baseline == EAGER else {},
         bool(devices) and all(device == "cpu" for device in devices),
-        frozenset(case for case, each in replicates.items() if refused(each, ())),
+        frozenset(case for case, each in replicates.items() if gain_refusal(each, ())),
         baseline=baseline,
     )
 
@@ -256,13 +256,13 @@ def _brought(
         own=metrics.get(case, {}),
         base=base,
         facts=well[0].facts if well else {},
-        failed=_failed(mine),
+        failed=_failure(mine),
         lost=len(mine) - len(well),
-        refused=any(refused(mine, replicates.get(gain.against, ())) is not None for gain in own),
+        refused=any(gain_refusal(mine, replicates.get(gain.against, ())) is not None for gain in own),
     )
 
 
-def _failed(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
+def _failure(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
     """How a case ended that did not end well, and why; with how many replicates where not all ended so."""
     ended = side([(each.status, each.reason) for each in replicates])
     if ended.status == OutcomeStatus.OK:

@@ -22,7 +22,7 @@ from dashboard.techniques.results import (
     TechniqueRun,
     best_of,
     claims_of,
-    read,
+    read_techniques,
     technique_words,
 )
 from dashboard.techniques.view import Techniques
@@ -135,13 +135,13 @@ def all_of_them(
     _scaling([case for case in cases if _scales(case, chosen.workload)], about)
     _batches(readings, chosen.workload)
     _details(found, about)
-    _failed([case for case in cases if case.failed is not None], about)
+    _failures([case for case in cases if case.failed is not None], about)
 
 
 def of_run(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
     """What each technique of one run brings in each of its environments, and what the field claims."""
     readings = [
-        read(run, each.torch_version, outcomes, measured, environment=each.fingerprint)
+        read_techniques(run, each.torch_version, outcomes, measured, environment=each.fingerprint)
         for each in run.environments
     ]
     claimed: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = {}
@@ -200,7 +200,7 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
 def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """How many cases are faster than the baseline, in a sentence."""
     against = technique_words(readings[0].baseline)
-    timed = [found for case in frames.timed(cases) if (found := case.speed_up) is not None]
+    timed = [found for case in frames.single_rank_cases(cases) if (found := case.speed_up) is not None]
     statuses = [columns.status(found)[1] for found in timed]
     faster, slower = statuses.count("faster"), statuses.count("slower")
     noisy = sum(found.disturbed > 0 for found in timed)
@@ -229,7 +229,7 @@ def _matrix(
     """All workloads by techniques, from which a workload is picked."""
     title = f"Speed-up over {technique_words(chosen.baseline)}"
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
-    if frames.timed(cases):
+    if frames.single_rank_cases(cases):
         parts.caption(parts.plain(summary(cases, readings)))
         parts.caption(parts.plain(ended(cases, readings)))
     else:
@@ -251,7 +251,7 @@ def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
 
 def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
     """One case of the matrix; only what its interval proves is shaded."""
-    name, link = wording.case(case.case).text, chosen.opened(case.case)
+    name, link = wording.case(case.case).text, chosen.case_address(case.case)
     if case.failed is not None:
         status = wording.status(case.failed[0])
         about = f"{name}: {case.failed[1]}"
@@ -292,7 +292,7 @@ def _workload(
     ends = frames.axis(found.cases)
     against = technique_words(found.baseline)
     groups: tuple[ColumnGroup, ...] = (
-        columns.opened_technique(chosen.opened),
+        columns.opened_technique(chosen.case_address),
         columns.speed_up(f"Speed-up over {against}", ends),
         _LATENCY,
         metric("throughput", "Throughput", unit=f"{found.unit}/s"),
@@ -389,7 +389,7 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
         return
     table = _tabular("Scaling", _SCALING, cases, about)
     parts.table_section(table.label, table, "techniques-scaling.csv", _ABOUT_SCALING)
-    curves = frames.scaled(cases)
+    curves = frames.rank_curves(cases)
     if curves is None:
         return
     parts.html(markup.legend(curves.names))
@@ -445,7 +445,7 @@ def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
         )
 
 
-def _failed(cases: Sequence[TechniqueResult], about: _About) -> None:
+def _failures(cases: Sequence[TechniqueResult], about: _About) -> None:
     groups = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
     table = _tabular("Not measured, and why", groups, cases, about)
     parts.table_section(table.label, table, "techniques-not-measured.csv")

@@ -9,8 +9,8 @@ from dashboard.components.query_params import (
     Query,
     View,
     distinct,
+    find_fingerprint,
     last,
-    named,
     pick_fingerprint,
     pick_version,
     sentence,
@@ -76,9 +76,9 @@ class Techniques(View):
 
     def of_runs(self, runs: Sequence[str]) -> str:
         """The address of as many of these `runs` as one may name."""
-        return replace(self, workload="", baseline="").pinned(runs[:_NAMED_RUNS])
+        return replace(self, workload="", baseline="").permanent_address(runs[:_NAMED_RUNS])
 
-    def pinned(self, runs: Sequence[str]) -> str:
+    def permanent_address(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
         return replace(self, run=_AND.join(runs) or self.run).address
 
@@ -180,7 +180,7 @@ def techniques(
     return chosen, offer, complaints
 
 
-def resolved(
+def resolve_selection(
     chosen: Techniques, workloads: Sequence[str], techniques_of: Callable[[str], Sequence[str]]
 ) -> tuple[Techniques, list[str]]:
     """The selection once the runs are read, and complaints about what none of them has.
@@ -218,9 +218,11 @@ def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[Measurem
 
 def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: Sources) -> Where | None:
     """Where the newest run was made that has a ratio under all that an address names of it."""
-    hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
+    hardware = find_fingerprint(
+        last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places}
+    )
     own = [each for each in places if hardware in (None, each.hardware)]
-    preset = named(last(query, "preset") or "", {each.preset: each.preset_name for each in own})
+    preset = find_fingerprint(last(query, "preset") or "", {each.preset: each.preset_name for each in own})
     return ask.newest_with_ratios(hardware or "", preset or "", last(query, "version") or "")
 
 

@@ -12,7 +12,7 @@ from dashboard.components import links, markup, tables, wording
 from dashboard.today.track_status import TrackStatus
 from records.outcomes import OutcomeStatus
 from records.tasks import TaskState
-from reports.text.staleness_text import counted as counted_outcomes
+from reports.text.staleness_text import describe_disturbance as counted_outcomes
 from reports.text.staleness_text import in_words, silence
 
 
@@ -62,7 +62,7 @@ def _row(one: TrackStatus) -> dict[str, object]:
         "ok": summary.counts.get(OutcomeStatus.OK, 0) if summary else None,
         "planned": summary.planned if summary else None,
         "usual_cases": cover.usual if cover else None,
-        "usual_cases_measured": cover.measured if cover else None,
+        "usual_cases_measured": cover.measured_cases if cover else None,
         "nights": len(one.nights),
         "nights_missing": one.missing,
         "error": task.error,
@@ -106,7 +106,7 @@ def _what(one: TrackStatus) -> str:
     if summary is None:
         return '<span class="py-quiet">no run yet</span>'
     older = "" if summary.id == one.newest.run_id and not one.without_task else "an earlier night: "
-    torch = " ".join(markup.shortened(wording.build(each), each) for each in summary.torch_versions)
+    torch = " ".join(markup.abbreviation(wording.build(each), each) for each in summary.torch_versions)
     about = " · ".join(filter(None, (torch, markup.hardware(summary.hardware))))
     return (
         f"{older}{tables.counts(summary)} {markup.link(links.run(summary.id), 'Run →')}<small>{about}</small>"
@@ -117,9 +117,9 @@ def _coverage(one: TrackStatus) -> str:
     cover = one.coverage
     if cover is None or not cover.usual:
         first = "no nights before to compare its cases with"
-        return f'<span class="py-quiet">{first}</span>' if one.measured else ""
-    older = "" if one.measured == one.newest and not one.without_task else "an earlier night: "
-    share = f"{older}{cover.measured:,} of {cover.usual:,} usual cases measured"
+        return f'<span class="py-quiet">{first}</span>' if one.night_task else ""
+    older = "" if one.night_task == one.newest and not one.without_task else "an earlier night: "
+    share = f"{older}{cover.measured_cases:,} of {cover.usual:,} usual cases measured"
     if not cover.lost:
         return f'<span class="py-good">✓ {escape(share)}</span>'
     names = some([wording.case(each.case).text for each in cover.lost])

@@ -81,17 +81,17 @@ class TrackHeadlines:
     lines: Mapping[SeriesKey, str]
 
 
-def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
+def headline_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
     """The tracks whose cases are listed: the first of `moving`."""
-    return moving(parts)[:TRACKS]
+    return moving_tracks(parts)[:TRACKS]
 
 
-def moving(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
+def moving_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
     """The tracks whose cases may have moved: those with the most nights, of as many those measured last.
 
     Without the pinned ones, which are the baseline, unless all are pinned.
     """
-    able = [(one.measured.due_at, one) for one in parts if one.scheduled and one.measured]
+    able = [(one.night_task.due_at, one) for one in parts if one.scheduled and one.night_task]
     unpinned = [each for each in able if each[1].newest.track != each[1].newest.baseline]
     richest = sorted(
         unpinned or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name)

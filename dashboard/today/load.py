@@ -13,9 +13,15 @@ import streamlit as st
 from analysis.staleness import Outage
 from dashboard.components.load import kept
 from dashboard.components.query_params import Query, View, pick
-from dashboard.server.database import by_url, opened, present_time
+from dashboard.server.database import by_url, database_at, present_time
 from dashboard.today.headlines import METRICS
-from dashboard.today.track_status import Served, TrackStatus, served, standings, with_results
+from dashboard.today.track_status import (
+    ServedSchedule,
+    TrackStatus,
+    served_schedules,
+    standings,
+    with_results,
+)
 from db.findings import store as findings
 from db.queue import queries as queue_queries
 from db.runs import queries, series_queries
@@ -75,19 +81,19 @@ class TodayData:
     parts: tuple[TrackStatus, ...]
     silent: tuple[Outage, ...]
     seen: tuple[SchedulerSeen, ...]
-    plan: tuple[Served, ...]
+    plan: tuple[ServedSchedule, ...]
     patience: Patience
 
 
 @kept
 def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
-    database, now = opened(url), present_time(url)
+    database, now = database_at(url), present_time(url)
     tasks = recent_nights(database, now)
     missed = queue_queries.missed_runs(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
     waits = announced_patience(seen)
-    plan = served(seen, now, waits.silent_minutes)
+    plan = served_schedules(seen, now, waits.silent_minutes)
     silent = outages(database, seen, now, waits)
     overdue = {one.name: one for one in silent.nights}
     return TodayData(
@@ -117,7 +123,7 @@ def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
 @kept
 def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
     """What was decided within so many days, what waits to be, and how many regressions are open in all."""
-    database, now = opened(url), datetime.now(UTC)
+    database, now = database_at(url), datetime.now(UTC)
     since = now - timedelta(days=days)
     return (
         findings.findings(
@@ -133,13 +139,13 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
 @kept
 def still_open(url: str) -> list[Finding]:
     """The confirmed regressions that are neither triaged nor muted, the newest first."""
-    return findings.findings(opened(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
+    return findings.findings(database_at(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
 
 
 @_kept_long
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     """What these runs, which are over, measured of the metrics that headlines are made of."""
-    return series_queries.points_of_runs(opened(url), runs, METRICS)
+    return series_queries.points_of_runs(database_at(url), runs, METRICS)
 
 
 @kept
@@ -150,6 +156,6 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
         alike[key.metric, key.hardware, key.preset][key.case] = key
     found: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
     for of_case in alike.values():
-        for point in series_queries.series(opened(url), list(of_case.values()), newest=newest):
+        for point in series_queries.series(database_at(url), list(of_case.values()), newest=newest):
             found[of_case[point.case]][point.run] = point
     return {key: tuple(points.values())[-newest:] for key, points in found.items()}

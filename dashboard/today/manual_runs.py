@@ -31,7 +31,7 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     own = load.own_runs(url, _AMONG)
     if not own:
         # What came from elsewhere has no last night: it is listed, and compared in History.
-        imported(url, runs)
+        show_imports(url, runs)
         _failures(url, runs, own, now, mixed=False)
         return
     mixed = not all(run.source == RunSource.MEASURED for run in runs)
@@ -189,7 +189,7 @@ def next_steps(last: RunSummary) -> None:
         parts.code(command)
 
 
-def imported(url: str, runs: Sequence[RunSummary]) -> None:
+def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
     """What came in from other tools and scripts, and what of it can be compared."""
     counted = machine_load.foreign_runs(url)
     if not counted:

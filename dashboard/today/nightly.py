@@ -28,12 +28,12 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
     looked = load.results(url, morning.parts[:LOOKED])
     every = (*looked, *morning.parts[LOOKED:])
     found = verdict.new_findings(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
-    failed = _failed(url, looked)
+    failed = _case_problems(url, looked)
     summary = verdict.verdict(every, morning.silent, found, problems.newly_failed(failed))
     parts.title(f"Today: {summary.needs}")
     parts.html(verdict.banner(summary, found))
-    tracks = headlines.followed(looked)
-    items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
+    tracks = headlines.headline_tracks(looked)
+    items = [each for one in tracks if (each := _track_headlines(url, one, len(tracks)))]
     wide, narrow = st.columns([0.68, 0.32], gap="medium")
     older = _older(url, found, now)
     with wide:
@@ -43,7 +43,7 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
             # A morning without anything new is one for what is still open: its chart and its buttons.
             cause_cards.cards(url, causes.causes(older)[:OPEN_CARDS], now)
         _problems(failed)
-        _changes(items, len(headlines.moving(looked)), now)
+        _changes(items, len(headlines.moving_tracks(looked)), now)
     with narrow:
         _trust(url, looked)
         _tracks(looked, every, now)
@@ -105,7 +105,7 @@ def _still_open(older: Sequence[Finding]) -> None:
     if not items:
         parts.caption("No older regression is open.")
         return
-    parts.caption(causes.counted(items))
+    parts.caption(causes.cause_counts(items))
     parts.table(findings.open_causes(items[:STILL_OPEN], len(items) - STILL_OPEN))
 
 
@@ -131,22 +131,25 @@ def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
     """Whether the numbers of last night can be trusted."""
     outside: list[str] = []
     within: list[str] = []
-    for one in headlines.followed(looked):
-        newest = one.measured.run_id if one.measured and not one.unmeasured else None
+    for one in headlines.headline_tracks(looked):
+        newest = one.night_task.run_id if one.night_task and not one.unmeasured else None
         if newest is not None:
             found = load.points_of_runs(url, _recent_runs(one, newest))
             moved, still = verdict.canary_sentences(found, newest)
             outside += moved
             within += still
     answer = verdict.trust(looked, outside)
-    seen, every = verdict.measured_machines(headlines.followed(looked)), verdict.measured_machines(looked)
+    seen, every = (
+        verdict.measured_machines(headlines.headline_tracks(looked)),
+        verdict.measured_machines(looked),
+    )
     if unseen := len(every - seen):
         within.append(f"the canary is looked at on {len(seen)} of {len(seen) + unseen} machines")
-    parts.html(markup.headed("Can I trust last night?", markup.label(answer.word, answer.tone)))
+    parts.html(markup.card_title("Can I trust last night?", markup.label(answer.word, answer.tone)))
     parts.html(markup.bullets(dict.fromkeys((*answer.sentences, *within))))
 
 
-def _failed(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
+def _case_problems(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
     endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
     return problems.problems(looked, endings)
 
@@ -181,7 +184,7 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
         if one.rows or lost:
             parts.html(body)
         else:
-            with parts.folded(wording.plural(len(one.headlines), "case")):
+            with parts.expander(wording.plural(len(one.headlines), "case")):
                 parts.html(body)
         if one.rows:
             with st.expander(f"{wording.plural(len(one.rows), 'case')} confirmed or outside noise"):
@@ -192,9 +195,9 @@ def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((newest, *headlines.runs_of(one)[: NIGHTS + 1])))
 
 
-def _followed(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
+def _track_headlines(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
     """The cases of a track; None where its newest night measured nothing."""
-    newest = one.measured.run_id if one.measured else None
+    newest = one.night_task.run_id if one.night_task else None
     if newest is None:
         return None
     runs = headlines.runs_of(one)

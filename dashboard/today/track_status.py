@@ -10,20 +10,20 @@ from analysis.decision.run_cases import FAILED
 from analysis.staleness import (
     GONE_FOR_GOOD,
     Coverage,
-    Disturbed,
+    MachineDisturbance,
     MeasuredNight,
     Outage,
     WaitCause,
     alive,
     coverage,
-    disturbed,
     eligible_machines,
+    machine_disturbance,
     newest_measured,
     part_label,
     present,
-    unplanned,
+    unplanned_outage,
     unplanned_since,
-    waiting,
+    wait_reason,
 )
 from dashboard.components import wording
 from records.outcomes import OutcomeCount, OutcomeStatus
@@ -33,7 +33,7 @@ from workflows.fleet_status import Patience, measures
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedSchedule:
     """A schedule as one scheduler or several serve it: `by` are their machines, in order.
 
     `alive`: one of them was seen lately. `next` are its next fire times as announced last;
@@ -55,15 +55,17 @@ class Served:
     alive: bool = False
 
 
-def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:
+def served_schedules(
+    seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int
+) -> list[ServedSchedule]:
     """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
     living = {one.owner for one in alive(seen, now, silent_minutes)}
-    by_schedules: dict[Served, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
+    by_schedules: dict[ServedSchedule, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
     for one in seen:
         zone = str(one.facts.get("timezone") or "UTC")
         for body in _bodies(one.facts.get("schedules")):
             by_schedules[_about(body, zone)].append((one, _moments(body.get("next"))))
-    found: list[Served] = []
+    found: list[ServedSchedule] = []
     for about, own in by_schedules.items():
         _, announced = max(own, key=lambda each: each[0].seen_at)
         by = tuple(sorted({one.machine for one, _ in own}))
@@ -71,9 +73,9 @@ def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) ->
     return sorted(found, key=lambda each: (each.schedule, not each.alive, each.cron))
 
 
-def _about(body: Mapping[str, Any], zone: str) -> Served:
+def _about(body: Mapping[str, Any], zone: str) -> ServedSchedule:
     """A timetable, without its scheduler."""
-    return Served(
+    return ServedSchedule(
         schedule=str(body.get("schedule") or ""),
         job=str(body.get("job") or ""),
         cron=str(body.get("cron") or ""),
@@ -156,7 +158,7 @@ class TrackStatus:
     coverage: Coverage | None = None
     spent: tuple[float, int] | None = None
     failed: int = 0
-    disturbed: Disturbed | None = None
+    disturbed: MachineDisturbance | None = None
 
     @property
     def newest(self) -> Task:
@@ -183,7 +185,7 @@ class TrackStatus:
     @property
     def unmeasured(self) -> bool:
         """Whether its newest night is over and measured nothing."""
-        return self.nights[0][1] in _MISSING and (self.without_task or self.measured != self.newest)
+        return self.nights[0][1] in _MISSING and (self.without_task or self.night_task != self.newest)
 
     @property
     def unschedulable(self) -> bool:
@@ -191,7 +193,7 @@ class TrackStatus:
         return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
-    def lost(self) -> int:
+    def lost_count(self) -> int:
         """How many cases used to be measured and were not in the newest night."""
         return len(self.coverage.lost) if self.coverage and self.scheduled else 0
 
@@ -204,7 +206,9 @@ class TrackStatus:
     @property
     def tone(self) -> wording.Tone:
         """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
-        tone = "bad" if self.lost or self.unschedulable or self.blank else wording.status(self.state).tone
+        tone = (
+            "bad" if self.lost_count or self.unschedulable or self.blank else wording.status(self.state).tone
+        )
         spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
         return "odd" if spoiled and tone != "bad" else tone
 
@@ -219,7 +223,7 @@ class TrackStatus:
         return newest_measured(self.tasks)
 
     @property
-    def measured(self) -> Task | None:
+    def night_task(self) -> Task | None:
         """The task of that night."""
         return self.night and self.night.task
 
@@ -233,14 +237,14 @@ class TrackStatus:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
         # Lost coverage and an unschedulable night weigh as much as a night that failed.
-        return (min(place, 1) if self.tone == "bad" else place, -self.lost, self.name)
+        return (min(place, 1) if self.tone == "bad" else place, -self.lost_count, self.name)
 
 
 def standings(
     tasks: Iterable[Task],
     missed: Mapping[str, Sequence[datetime]],
     seen: Sequence[SchedulerSeen],
-    plan: Sequence[Served],
+    plan: Sequence[ServedSchedule],
     now: datetime,
     patience: Patience,
     overdue: Mapping[str, Outage],
@@ -258,13 +262,13 @@ def standings(
     busy = {task.machine for task in tasks if task.state == TaskState.RUNNING}
     fire_times = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
-    unplanned_ones = _unplanned(tasks, missed, plan, off, now)
-    served = _served(plan)
+    unplanned_ones = _overdue_schedules(tasks, missed, plan, off, now)
+    served = _schedule_names(plan)
     found: list[TrackStatus] = []
     for (schedule, part), own in parts.items():
         name = part_label(schedule, part)
         since = unplanned_ones.get(schedule)
-        late = overdue.get(name) or (since and unplanned(name, since, now, hours)) or None
+        late = overdue.get(name) or (since and unplanned_outage(name, since, now, hours)) or None
         # Two runs without a task for a part: it was taken out of the schedule.
         dropped = sum(due_at > own[0].due_at for due_at in fire_times[schedule]) >= _WITHOUT
         # A schedule that is switched off runs only when it is triggered by hand: nothing of it is missing.
@@ -273,7 +277,7 @@ def standings(
         scheduled = (served is None or schedule in served) and not dropped and not gone
         without = _missed_of(own, missed.get(schedule, ()), fire_times[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
-        waits = waiting(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
+        waits = wait_reason(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
         found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
     return sorted(found, key=lambda one: one.seriousness)
 
@@ -292,7 +296,9 @@ def with_results(
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     night = one.night
     ended = endings.get(night.runs[0], ()) if night else ()
-    spoiled = disturbed(night.task.machine if night else "", [{each.status: each.count} for each in ended])
+    spoiled = machine_disturbance(
+        night.task.machine if night else "", [{each.status: each.count} for each in ended]
+    )
     return replace(
         one,
         summary=summaries.get(run or ""),
@@ -330,10 +336,10 @@ def _missed_of(
     return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
 
 
-def _unplanned(
+def _overdue_schedules(
     tasks: Iterable[Task],
     missed: Mapping[str, Sequence[datetime]],
-    plan: Iterable[Served],
+    plan: Iterable[ServedSchedule],
     off: Collection[str],
     now: datetime,
 ) -> dict[str, datetime]:
@@ -356,7 +362,7 @@ def _unplanned(
     return found
 
 
-def _served(plan: Sequence[Served]) -> frozenset[str] | None:
+def _schedule_names(plan: Sequence[ServedSchedule]) -> frozenset[str] | None:
     """The schedules with a scheduler; None where no scheduler is alive to report them."""
     if not any(each.alive for each in plan):
         return None

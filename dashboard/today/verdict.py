@@ -16,7 +16,7 @@ from records.findings import Finding, FindingGroup, FindingState
 from records.kinds import EnvironmentKind
 from records.tasks import TaskState
 from reports.text.numbers import percent
-from reports.text.staleness_text import counted, silence
+from reports.text.staleness_text import describe_disturbance, silence
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -57,8 +57,8 @@ def new_findings(
     """
     new = [one for one in recent if (one.decided_at or one.found_at) >= since]
     left = list(waiting)
-    unsilenced = _unsilenced(new, now)
-    candidates = _unsilenced(left, now)
+    unsilenced = _active_findings(new, now)
+    candidates = _active_findings(left, now)
     confirmed = [one for one in unsilenced if one.state == FindingState.CONFIRMED]
     regressions = tuple(one for one in confirmed if one.direction == "worse")
     return NewFindings(
@@ -107,8 +107,8 @@ def verdict(
     """
     tracks = [one for one in parts if one.scheduled]
     states = [one.state for one in tracks]
-    lost = sum(one.lost for one in tracks)
-    spoiled = sorted({one.measured.machine for one in tracks if one.disturbed and one.measured})
+    lost = sum(one.lost_count for one in tracks)
+    spoiled = sorted({one.night_task.machine for one in tracks if one.disturbed and one.night_task})
     bad = [
         _many(len(found.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
@@ -117,7 +117,7 @@ def verdict(
         _many(sum(states.count(state) for state in (TaskState.FAILED, TaskState.LOST)), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
         _many(lost, "case", "no longer measured"),
-        _many(sum(one.blank and not one.lost for one in tracks), "night", "without a number"),
+        _many(sum(one.blank and not one.lost_count for one in tracks), "night", "without a number"),
     ]
     odd = [
         _many(newly_failed, "case", "newly with failures"),
@@ -141,7 +141,7 @@ def verdict(
     )
     # Who has seen an older one acknowledges it, and then it is no older one that is open.
     things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:]) + bool(found.older)
-    return OverviewVerdict(tone, headline, _counted(states), sentences, things)
+    return OverviewVerdict(tone, headline, _track_counts(states), sentences, things)
 
 
 def _unschedulable(one: TrackStatus) -> str:
@@ -150,7 +150,7 @@ def _unschedulable(one: TrackStatus) -> str:
     return f"{part_label(task.schedule, task.part)} waits: no scheduler that measures is running{whom}"
 
 
-def _counted(states: Sequence[str]) -> str:
+def _track_counts(states: Sequence[str]) -> str:
     """`4 of 5 tracks done, 1 running`."""
     if not states:
         return ""
@@ -188,7 +188,7 @@ def _many(many: int, word: str, after: str = "") -> str:
     return f"{wording.plural(many, word)} {after}".strip() if many else ""
 
 
-def _unsilenced(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
+def _active_findings(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
     """Those that are neither triaged nor muted, the largest change first."""
     return tuple(sorted((one for one in items if not one.silenced(now)), key=_largest_first))
 
@@ -211,13 +211,13 @@ def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
 
     Of a track whose newest night measured nothing, an earlier night says nothing.
     """
-    measured = [one for one in tracks if one.scheduled and one.measured and not one.unmeasured]
+    measured = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
     if not measured:
         return NightTrust("not known", "quiet", ("No night was measured.",))
     disturbed = [
-        f"{one.measured.machine}: {counted(one.disturbed)}"
+        f"{one.night_task.machine}: {describe_disturbance(one.disturbed)}"
         for one in measured
-        if one.disturbed and one.measured
+        if one.disturbed and one.night_task
     ]
     blank = [f"{one.newest.track or one.newest.part}: no number" for one in measured if one.blank]
     reasons = tuple(dict.fromkeys((*blank, *disturbed, *canary)))
@@ -229,7 +229,7 @@ def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
 
 def measured_machines(tracks: Iterable[TrackStatus]) -> set[str]:
     """The machines that measured the newest nights of tracks, by name."""
-    measured = (one.measured for one in tracks if one.scheduled and not one.unmeasured)
+    measured = (one.night_task for one in tracks if one.scheduled and not one.unmeasured)
     return {task.machine for task in measured if task}
 
 

@@ -32,7 +32,7 @@ def show(
     if drawn.points.empty:
         parts.caption("None of these lines can be set against that baseline.")
         return
-    ring = marks.opened(opened, chosen.axis, drawn.points, drawn.levels)
+    ring = marks.ring_points(opened, chosen.axis, drawn.points, drawn.levels)
     parts.subject(*words.measured_on(drawn.lines))
     look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
     parts.chart(

@@ -113,7 +113,7 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
         *([_ticks(marked, style)] if style.ticks and dated and last else ()),
         *_lines(unit, lines, x, style, only),
         *(_moves(marked, style, only) if style.moved(only) else ()),
-        *([_opened(marked, style, only)] if style.opened else ()),
+        *([_point_ring(marked, style, only)] if style.opened else ()),
     ]
     return alt.LayerChart(layer=layers, height=_PANEL_HEIGHT if style.stacked else _HEIGHT)
 
@@ -303,7 +303,7 @@ def _moves(x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
     return [above.encode(**encoding), below.encode(**encoding)]
 
 
-def _opened(x: alt.X, style: TrendStyle, only: str) -> alt.Chart:
+def _point_ring(x: alt.X, style: TrendStyle, only: str) -> alt.Chart:
     """A ring around what is opened below the chart."""
     ring = _only(alt.Chart(alt.NamedData("opened")), only).mark_point(
         filled=False, size=260, strokeWidth=2, color=QUIET, opacity=1

@@ -82,7 +82,7 @@ def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     return tuple(named.items())
 
 
-def hovered(points: pd.DataFrame) -> pd.DataFrame:
+def hover_rows(points: pd.DataFrame) -> pd.DataFrame:
     """What the pointer meets along dates: columns x, from, to, measured, and each line's value in words.
 
     Every moment has the time around it that is nearer to it than to any other. Of a line that has no point
@@ -126,7 +126,7 @@ def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     columns = ["x", "version", "label"]
     tracks: dict[tuple[str, str], list[SeriesPoint]] = defaultdict(list)
     for line in drawn:
-        for point, track in line.placed:
+        for point, track in line.points_with_tracks:
             if point.torch_version:
                 tracks[line.key.hardware, track].append(point)
     every = [sorted(own, key=lambda point: point.started_at) for own in tracks.values()]

@@ -41,23 +41,23 @@ class TrendLine:
         return ascii_uppercase.index(self.letter) + 1
 
     @property
-    def placed(self) -> list[tuple[SeriesPoint, str]]:
+    def points_with_tracks(self) -> list[tuple[SeriesPoint, str]]:
         """Its points, each with its track."""
         return list(zip(self.points, self.tracks, strict=True))
 
     def of_track(self, track: str) -> tuple[SeriesPoint, ...]:
         """Its points in one track."""
-        return tuple(point for point, own in self.placed if own == track)
+        return tuple(point for point, own in self.points_with_tracks if own == track)
 
     def since(self, moment: datetime) -> "TrendLine":
         """The same without points from before a moment."""
-        return self._having([point.started_at >= moment for point in self.points])
+        return self._select_points([point.started_at >= moment for point in self.points])
 
     def within(self, tracks: Collection[str]) -> "TrendLine":
         """The same with the points of some tracks only."""
-        return self._having([track in tracks for track in self.tracks])
+        return self._select_points([track in tracks for track in self.tracks])
 
-    def _having(self, kept: Sequence[bool]) -> "TrendLine":
+    def _select_points(self, kept: Sequence[bool]) -> "TrendLine":
         points, tracks = compress(self.points, kept), compress(self.tracks, kept)
         return replace(self, points=tuple(points), tracks=tuple(tracks))
 
@@ -112,7 +112,7 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
         and not tracks_of_place[place].track
         and point.environment_kind != EnvironmentKind.CANARY
     ]
-    apart = _apart(by_hand)
+    apart = _detached_environments(by_hand)
     taken = {each.track for each in tracks_of_place.values() if each.track}
     found: dict[Place, str] = {}
     for place in places:
@@ -129,17 +129,17 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
     return found
 
 
-def scheduled(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[str]:
+def scheduled_tracks(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[str]:
     """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
     return {
         track
         for line in drawn
-        for point, track in line.placed
+        for point, track in line.points_with_tracks
         if (about := tracks_of_place.get(place_of(point))) is not None and about.track == track
     }
 
 
-def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
+def _detached_environments(by_hand: Sequence[MeasuredFor]) -> set[str]:
     """The environments, by name, that return after another one or share a session with their candidate."""
     ends: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(by_hand):
@@ -205,7 +205,7 @@ def runs(drawn: Iterable[TrendLine]) -> list[str]:
     return list({point.run: None for line in drawn for point in line.points})
 
 
-def pinned(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
+def default_baseline(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
     """The default baseline of lines; empty where there are no points.
 
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else

@@ -16,14 +16,14 @@ from analysis.dispatch_difference import DispatchChange, compare_fingerprints
 from analysis.metrics import Better, Metric
 from dashboard.components import load, wording
 from dashboard.components.query_params import Query
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from dashboard.trends import charts, frames, lines, marks, moves, tables, view
 from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Borders, Move, border
-from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, resolved
+from dashboard.trends.view import MAX_TRACKS, Axis, TrendChoices, Trends, resolve_selection
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.runs import history as measured_history
@@ -64,7 +64,7 @@ def changes_along(
     """
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     before: dict[tuple[str, str], DispatchFingerprint] = {}
-    for point, track in line.placed:
+    for point, track in line.points_with_tracks:
         current = known.get(point.environment)
         if current is None:
             continue
@@ -128,7 +128,7 @@ class History:
 @load.kept
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     """The newest points of some series, up to so many of each, with the facts of their runs."""
-    database = opened(url)
+    database = database_at(url)
     points, measured_for = _points(database, keys, newest)
     drawn = tuple(lines.lines(keys, points, measured_for))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
@@ -187,7 +187,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
     """The places of some lines as they follow each other, apart for what cannot be set against each other."""
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
-        for point, track in line.placed:
+        for point, track in line.points_with_tracks:
             # The canary has an environment of its own in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
@@ -200,7 +200,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
 @lru_cache(maxsize=64)
 def _query_changes(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
     """For each history, what changed before each place. What a run was measured in never changes."""
-    return run_changes.changes_around(opened(url), every)
+    return run_changes.changes_around(database_at(url), every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class ChartData:
 def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory]:
     """The newest nights of many series."""
     # Two tracks share the nights of a series.
-    return tables.histories(*_points(opened(url), keys, 2 * tables.NIGHTS))
+    return tables.histories(*_points(database_at(url), keys, 2 * tables.NIGHTS))
 
 
 def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
@@ -248,19 +248,19 @@ def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
 
 
 def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
-    """The view with the values that depend on its points, and complaints: see `view.resolved`."""
+    """The view with the values that depend on its points, and complaints: see `view.resolve_selection`."""
     tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
-    return resolved(
+    return resolve_selection(
         chosen,
         tracks,
         [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
-        lines.pinned(known.lines, known.tracks_of_place),
+        lines.default_baseline(known.lines, known.tracks_of_place),
         lines.runs(known.lines),
     )
 
 
 @load.kept
-def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
+def chart_data(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
 
@@ -269,7 +269,7 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws of a history."""
     every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
     labels = lines.labels(known.lines, every, known.tracks_of_place)
-    kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
+    kept = set(chosen.tracks) or _default_tracks(known, chosen.axis, every)
     shown = lines.since([line.within(kept) for line in known.lines], chosen.days)
     tracks = {track: label for track, label in labels.items() if track in kept}
     levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
@@ -277,12 +277,12 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
     along_versions = chosen.axis == "version"
     versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
     moved = [
-        *moves.found(shown, known.findings),
+        *moves.moves_of_findings(shown, known.findings),
         # By themselves versions stand in an order that is none of time.
         *(
             ()
             if along_versions
-            else moves.seen(shown, known.findings, known.tracks_of_place, known.borders, better)
+            else moves.detect_moves(shown, known.findings, known.tracks_of_place, known.borders, better)
         ),
     ]
     stepped = (
@@ -324,7 +324,7 @@ def _sets(points: pd.DataFrame, look: TrendStyle) -> dict[str, pd.DataFrame]:
     if not len(points):
         return {}
     found = charts.point_sets(points, look)
-    return {**found, "hovered": frames.hovered(points)} if look.series else found
+    return {**found, "hovered": frames.hover_rows(points)} if look.series else found
 
 
 def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
@@ -332,7 +332,7 @@ def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
     return {letter: level for letter, level in found.items() if level is not None}
 
 
-def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
+def _default_tracks(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
     """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
 
     Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
@@ -340,10 +340,10 @@ def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
     """
     if axis == "version":
         return set(every)
-    scheduled = lines.scheduled(known.lines, known.tracks_of_place) or set(every)
+    scheduled = lines.scheduled_tracks(known.lines, known.tracks_of_place) or set(every)
     newest: dict[str, datetime] = {}
     for line in known.lines:
-        for point, track in line.placed:
+        for point, track in line.points_with_tracks:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
     # No more than can be distinguished.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
@@ -378,13 +378,13 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     chosen, offer, wrong = view.trends(
         query, keys, load.opening_places(url), partial(load.leading_cases, url)
     )
-    shown = view.labelled(chosen.lines(keys))
+    shown = view.label_series(chosen.lines(keys))
     known, chosen = reach(url, shown, chosen)
     if not any(line.points for line in known.lines):
         return None
     metric = wording.metric(chosen.metric, defined)
     chosen, more = resolve(known, chosen)
-    drawn = drawing(url, shown, replace(chosen, at=""), metric.better)
+    drawn = chart_data(url, shown, replace(chosen, at=""), metric.better)
     points = [point for line in known.lines for point in line.points]
     undated = len({point.started_at for point in points}) == 1
     if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:

@@ -100,7 +100,7 @@ def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels
     return pd.DataFrame(rows, columns=[*columns, "text", "up", "tone", "what", "link"])
 
 
-def opened(
+def ring_points(
     points: Sequence[tuple[TrendLine, SeriesPoint]], axis: Axis, drawn: pd.DataFrame, levels: Levels | None
 ) -> pd.DataFrame:
     """The points that are opened below the chart."""
@@ -122,7 +122,7 @@ def steps(
     """
     found: dict[tuple[str, str], TrackChange] = {}
     for line in drawn:
-        for point, track in line.placed:
+        for point, track in line.points_with_tracks:
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
             # First, for it says why a line may have moved.
             own = [*(dispatch or {}).get((line.letter, place_of(point)), ()), *own]

@@ -66,14 +66,14 @@ class Move:
         return self.state if self.state == MOVED else kind(self.state, self.direction)
 
 
-def found(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
+def moves_of_findings(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
     """The findings of some lines, each at the point that it names; others are left out.
 
     A line whose metric follows from a watched one has the findings of that one.
     """
     moves: list[Move] = []
     for line, one in _shown_findings(drawn, findings):
-        of_run = [each for each in line.placed if each[0].run == one.at_run]
+        of_run = [each for each in line.points_with_tracks if each[0].run == one.at_run]
         # A session of that name that measured several environments: the one that the finding is about.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
         if not own:
@@ -115,7 +115,7 @@ def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
     return case, judged_by(metric), hardware, preset
 
 
-def seen(
+def detect_moves(
     drawn: Sequence[TrendLine],
     findings: Sequence[Finding],
     tracks_of_place: PlaceTracks,
@@ -224,12 +224,12 @@ def _of_machine(
             state=MOVED,
             before=own[one.index - 1].run,
         )
-        for one in _judged(values, begins, line.key.metric, better)
+        for one in _history_changes(values, begins, line.key.metric, better)
     ]
 
 
 @lru_cache(maxsize=512)
-def _judged(
+def _history_changes(
     values: tuple[float, ...], begins: tuple[bool, ...], metric: str, better: Better
 ) -> tuple[Change, ...]:
     """Every change of a history, as it looks from today; where a segment `begins` there is none."""

@@ -8,7 +8,7 @@ import streamlit as st
 from analysis.metrics import Metric
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.frames import version_choices
-from dashboard.components.query_params import last, named, public
+from dashboard.components.query_params import find_fingerprint, last, public
 from dashboard.header import page_context
 from dashboard.regressions import findings
 from dashboard.runs import case_panel
@@ -17,7 +17,7 @@ from dashboard.trends import chart_section, frames, lines, marks, tables, words
 from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import ChartData, History, complaints, load_trends
-from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary, labelled
+from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary, label_series
 from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
@@ -31,7 +31,7 @@ def show() -> None:
     url = ServerSettings.from_environment().database_url
     parts.title("History")
     address = parts.query()
-    query = page_context.completed(address, Trends.context, lambda query: complaints(url, query))
+    query = page_context.complete_query(address, Trends.context, lambda query: complaints(url, query))
     found = load_trends(url, query)
     if found is None:
         words = "with a measurement; their pages say why. This measures some:"
@@ -48,21 +48,21 @@ def show() -> None:
 
     if chosen.shown == "grid":
         _every_case(url, chosen, metric)
-        parts.pinned(chosen.address)
+        parts.permanent_link(chosen.address)
         return
     opened = _at(known, chosen.at)
     of_panel = _of_panel([point for point, _, _ in opened])
     ringed = [(line, point) for point, line, track in opened if track in drawn.drawn]
     chart_section.show(chosen, metric, drawn, ringed)
     _captions(chosen, metric, known, drawn)
-    _cut(chosen, known, found.lines)
+    _point_limit(chosen, known, found.lines)
     _canary(chosen, found.offer)
     if opened:
         _point(url, chosen, metric, known, drawn, opened)
-    _moved(chosen, drawn)
-    _stepped(chosen, drawn)
+    _move_section(chosen, drawn)
+    _change_section(chosen, drawn)
     _every_point(chosen, metric, drawn)
-    parts.pinned(chosen.address)
+    parts.permanent_link(chosen.address)
     if of_panel is not None and (run := load.run(url, of_panel.run)) is not None:
         case_panel.of_run(url, run[0], of_panel.case, of_panel.environment)
 
@@ -89,7 +89,9 @@ def _choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartDa
             parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         if len(drawn.tracks) > 1:
-            none = "the scheduled ones" if lines.scheduled(known.lines, known.tracks_of_place) else "all"
+            none = (
+                "the scheduled ones" if lines.scheduled_tracks(known.lines, known.tracks_of_place) else "all"
+            )
             parts.several(f"Series (none: {none})", "tracks", drawn.tracks, chosen, MAX_TRACKS)
     named = {case: wording.case(case).text for case in offer.cases}
     parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
@@ -123,7 +125,7 @@ def _captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) 
 
 def _left_out(known: History, drawn: ChartData) -> str:
     """Which tracks are not drawn unless they are chosen."""
-    scheduled = lines.scheduled(known.lines, known.tracks_of_place)
+    scheduled = lines.scheduled_tracks(known.lines, known.tracks_of_place)
     sentences: list[str] = []
     if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
         tracks = wording.plural(single, "track")
@@ -133,7 +135,7 @@ def _left_out(known: History, drawn: ChartData) -> str:
     return " ".join(sentences)
 
 
-def _cut(chosen: Trends, known: History, many: int) -> None:
+def _point_limit(chosen: Trends, known: History, many: int) -> None:
     """Which points of so many lines are left out, and where they are."""
     shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
     if max(len(line.points) for line in known.lines) >= shown:
@@ -168,16 +170,21 @@ def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None
 
 def _at(known: History, run: str) -> list[tables.Own]:
     """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
-    return [(point, line, track) for line in known.lines for point, track in line.placed if point.run == run]
+    return [
+        (point, line, track)
+        for line in known.lines
+        for point, track in line.points_with_tracks
+        if point.run == run
+    ]
 
 
 def _of_panel(points: Sequence[SeriesPoint]) -> SeriesPoint | None:
     """The one of `points` whose panel the address opens, by its case and environment."""
     query, complaints = parts.query(), list[str]()
-    case = case_panel.wanted(query, [point.case for point in points], complaints)
+    case = case_panel.read_case(query, [point.case for point in points], complaints)
     parts.complain(complaints)
     own = {point.environment: point for point in points if point.case == case}
-    environment = named(last(query, "environment") or "", dict.fromkeys(own, ""))
+    environment = find_fingerprint(last(query, "environment") or "", dict.fromkeys(own, ""))
     return own.get(environment or next(iter(own), ""))
 
 
@@ -232,7 +239,7 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
     parts.table_section("What differs from the run before in its track", table, name)
 
 
-def _moved(chosen: Trends, drawn: ChartData) -> None:
+def _move_section(chosen: Trends, drawn: ChartData) -> None:
     """The change points; nothing where there are none."""
     if not drawn.moves:
         return
@@ -241,7 +248,7 @@ def _moved(chosen: Trends, drawn: ChartData) -> None:
     parts.table_section(table.label, table, f"moves-{chosen.metric}.csv", about)
 
 
-def _stepped(chosen: Trends, drawn: ChartData) -> None:
+def _change_section(chosen: Trends, drawn: ChartData) -> None:
     """What else changed along the lines; nothing where nothing did."""
     if not drawn.steps:
         return
@@ -270,7 +277,7 @@ def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
         and key.hardware in chosen.hardware
         and chosen.has(key.case)
     ]
-    rows = trends_load.every_case(url, labelled(keys))
+    rows = trends_load.every_case(url, label_series(keys))
     table = tables.every_case(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
     parts.caption("Not coloured: a change of one night is no finding.")

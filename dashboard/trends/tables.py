@@ -35,7 +35,7 @@ Own = tuple[SeriesPoint, TrendLine, str]
 def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
     """The meaning of the letters and the dashes; it wraps, and never cuts what distinguishes two lines."""
     several = len({line.key.hardware for line in drawn}) > 1
-    entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
+    entries = "".join(f"<li>{_key(line)}{_line_name(line, several)}</li>" for line in drawn)
     found = f'<ul class="py-legend">{entries}</ul>'
     if len(tracks) > 1:
         dashes = "".join(
@@ -46,7 +46,7 @@ def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
     return found
 
 
-def _named(line: TrendLine, several: bool) -> str:
+def _line_name(line: TrendLine, several: bool) -> str:
     where = f"<small>{markup.hardware(line.key.hardware_label)}</small>" if several else ""
     return f"<span>{markup.case(line.key.case)}{where}</span>"
 
@@ -63,7 +63,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) ->
             lambda move: move.point.started_at,
             html=lambda move: _two(f"{move.point.started_at:%Y-%m-%d}", move.shape),
         ),
-        Column("case", "Case", lambda move: move.line.key.case, html=lambda move: _lettered(move.line)),
+        Column("case", "Case", lambda move: move.line.key.case, html=lambda move: _case_cell(move.line)),
         Column("hardware", value=lambda move: move.line.key.hardware_label),
         Column("", "Change", html=_change, number=True),
         Column(
@@ -142,7 +142,7 @@ def points(
         "relative", "Against", share, lambda own: wording.signed_percent(share(own)), number=True
     )
     columns: list[Column[Own]] = [
-        Column("case", "Case", _of("case"), html=lambda own: _lettered(own[1])),
+        Column("case", "Case", _of("case"), html=lambda own: _case_cell(own[1])),
         Column("measured (UTC)", "Measured (UTC)", _of("started_at"), html=moment),
         Column("run", value=_of("run")),
         *_numbers(known),
@@ -240,7 +240,7 @@ def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
     return markup.card("Against the point before", value, escape(text))
 
 
-def _lettered(line: TrendLine) -> str:
+def _case_cell(line: TrendLine) -> str:
     return f'<span class="py-lettered">{_key(line)}{markup.case(line.key.case)}</span>'
 
 
@@ -299,7 +299,7 @@ def _two(strong: str, *small: str) -> str:
 
 def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
     """All points of some lines, the newest first."""
-    every = [(point, line, track) for line in drawn for point, track in line.placed]
+    every = [(point, line, track) for line in drawn for point, track in line.points_with_tracks]
     return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)
 
 

@@ -12,10 +12,10 @@ from dashboard.components import charts, links, wording
 from dashboard.components.query_params import (
     Query,
     View,
-    called,
     distinct,
+    find_fingerprint,
+    label_fingerprints,
     last,
-    named,
     pick,
     pick_fingerprint,
     sentence,
@@ -136,7 +136,7 @@ class Trends(View):
 
     def address_at(self, run: str) -> str:
         """The view's address with the points of a run opened; quick, for a table has hundreds."""
-        return f"{_unopened(self)}&at={quote_plus(run)}"
+        return f"{_base_address(self)}&at={quote_plus(run)}"
 
     def address_of(self, point: SeriesPoint) -> str:
         """The same with the panel of the point's case."""
@@ -145,17 +145,17 @@ class Trends(View):
     @property
     def prefix(self) -> str:
         """What the addresses of its points begin with; a chart has thousands, which end as `links.point`."""
-        return f"{_unopened(self)}&"
+        return f"{_base_address(self)}&"
 
 
-def labelled(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
+def label_series(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
     """Series that are shown together, in which each hardware has a label of its own."""
     labels = distinct({key.hardware: key.hardware_label for key in keys})
     return tuple(replace(key, hardware_label=labels[key.hardware]) for key in keys)
 
 
 @lru_cache(maxsize=64)
-def _unopened(chosen: Trends) -> str:
+def _base_address(chosen: Trends) -> str:
     return replace(chosen, at="").address
 
 
@@ -184,7 +184,7 @@ def trends(
 
     What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series
     (of its workload, if it names one), and there the first `leading` cases, or without those the first by
-    name. Tracks, baseline and the opened point stand as they were asked for: see `resolved`. Raises
+    name. Tracks, baseline and the opened point stand as they were asked for: see `resolve_selection`. Raises
     SharedLabel for a preset named as several are.
     """
     complaints: list[str] = []
@@ -235,7 +235,7 @@ def trends(
     return chosen, offer, complaints
 
 
-def resolved(
+def resolve_selection(
     chosen: Trends, tracks: Sequence[str], baselines: Sequence[str], pinned: str, runs: Sequence[str]
 ) -> tuple[Trends, list[str]]:
     """The selection once its points are known, and complaints about what none of them has.
@@ -263,13 +263,13 @@ def _pick_hardware(
     """Each by fingerprint, by its beginning, or by label; the default where none is left."""
     found: dict[str, None] = {}
     for wanted in dict.fromkeys(query.get("hardware", ())):
-        if len(several := called(wanted, labels)) > 1:
+        if len(several := label_fingerprints(wanted, labels)) > 1:
             names = short_fingerprints(several)
             complaints.append(
                 f"{len(several)} kinds of hardware are called {wanted} ({names}): each has its own lines."
             )
             found |= dict.fromkeys(several)
-        elif (one := named(wanted, labels)) is None:
+        elif (one := find_fingerprint(wanted, labels)) is None:
             complaints.append(sentence("hardware", wanted, labels.values()))
         else:
             found[one] = None

@@ -132,7 +132,7 @@ def comparison(
     """
     if not before.torch_version or before.torch_version == point.torch_version:
         return ""
-    sides = (_typed(before.torch_version, old), _typed(point.torch_version, new))
+    sides = (_upgrade_argument(before.torch_version, old), _upgrade_argument(point.torch_version, new))
     if sides[0] == sides[1]:
         sides = (_name(old), _name(new))
     if not all(sides) or sides[0] == sides[1]:
@@ -140,7 +140,7 @@ def comparison(
     return shlex.join(["pyrometer", "upgrade", *sides, "--case", point.case])
 
 
-def _typed(torch_version: str, about: MeasuredFor | None) -> str:
+def _upgrade_argument(torch_version: str, about: MeasuredFor | None) -> str:
     """A version that a package index offers, else the name that an environment was measured under."""
     version = parse(torch_version)
     if version is not None:

@@ -56,7 +56,7 @@ def _horizontal(style: IntervalStyle) -> dict[str, Any]:
     return {
         "type": "quantitative",
         "title": f"← {style.left} · {style.metric.lower()}, new against old · {style.right} →",
-        "scale": alt.Scale(domain=[-style.axis.limit, style.axis.limit], nice=False, **_WORDS.drawn),
+        "scale": alt.Scale(domain=[-style.axis.limit, style.axis.limit], nice=False, **_WORDS.scale_range),
         "axis": alt.Axis(values=style.axis.ticks, labelExpr=ticks, labelOverlap=True, titleLimit=0),
     }
 

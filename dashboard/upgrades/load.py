@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import streamlit as st
 
-from analysis.decision.comparison import Comparison, compared
+from analysis.decision.comparison import Comparison, stored_comparison
 from analysis.decision.reasons import Decision
 from dashboard.components.load import kept
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
-from dashboard.upgrades.view import Known, listed
+from dashboard.upgrades.view import UpgradeLists, upgrade_summaries
 from db.runs import queries
 from records.kinds import RunKind
 from records.runs import Run
 from reports import scorecard, wording
-from reports.upgrade_report import JudgedUpgrade, judged
+from reports.upgrade_report import JudgedUpgrade, judge_upgrade
 
 #: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
 #: which the nights make some each day.
@@ -28,13 +28,13 @@ _HARDWARE = 200
 
 
 @kept
-def newest(url: str) -> Known:
+def newest(url: str) -> UpgradeLists:
     """The newest upgrades and the newest sessions about findings."""
-    found = queries.upgrade_runs(opened(url), newest=UPGRADES + 1)
-    sessions = queries.upgrade_runs(opened(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
-    return Known(
-        listed(found[:UPGRADES]),
-        listed(sessions[:SESSIONS]),
+    found = queries.upgrade_runs(database_at(url), newest=UPGRADES + 1)
+    sessions = queries.upgrade_runs(database_at(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
+    return UpgradeLists(
+        upgrade_summaries(found[:UPGRADES]),
+        upgrade_summaries(sessions[:SESSIONS]),
         older=len(found) > UPGRADES,
         older_sessions=len(sessions) > SESSIONS,
     )
@@ -43,7 +43,7 @@ def newest(url: str) -> Known:
 def comparison_of(run: Run) -> Comparison:
     """What a run compares; raises ValueError, a sentence, for one that says it of nothing or otherwise."""
     try:
-        found = compared(run.facts)
+        found = stored_comparison(run.facts)
     except ValueError as error:
         raise ValueError(f"Run {run.id} holds {error}.") from error
     if found is None:
@@ -57,7 +57,7 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges
 
     `stored`, how many of its outcomes there are, and `state` identify what is still being measured.
     """
-    return report(*_judged(url, run_id, rules), rules)
+    return report(*_judge_run(url, run_id, rules), rules)
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
@@ -68,22 +68,22 @@ def scorecard_of(
 
     Raises ValueError as `judged_by` does.
     """
-    _, found = _judged(url, run_id, rules)
+    _, found = _judge_run(url, run_id, rules)
     entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
     return found.upgrade.decision, wording.because(found.upgrade), entries
 
 
-def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:
-    run = queries.run_record(opened(url), run_id)
+def _judge_run(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:
+    run = queries.run_record(database_at(url), run_id)
     if run is None:
         raise ValueError(f"Run {run_id} has just gone from the database.")
     comparison = comparison_of(run)
     if rules.changed:
         # A reader of the exported report sees no address.
         run = replace(run, notes=(*run.notes, _REJUDGED))
-    wanted = replace(comparison, policy=rules.applied(comparison.policy))
-    outcomes = queries.outcomes_of_run(opened(url), run_id)
+    wanted = replace(comparison, policy=rules.apply_to(comparison.policy))
+    outcomes = queries.outcomes_of_run(database_at(url), run_id)
     try:
-        return run, judged(run, wanted, outcomes)
+        return run, judge_upgrade(run, wanted, outcomes)
     except ValueError as error:
         raise ValueError(f"Run {run_id} cannot be judged: {error}.") from error

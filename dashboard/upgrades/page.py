@@ -21,13 +21,13 @@ from dashboard.upgrades.rules import RuleChanges, rule_changes
 from dashboard.upgrades.sections import IntervalData, Report, ReportSection
 from dashboard.upgrades.view import (
     HardwareVerdict,
-    Known,
-    Listed,
     UpgradeAddress,
+    UpgradeLists,
+    UpgradeSummary,
     UpgradeView,
     missing,
     on_all_hardware,
-    wanted,
+    resolve_address,
     worst_first,
 )
 from records.kinds import RunKind
@@ -55,7 +55,7 @@ def show() -> None:
     query = parts.query()
     parts.title("Upgrade")
     known = load.newest(url)
-    found = wanted(query, known.items, older=known.older)
+    found = resolve_address(query, known.items, older=known.older)
     parts.complain(found.complaints)
     if found.command:
         parts.caption("This measures them, on the machine where it runs:")
@@ -75,7 +75,7 @@ def nothing_measured() -> None:
         st.caption("OLD and NEW: versions, names or interpreters. Shows up while it runs.")
 
 
-def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed]) -> str | None:
+def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeSummary]) -> str | None:
     """The upgrade that an address names, or the newest without such a run; answers which one is shown.
 
     Where any hardware will do, that is the one with the worst verdict.
@@ -83,7 +83,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     if choice.run is None:
         return None
     if records.run(url, choice.run) is None:
-        missed, choice = choice.run, wanted({}, items)
+        missed, choice = choice.run, resolve_address({}, items)
         instead = f" Shown is another upgrade, the newest: {choice.run}." if choice.run else ""
         parts.complain([f"{wording.no_such_run(missed, [each.run.id for each in items])}{instead}"])
     if choice.run is None:
@@ -102,12 +102,12 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
         many = sum(summary.counts.values())
         report = load.judged_by(url, run.id, many, summary.state, rules)
     except ValueError as error:
-        _unjudged(run, str(error))
+        _unknown_comparison(run, str(error))
         _hardware(url, verdicts, run)
         return run.id
     metrics = tables.metrics(report.judged)
     shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
-    detail = case_panel.wanted(query, [row.case for row in report.rows], complaints)
+    detail = case_panel.read_case(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     _remember(query, run, detail)
     parts.tab_title(_tab_title(report.judged))
@@ -123,12 +123,12 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed])
     _matrix(chosen, report, metrics)
     _files(summary, report)
     _sections(report, folded=False)
-    with parts.folded("Pass rate, latency, compile time and memory in full"):
+    with parts.expander("Pass rate, latency, compile time and memory in full"):
         parts.html(tables.metric_cards(report.judged))
     form.rules(chosen, stored, report.judged)
     form.to_keep(chosen, report.judged)
     _sections(report, folded=True)
-    parts.pinned(chosen.address)
+    parts.permanent_link(chosen.address)
     if detail is not None:
         case_panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
@@ -151,15 +151,17 @@ def _remember(query: Query, run: Run, detail: str | None) -> None:
         page_context.keep("/compare", query, hardware=place, **about)
 
 
-def _on_all_hardware(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> list[HardwareVerdict]:
+def _on_all_hardware(
+    url: str, query: Query, run_id: str, items: Sequence[UpgradeSummary]
+) -> list[HardwareVerdict]:
     """The pair of versions of a run on all hardware, the worst first; nothing for a run of no list."""
     this = next((each for each in items if each.run.id == run_id and not each.confirms), None)
     if this is None:
         return []
-    return worst_first(_scored(url, query, each) for each in on_all_hardware(this, items))
+    return worst_first(_hardware_verdict(url, query, each) for each in on_all_hardware(this, items))
 
 
-def _scored(url: str, query: Query, each: Listed) -> HardwareVerdict:
+def _hardware_verdict(url: str, query: Query, each: UpgradeSummary) -> HardwareVerdict:
     found = records.run(url, each.run.id)
     if found is None or each.comparison is None:
         return HardwareVerdict(each, because="not stored")
@@ -184,7 +186,7 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
         parts.caption(parts.plain(f"Not measured on: {', '.join(lacking)}."))
 
 
-def _choice(run: Run, items: Sequence[Listed]) -> None:
+def _choice(run: Run, items: Sequence[UpgradeSummary]) -> None:
     """Which upgrade, and its own page as a run."""
     options = {each.run.id: each.label for each in items if not each.confirms or each.run.id == run.id}
     options.setdefault(run.id, f"{run.id} · {run.machine.hardware.label}")
@@ -192,7 +194,7 @@ def _choice(run: Run, items: Sequence[Listed]) -> None:
         parts.select("Upgrade", "run", options, UpgradeView(run.id))
 
 
-def _unjudged(run: Run, why: str) -> None:
+def _unknown_comparison(run: Run, why: str) -> None:
     """A run of which this database does not know what it compares."""
     if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
@@ -215,7 +217,7 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     cases = [each.case for each in judged.results]
     unmatched = [
         f'{rule}: "{glob}" matches none of the {many} cases.'
-        for rule, glob in judged.subject.policy.unmatched(cases)
+        for rule, glob in judged.subject.policy.unmatched_globs(cases)
     ]
     return [note, *unmatched]
 
@@ -225,7 +227,7 @@ def _waive(judged: JudgedUpgrade) -> None:
     blockers = judged.upgrade.blockers
     if not blockers:
         return
-    with parts.folded(f"Waive {wording.plural(len(blockers), 'blocker')}"):
+    with parts.expander(f"Waive {wording.plural(len(blockers), 'blocker')}"):
         parts.caption("This judges the run without them; the report names the reason:")
         waived = [part for case in blockers for part in ("--waive", case)]
         words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
@@ -235,7 +237,7 @@ def _waive(judged: JudgedUpgrade) -> None:
 def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
     """Every case in one metric, which is chosen above it."""
     judged = report.judged
-    drawn = tables.matrix(judged, report.rows, chosen.shown, chosen.opened)
+    drawn = tables.matrix(judged, report.rows, chosen.shown, chosen.case_address)
     if drawn is None:
         return
     others = {table.metric: table for table in judged.upgrade.tables}
@@ -295,7 +297,7 @@ def _section(section: ReportSection) -> None:
     for each in section.content:
         parts.html(each) if isinstance(each, str) else parts.table(each)
     for title, table in section.folded:
-        with parts.folded(title):
+        with parts.expander(title):
             parts.table(table)
 
 
@@ -304,7 +306,7 @@ def _chart(drawn: IntervalData) -> None:
     parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
 
 
-def lists(known: Known, shown: str | None) -> None:
+def lists(known: UpgradeLists, shown: str | None) -> None:
     """All upgrades, and the sessions that confirmed findings."""
     if known.upgrades:
         table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)

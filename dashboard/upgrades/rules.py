@@ -62,7 +62,7 @@ class RuleChanges:
             found["must"] = list(self.must) or [""]
         return found
 
-    def applied(self, policy: Policy) -> Policy:
+    def apply_to(self, policy: Policy) -> Policy:
         """The policy with these changes; raises ValueError for what cannot be meant."""
         metric = policy.metric if self.metric is None else self.metric
         thresholds = dict(policy.thresholds)
@@ -119,7 +119,7 @@ def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
             continue
         try:
             changed = replace(rules, **{field: read(texts)})
-            changed.applied(policy)
+            changed.apply_to(policy)
         except ValueError as error:
             text = str(error)
             complaints.append(f"{text[:1].upper()}{text[1:]}; judged is without it.")
@@ -128,7 +128,7 @@ def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     return rules.differing_from(policy), complaints
 
 
-def _deciding(texts: Sequence[str]) -> str:
+def _parse_metric(texts: Sequence[str]) -> str:
     if texts[-1] not in DECIDING:
         raise ValueError(unknown("metric", texts[-1], DECIDING))
     return texts[-1]
@@ -182,7 +182,7 @@ def weight_of(text: str) -> tuple[str, float]:
 
 #: By field of `RuleChanges`, the parameter of an address that changes it, and what reads its values.
 _READERS: Mapping[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
-    "metric": ("metric", _deciding),
+    "metric": ("metric", _parse_metric),
     "threshold": ("threshold", _threshold),
     "case": ("case", _case),
     "worst": ("worst", lambda texts: tuple(dict(map(limit_of, texts)).items())),

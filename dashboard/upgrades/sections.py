@@ -27,14 +27,14 @@ from reports.rows import Row, by_impact, rows, without_ratio
 from reports.table import DataTable
 from reports.text.dispatch_text import summary_words
 from reports.text.numbers import percent
-from reports.text.templates import escaped
+from reports.text.templates import escape_text
 from reports.upgrade_report import JudgedUpgrade
 
 
 def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
     """What `charts.intervals` draws of cases that have a ratio, and their geomean last."""
     found = [
-        _drawn(
+        _chart_row(
             axis,
             dashboard_wording.case(row.case).text,
             row.word,
@@ -51,7 +51,7 @@ def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) ->
     if overall.change is not None:
         label = f"geomean over {wording.plural(overall.cases, 'case')}"
         found.append(_drawn_mean(axis, label, overall))
-    return _numbered(found)
+    return _number_rows(found)
 
 
 def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
@@ -59,15 +59,15 @@ def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -
     upgrade = judged.upgrade
     means = [*((name, upgrade.techniques[name]) for name in names), ("all", upgrade.overall)]
     named = [(f"{name}, {wording.plural(mean.cases, 'case')}", mean) for name, mean in means]
-    return _numbered([_drawn_mean(axis, label, mean) for label, mean in named if mean.change is not None])
+    return _number_rows([_drawn_mean(axis, label, mean) for label, mean in named if mean.change is not None])
 
 
 def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
     ends = (mean.change, mean.low, mean.high)
-    return _drawn(axis, label, "geomean", ends, n=mean.pairs, status="mean", tone="quiet", summary=label)
+    return _chart_row(axis, label, "geomean", ends, n=mean.pairs, status="mean", tone="quiet", summary=label)
 
 
-def _drawn(
+def _chart_row(
     axis: ForestAxis,
     label: str,
     word: str,
@@ -99,7 +99,7 @@ def _drawn(
     }
 
 
-def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
+def _number_rows(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame([{"row": place, **row} for place, row in enumerate(rows)])
 
 
@@ -222,11 +222,11 @@ def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: Upgra
     def trend(row: Row) -> str:
         return links.trends(metric, *place, row.case, axis="version")
 
-    def opened(case: str) -> Markup:
-        return Markup(markup.opened_case(case, shown.opened(case)))
+    def case_link(case: str) -> Markup:
+        return Markup(markup.opened_case(case, shown.case_address(case)))
 
     def table(title: str, rows: Sequence[Row]) -> DataTable[Row]:
-        cases = tables.cases(judged.subject, judged.upgrade, rows, opened, trend)
+        cases = tables.cases(judged.subject, judged.upgrade, rows, case_link, trend)
         return _at_most(replace(cases, label=f"Cases: {title}"))
 
     groups = by_status(ordered)
@@ -305,11 +305,11 @@ def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData 
         f"{dashboard_wording.case(first.case).text} {first.word}, {wording.change(verdicts[0])}"
     )
     return IntervalData(
-        drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "that come first")
+        drawn, _look(judged, axis, len(drawn)), alt, _limit_note(len(known), len(every), "that come first")
     )
 
 
-def _cut(drawn: int, every: int, which: str) -> str:
+def _limit_note(drawn: int, every: int, which: str) -> str:
     return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
 
 
@@ -373,7 +373,7 @@ def _drawn_means(judged: JudgedUpgrade) -> IntervalData | None:
     many = wording.plural(len(furthest), "technique")
     many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} that moved most"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"
-    cut = _cut(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
+    cut = _limit_note(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
     return IntervalData(drawn, _look(judged, axis, len(drawn)), alt, cut)
 
 
@@ -403,7 +403,7 @@ def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[An
         named = ", ".join(missing[:MOST_OTHERS]) + (" …" if len(missing) > MOST_OTHERS else "")
         about += f" Without a ratio: {named}."
     head = Markup('<h3 class="py-sub">{}: {}</h3><p class="py-quiet">{}</p>').format(
-        METRICS[table.metric].title, escaped(sentences.table_summary(table)), escaped(about)
+        METRICS[table.metric].title, escape_text(sentences.table_summary(table)), escape_text(about)
     )
     rest = "more cases: the CSV file has them."
     return head, replace(tables.metric_table(table, _case), most=MOST_OTHERS, rest=rest)
@@ -426,7 +426,7 @@ def _exclusions(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
 
 def _differences(judged: JudgedUpgrade) -> ReportSection:
     table = tables.differences(judged.subject)
-    nothing = f"<p>{escaped(sentences.no_difference(judged.subject))}</p>"
+    nothing = f"<p>{escape_text(sentences.no_difference(judged.subject))}</p>"
     return ReportSection(
         "What else differs between the environments",
         (table if table.rows else nothing,),

@@ -14,16 +14,16 @@ from dashboard.components import markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.components.markup import HeatCell, HeatHead, HeatMap
 from dashboard.components.wording import utc
-from dashboard.upgrades.view import HardwareVerdict, Listed, UpgradeView, version
+from dashboard.upgrades.view import HardwareVerdict, UpgradeSummary, UpgradeView, version
 from reports import sentences, wording
 from reports.report_context import ComparedEnvironment, Subject, changes
 from reports.rows import Row, grid, sign, tone
 from reports.scorecard import Entry, entries
 from reports.table import Column, DataTable
-from reports.tables import commands, folded
+from reports.tables import commands, details_element
 from reports.text import numbers
 from reports.text.numbers import NONE
-from reports.text.templates import chip, escaped
+from reports.text.templates import chip, escape_text
 from reports.upgrade_report import JudgedUpgrade
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
@@ -46,7 +46,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
         printable(wording.because(upgrade)),
         *map(printable, lines),
     )
-    return f'{_title(subject)}{box}<p class="py-quiet">{escaped(sentences.counted(rows, upgrade))}</p>'
+    return f'{_title(subject)}{box}<p class="py-quiet">{escape_text(sentences.counted(rows, upgrade))}</p>'
 
 
 def also_different(subject: Subject) -> str:
@@ -61,7 +61,9 @@ def metric_cards(judged: JudgedUpgrade) -> str:
     """The four metrics, a card each, with all that is known of them."""
     return markup.panels(
         *(
-            markup.card(one.title, escaped(one.value), "<br>".join([_state(one), *map(escaped, one.notes)]))
+            markup.card(
+                one.title, escape_text(one.value), "<br>".join([_state(one), *map(escape_text, one.notes)])
+            )
             for one in entries(judged.upgrade.scorecard, judged.subject.policy)
         )
     )
@@ -78,11 +80,11 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
     places = {(one.listed.run.hardware, one.listed.run.machine) for one in verdicts}
     machines = Counter(hardware for hardware, _ in places)
 
-    def named(one: HardwareVerdict) -> Markup:
+    def hardware_cell(one: HardwareVerdict) -> Markup:
         return _hardware(one, named=machines[one.listed.run.hardware] > 1)
 
     columns: list[Column[HardwareVerdict]] = [
-        Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, named),
+        Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, hardware_cell),
         Column("machine", value=lambda one: one.listed.run.machine),
         Column("run", value=lambda one: one.listed.run.id),
         Column("suite", value=lambda one: one.listed.run.suite),
@@ -103,14 +105,14 @@ def _hardware(one: HardwareVerdict, *, named: bool) -> Markup:
         Markup(markup.hardware(one.listed.run.hardware_label)),
         _where(one.listed),
         utc(one.listed.run.started_at),
-        escaped(machine),
+        escape_text(machine),
     )
 
 
 def _metric_columns(place: int, title: str) -> list[Column[HardwareVerdict]]:
     """The cell of one of the four metrics, and its state, value and largest change for CSV files."""
 
-    def read(what: str) -> Callable[[HardwareVerdict], object]:
+    def entry_value(what: str) -> Callable[[HardwareVerdict], object]:
         return lambda one: getattr(one.entries[place], what) if one.entries else None
 
     name = title.lower().replace(" ", "_")
@@ -118,11 +120,11 @@ def _metric_columns(place: int, title: str) -> list[Column[HardwareVerdict]]:
         Column(
             f"{name}_state",
             title,
-            read("state"),
+            entry_value("state"),
             lambda one: _metric(one.entries[place]) if one.entries else NONE,
         ),
-        Column(f"{name}_value", value=read("value")),
-        Column(f"{name}_largest", value=read("largest")),
+        Column(f"{name}_value", value=entry_value("value")),
+        Column(f"{name}_largest", value=entry_value("largest")),
     ]
 
 
@@ -143,9 +145,9 @@ def _decision_chip(decision: Decision) -> Markup:
 
 
 def _metric(one: Entry) -> Markup:
-    largest = Markup("<small>{}</small>").format(escaped(one.largest)) if one.largest else ""
+    largest = Markup("<small>{}</small>").format(escape_text(one.largest)) if one.largest else ""
     return Markup('<span class="py-{}">{} <strong>{}</strong></span>{}').format(
-        one.tone, one.sign, escaped(one.value), largest
+        one.tone, one.sign, escape_text(one.value), largest
     )
 
 
@@ -156,8 +158,8 @@ def _title(subject: Subject) -> str:
     named = {_plain(subject.old), _plain(subject.new)} == {True}
     where = " · ".join(part for part in ("" if named else torch, f"on {sentences.place(subject)}") if part)
     return (
-        f'<div class="py-title"><h2>{escaped(subject.old.name)} → {escaped(subject.new.name)} '
-        f"<small>{escaped(where)}</small></h2> {chip}</div>"
+        f'<div class="py-title"><h2>{escape_text(subject.old.name)} → {escape_text(subject.new.name)} '
+        f"<small>{escape_text(where)}</small></h2> {chip}</div>"
     )
 
 
@@ -167,7 +169,7 @@ def _plain(one: ComparedEnvironment) -> bool:
 
 def how(subject: Subject) -> str:
     """Everything around the numbers, what the run noted, and the rules it was judged by."""
-    rules = "".join(f"<li>{escaped(rule)}</li>" for rule in sentences.rules(subject))
+    rules = "".join(f"<li>{escape_text(rule)}</li>" for rule in sentences.rules(subject))
     run_facts = {name: printable(value) for name, value in sentences.facts(subject)}
     facts = markup.facts("How it was measured", subject.run, run_facts)
     noted = markup.notes([printable(note) for note in subject.notes])
@@ -181,18 +183,18 @@ def how(subject: Subject) -> str:
 def again(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """The command of every case, folded."""
     lines = (judged.subject.reproduce(row.case) for row in rows)
-    return folded(f"The command of every case: {len(rows):,}", commands(lines, len(rows)))
+    return details_element(f"The command of every case: {len(rows):,}", commands(lines, len(rows)))
 
 
-def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> DataTable[Listed]:
+def upgrades(title: str, items: Sequence[UpgradeSummary], shown: str, most: int) -> DataTable[UpgradeSummary]:
     """A list of upgrades, each with a link to its page; the one that is `shown` says so."""
-    columns: list[Column[Listed]] = [
+    columns: list[Column[UpgradeSummary]] = [
         Column("run", value=lambda one: one.run.id),
         Column("old", "Upgrade", lambda one: one.old.name, _versions),
         Column("old_torch", value=lambda one: one.old.torch_version),
         Column("new", value=lambda one: one.new.name),
         Column("new_torch", value=lambda one: one.new.torch_version),
-        Column("decision", "Decision", lambda one: one.decision, _decided),
+        Column("decision", "Decision", lambda one: one.decision, _decision_cell),
         Column("hardware", "Where", lambda one: one.run.hardware_label, _listed_where),
         Column("machine", value=lambda one: one.run.machine),
         Column("preset", value=lambda one: one.run.preset),
@@ -206,23 +208,23 @@ def upgrades(title: str, items: Sequence[Listed], shown: str, most: int) -> Data
     return DataTable(title, columns, items, most, f"more {what}: the CSV file has them.")
 
 
-def _versions(one: Listed) -> Markup:
-    because = Markup("<small>{}</small>").format(escaped(one.because)) if one.because else ""
+def _versions(one: UpgradeSummary) -> Markup:
+    because = Markup("<small>{}</small>").format(escape_text(one.because)) if one.because else ""
     return Markup("<strong>{} → {}</strong>{}").format(
-        escaped(version(one.old)), escaped(version(one.new)), because
+        escape_text(version(one.old)), escape_text(version(one.new)), because
     )
 
 
-def _listed_where(one: Listed) -> Markup:
+def _listed_where(one: UpgradeSummary) -> Markup:
     where = Markup(markup.hardware(one.run.hardware_label))
     return Markup("{}<small>{}</small>").format(where, _where(one))
 
 
-def _where(one: Listed) -> Markup:
-    return escaped(f"{one.run.suite} · {one.run.preset}")
+def _where(one: UpgradeSummary) -> Markup:
+    return escape_text(f"{one.run.suite} · {one.run.preset}")
 
 
-def _decided(one: Listed) -> str:
+def _decision_cell(one: UpgradeSummary) -> str:
     if one.confirms:
         return NONE
     for decision in wording.DECISIONS:

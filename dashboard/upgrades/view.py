@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar
 
-from analysis.decision.comparison import DECIDED, Comparison, compared
+from analysis.decision.comparison import DECIDED, Comparison, stored_comparison
 from analysis.decision.reasons import WORST_FIRST, Decision
 from dashboard.components import links, wording
 from dashboard.components.query_params import (
     Query,
     SharedLabel,
     View,
+    find_fingerprint,
     last,
-    named,
-    released,
     sentence,
     sharing_label,
+    strip_device,
 )
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
@@ -54,7 +54,7 @@ class UpgradeView(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class UpgradeSummary:
     """An upgrade in a list. `comparison` is None where only the run's journal knows what was compared.
 
     `decision` and `because` are what it came to by its own policy; empty where that is not known.
@@ -81,19 +81,19 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class UpgradeLists:
     """The newest `upgrades`, and the newest `sessions` about findings, each newest first.
 
     `older` and `older_sessions`: the database has more of them than these.
     """
 
-    upgrades: tuple[Listed, ...]
-    sessions: tuple[Listed, ...]
+    upgrades: tuple[UpgradeSummary, ...]
+    sessions: tuple[UpgradeSummary, ...]
     older: bool = False
     older_sessions: bool = False
 
     @property
-    def items(self) -> tuple[Listed, ...]:
+    def items(self) -> tuple[UpgradeSummary, ...]:
         """All of them."""
         return *self.upgrades, *self.sessions
 
@@ -105,15 +105,15 @@ def version(environment: NamedEnvironment) -> str:
     return torch if plain else f"{environment.name} ({torch})"
 
 
-def listed(runs: Sequence[UpgradeRun]) -> tuple[Listed, ...]:
+def upgrade_summaries(runs: Sequence[UpgradeRun]) -> tuple[UpgradeSummary, ...]:
     """What is known of each run that measured two environments, in their order."""
-    found = (_listed(run) for run in runs if run.source == RunSource.MEASURED)
+    found = (_upgrade_summary(run) for run in runs if run.source == RunSource.MEASURED)
     return tuple(one for one in found if one is not None)
 
 
-def _listed(run: UpgradeRun) -> Listed | None:
+def _upgrade_summary(run: UpgradeRun) -> UpgradeSummary | None:
     try:
-        comparison = compared(run.facts)
+        comparison = stored_comparison(run.facts)
     except ValueError:
         # Its own page says what is wrong with it.
         comparison = None
@@ -124,7 +124,7 @@ def _listed(run: UpgradeRun) -> Listed | None:
         return None
     stored = run.facts.get(DECIDED)
     decided: dict[str, Any] = stored if isinstance(stored, dict) else {}
-    return Listed(
+    return UpgradeSummary(
         run, old, new, comparison, str(decided.get("decision", "")), str(decided.get("because", ""))
     )
 
@@ -142,7 +142,7 @@ class UpgradeAddress:
     any_hardware: bool = False
 
 
-def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> UpgradeAddress:
+def resolve_address(query: Query, items: Sequence[UpgradeSummary], *, older: bool = False) -> UpgradeAddress:
     """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
@@ -157,7 +157,7 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
         labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
         if several := sharing_label(query, "hardware", labels):
             raise SharedLabel("hardware", hardware, several)
-        place = named(hardware, labels)
+        place = find_fingerprint(hardware, labels)
         if place is None:
             return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
         upgrades = [one for one in upgrades if one.run.hardware == place]
@@ -171,13 +171,13 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Upg
     return _missing(old, new, f" on {hardware}" if hardware else "", among)
 
 
-def answers(one: Listed) -> tuple[bool, bool, bool, datetime]:
+def answers(one: UpgradeSummary) -> tuple[bool, bool, bool, datetime]:
     """How well a run answers: judged before not, whole before a part, then the newest."""
     run = one.run
     return one.comparison is not None, run.state == "complete", run.suite != _CHOSEN, run.started_at
 
 
-def _between(one: Listed, old: str, new: str) -> bool:
+def _between(one: UpgradeSummary, old: str, new: str) -> bool:
     specs = one.comparison.asked if one.comparison else ("", "")
     return _is(one.old, specs[0], old) and _is(one.new, specs[1], new)
 
@@ -209,13 +209,13 @@ _WORST: tuple[Decision | None, ...] = (*WORST_FIRST, None)
 class HardwareVerdict:
     """What an upgrade came to on one hardware; `decision` is None where this database cannot judge it."""
 
-    listed: Listed
+    listed: UpgradeSummary
     decision: Decision | None = None
     because: str = ""
     entries: tuple[Entry, ...] = ()
 
 
-def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
+def on_all_hardware(one: UpgradeSummary, items: Iterable[UpgradeSummary]) -> list[UpgradeSummary]:
     """The run that answers best on each machine that measured the same pair of versions as `one`.
 
     On its own machine that is `one` itself. The newest whole runs of other suites there come after. What one
@@ -228,7 +228,7 @@ def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
         known = best.setdefault(_place(each), each)
         if known is not one and answers(each) > answers(known):
             best[_place(each)] = each
-    others: dict[tuple[str, str, str], Listed] = {}
+    others: dict[tuple[str, str, str], UpgradeSummary] = {}
     for each in alike:
         place = *_place(each), each.run.suite
         if all(answers(each)[:3]) and each.run.suite != best[_place(each)].run.suite:
@@ -250,11 +250,11 @@ def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> li
     return sorted({label for fingerprint, label in known.items() if fingerprint not in there})
 
 
-def _place(one: Listed) -> tuple[str, str]:
+def _place(one: UpgradeSummary) -> tuple[str, str]:
     return one.run.hardware, one.run.machine
 
 
-def _pair(one: Listed) -> tuple[str, ...]:
-    old, new = released(one.old.torch_version), released(one.new.torch_version)
+def _pair(one: UpgradeSummary) -> tuple[str, ...]:
+    old, new = strip_device(one.old.torch_version), strip_device(one.new.torch_version)
     # One version against itself: the two are distinguished by their names.
     return (old, new, one.old.name, one.new.name) if old == new else (old, new)

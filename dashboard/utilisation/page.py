@@ -81,15 +81,15 @@ def limits_table(
 def _metric(name: str) -> list[Column[CaseUtilisation]]:
     known = wording.metric(name)
 
-    def read(one: CaseUtilisation) -> float | None:
+    def metric_value(one: CaseUtilisation) -> float | None:
         return one.metrics[name].point if name in one.metrics else None
 
     def cell(one: CaseUtilisation) -> str:
-        value = read(one)
+        value = metric_value(one)
         return wording.NONE if value is None else wording.number(value, known.unit)
 
     title = f"{known.title} ({known.unit})"
-    return [Column(name, title, read, cell, number=True, help=known.meaning)]
+    return [Column(name, title, metric_value, cell, number=True, help=known.meaning)]
 
 
 def show() -> None:
@@ -103,10 +103,10 @@ def show() -> None:
         st.stop()
 
     wanted = filters.last(query, "run")
-    remembered = page_context.preferred(newest, attrgetter("workload"), attrgetter("hardware_fingerprint"))
+    remembered = page_context.narrow_items(newest, attrgetter("workload"), attrgetter("hardware_fingerprint"))
     run_id, complaints = telemetry.choose_run(url, wanted, newest if wanted else remembered)
     windows = load.windows(url, run_id)
-    preferred = page_context.preferred(windows, attrgetter("workload"))
+    preferred = page_context.narrow_items(windows, attrgetter("workload"))
     chosen, own, more = filters.utilisation(query, run_id, windows, preferred)
     parts.complain([*complaints, *more])
     if wanted is not None:
@@ -135,4 +135,4 @@ def show() -> None:
     telemetry.all_windows(run_id, windows, chosen.case)
     if wanted is None:
         telemetry.without_window(url, wanted, newest)
-    parts.pinned(chosen.address)
+    parts.permanent_link(chosen.address)

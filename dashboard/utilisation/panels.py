@@ -157,7 +157,7 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
     return pd.DataFrame(rows, columns=columns)
 
 
-def hovered(recording: Recording, origin_ns: int) -> pd.DataFrame:
+def hover_rows(recording: Recording, origin_ns: int) -> pd.DataFrame:
     """What the pointer says of each row: began, ended (seconds), and every column in words."""
     # Without a pointer: its texts would be made for nothing.
     if len(recording.started_ns) > MAX_HOVERED:
@@ -233,7 +233,7 @@ def _within(recording: Recording, column: str, points: int) -> list[list[int]]:
 def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
     """The rows of a line that are drawn, in stretches that nothing interrupts."""
     values = recording.values[column]
-    kept = set(_kept(values, most))
+    kept = set(_extreme_rows(values, most))
     stretches: list[list[int]] = [[]]
     for row, value in enumerate(values):
         if value is None or (row and _interrupted(recording, row - 1, row)):
@@ -243,7 +243,7 @@ def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
     return [stretch for stretch in stretches if stretch]
 
 
-def _kept(values: Sequence[float | None], most: int) -> list[int]:
+def _extreme_rows(values: Sequence[float | None], most: int) -> list[int]:
     rows = [row for row, value in enumerate(values) if value is not None]
     numbers = np.array([values[row] for row in rows], dtype=np.float64)
     return [rows[place] for place in frames.extremes(numbers, most)]

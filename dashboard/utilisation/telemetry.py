@@ -143,7 +143,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     parts.html(cards(window))
     drawn = panels.panels(recording)
     if drawn:
-        rows = panels.hovered(recording, origin)
+        rows = panels.hover_rows(recording, origin)
         parts.subject(wording.case(window.case).text, window.hardware, f"PyTorch {window.torch_version}")
         parts.chart(
             window_charts.window(drawn, seconds, hovered=len(rows) > 0),

@@ -65,7 +65,7 @@ def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> 
     """The panels of one device above each other; they share the axis, which reaches from 0 to `seconds`.
 
     Named data: `line_set` of every panel's place, `heat`, and where anything is `hovered`, `rows`: see
-    `dashboard.utilisation.panels.lines`, `heat` and `hovered`. Where the pointer is, that row lights up in
+    `dashboard.utilisation.panels.lines`, `heat` and `hover_rows`. Where the pointer is, that row lights up in
     every panel.
     """
     last = len(panels) - 1

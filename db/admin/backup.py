@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from sqlalchemy import URL
 
-from common.atomic_file import remove_abandoned, replacing
+from common.atomic_file import remove_abandoned, replace_atomically
 
-from ..connection.connection import at_rest, in_a_sentence, parse_url, shown, sqlite_path
+from ..connection.connection import at_rest, format_url, in_a_sentence, parse_url, sqlite_path
 from ..errors import BackupFailed, DatabaseUnavailable
 
 #: Pages copied at a stretch: between two of them Ctrl-C is heard.
@@ -35,22 +35,22 @@ def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0
     parsed = parse_url(url)
     source = sqlite_path(parsed)
     if source is not None and not source.exists():
-        raise DatabaseUnavailable(f"There is no database {shown(parsed)}.")
-    with _replacing(target, source, force) as part:
+        raise DatabaseUnavailable(f"There is no database {format_url(parsed)}.")
+    with _replace_target(target, source, force) as part:
         if source is not None:
-            _copy(source, part, shown(parsed), timeout)
+            _copy(source, part, format_url(parsed), timeout)
         else:
             _dump(parsed, part)
     return target.stat().st_size
 
 
 @contextmanager
-def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path]:
+def _replace_target(target: Path, source: Path | None, force: bool) -> Generator[Path]:
     """A temporary file in the folder of `target`; it is renamed to `target` when it is flushed to disk."""
     _refuse(target, source, force)
     try:
         remove_abandoned(target.absolute().parent)
-        with replacing(target) as part:
+        with replace_atomically(target) as part:
             # Fails here, where it is known which file cannot be written.
             part.touch()
             yield part
@@ -109,13 +109,13 @@ def _dump(url: URL, part: Path) -> None:
     if program is None:
         raise BackupFailed(
             "There is no pg_dump on PATH. Install PostgreSQL's client programs, or run where they are: "
-            f"pg_dump --format=custom --file=pyrometer.dump '{shown(url)}'"
+            f"pg_dump --format=custom --file=pyrometer.dump '{format_url(url)}'"
         )
     address, secret = _address(url)
     # It does not prompt for a password, and none is on its command line, which all users of a machine can
     # read.
     command = [program, "--no-password", "--format=custom", f"--file={part}", f"--dbname={address}"]
-    _run(command, secret, f"pg_dump could not copy {shown(url)}")
+    _run(command, secret, f"pg_dump could not copy {format_url(url)}")
     checker = shutil.which("pg_restore", path=os.path.dirname(program)) or shutil.which("pg_restore")
     if checker is not None:
         _run([checker, "--list", str(part)], {}, "The copy cannot be read back")

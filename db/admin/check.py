@@ -18,7 +18,7 @@ from records.outcomes import Measurement, Replicate
 from records.runs import RunSummary
 from records.tasks import TaskState
 
-from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
+from ..connection.connection import format_url, in_a_sentence, make_engine, parse_url, sqlite_path
 from ..connection.engine import Database
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
 from ..runs import queries, sample_codec
@@ -62,7 +62,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """The result of one check: how much was checked, the problems found, and notes."""
 
     name: str
@@ -81,18 +81,18 @@ def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
     parsed = parse_url(url)
     path = sqlite_path(parsed)
     if path is not None and not path.exists():
-        raise DatabaseUnavailable(f"There is no database {shown(parsed)}.")
-    with in_a_sentence(shown(parsed)):
+        raise DatabaseUnavailable(f"There is no database {format_url(parsed)}.")
+    with in_a_sentence(format_url(parsed)):
         engine = make_engine(parsed, timeout=timeout)
     if path is not None:
         event.listen(engine, "connect", _never_write)
     else:
         engine = engine.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
-    with Database(shown(parsed), engine) as database:
+    with Database(format_url(parsed), engine) as database:
         yield database
 
 
-def run_check(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
+def run_check(name: str, unit: str, look: Callable[[], CheckResult]) -> CheckResult:
     """The result of a check; damage that stops the check is reported as a problem.
 
     Raises DatabaseError where the database cannot be reached or has another schema.
@@ -100,7 +100,7 @@ def run_check(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
     try:
         return look()
     except NOT_UNDERSTOOD as error:
-        return Checked(name, 0, unit, (Problem(damage(error), RESTORE),))
+        return CheckResult(name, 0, unit, (Problem(damage(error), RESTORE),))
 
 
 def damage(error: Exception) -> str:
@@ -128,31 +128,33 @@ def _never_write(connection: sqlite3.Connection, _record: Any) -> None:
     connection.execute("PRAGMA query_only = ON")
 
 
-def schema_check(database: Database) -> Checked:
+def schema_check(database: Database) -> CheckResult:
     """Whether the tables are those of this Pyrometer; nothing else can be checked where they are not."""
     with database.reading() as connection:
         revision = schema.revision_of(connection, database.name)
     if revision is None:
         mend = "Nothing was stored here yet: `pyrometer run` does."
-        return Checked("schema", 0, "revisions", (Problem(f"The database {database.name} is empty.", mend),))
+        return CheckResult(
+            "schema", 0, "revisions", (Problem(f"The database {database.name} is empty.", mend),)
+        )
     if revision != schema.head():
         sentence = f"The database has schema {revision}, this Pyrometer needs {schema.head()}."
-        return Checked("schema", 1, "revision", (Problem(sentence, "Run `pyrometer db upgrade`."),))
-    return Checked("schema", 1, "revision", notes=(revision,))
+        return CheckResult("schema", 1, "revision", (Problem(sentence, "Run `pyrometer db upgrade`."),))
+    return CheckResult("schema", 1, "revision", notes=(revision,))
 
 
-def file_check(database: Database) -> Checked:
+def file_check(database: Database) -> CheckResult:
     """Whether every page of an SQLite file is as it was written; a Postgres server looks after its own."""
     with database.reading() as connection:
         if connection.dialect.name != "sqlite":
-            return Checked("file", 0, "pages", notes=("a Postgres server checks its own",))
+            return CheckResult("file", 0, "pages", notes=("a Postgres server checks its own",))
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         said = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
     problems = [] if said == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in said]
-    return Checked("file", pages, "pages", tuple(problems))
+    return CheckResult("file", pages, "pages", tuple(problems))
 
 
-def reference_check(database: Database) -> Checked:
+def reference_check(database: Database) -> CheckResult:
     """Whether every row that another one names is there."""
     problems: list[Problem] = []
     with database.reading() as connection:
@@ -171,10 +173,10 @@ def reference_check(database: Database) -> Checked:
                 )
                 problems.append(Problem(sentence, STORE_AGAIN))
         names = len(tables.Base.metadata.tables)
-    return Checked("references", names, "tables", tuple(problems))
+    return CheckResult("references", names, "tables", tuple(problems))
 
 
-def count_check(database: Database) -> Checked:
+def count_check(database: Database) -> CheckResult:
     """Whether the counts on each run are those of its outcomes, and a complete run has all of them."""
     run = tables.RunRow
     with database.reading() as connection:
@@ -190,10 +192,10 @@ def count_check(database: Database) -> Checked:
         elif row.state == RunState.COMPLETE and sum(found.values()) != row.planned:
             sentence = f"Run {row.id} is complete with {sum(found.values())} of {row.planned} outcomes."
             problems.append(Problem(sentence, STORE_AGAIN))
-    return Checked("counts", len(runs), "runs", tuple(problems))
+    return CheckResult("counts", len(runs), "runs", tuple(problems))
 
 
-def point_check(database: Database) -> Checked:
+def point_check(database: Database) -> CheckResult:
     """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
     point, run, series = tables.MeasurementRow, tables.RunRow, tables.SeriesRow
     misplaced = point.started_at != run.started_at
@@ -222,10 +224,10 @@ def point_check(database: Database) -> Checked:
         for condition, what in faults:
             for row in connection.execute(query.where(condition).group_by(run.id)):
                 problems.append(Problem(f"{row.points} measurements of run {row.id} {what}.", RESTORE))
-    return Checked("points", count, "measurements", tuple(problems))
+    return CheckResult("points", count, "measurements", tuple(problems))
 
 
-def metric_check(database: Database, catalogue: Mapping[str, str]) -> Checked:
+def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResult:
     """Whether each metric that has a series has one known unit: of our own `catalogue`, or as stored.
 
     `catalogue` is unit by name. One that came from outside may have a name that became our own later.
@@ -245,10 +247,10 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> Checked:
         elif own is not None and stored is not None and own != stored:
             both = f'in "{stored}", and Pyrometer\'s own of that name is in "{own}"'
             problems.append(Problem(f"Metric {name} came from outside {both}.", NAME_ANEW))
-    return Checked("metrics", len(used), "metrics", tuple(problems))
+    return CheckResult("metrics", len(used), "metrics", tuple(problems))
 
 
-def queue_check(database: Database) -> Checked:
+def queue_check(database: Database) -> CheckResult:
     """Whether each task that runs has one attempt under way, its own, and no other task has any."""
     task, attempt = queue_tables.TaskRow, queue_tables.AttemptRow
     under_way = (attempt.task_id == task.id) & (attempt.ended == "")
@@ -270,7 +272,7 @@ def queue_check(database: Database) -> Checked:
         for row in rows
         if not (_held(row) if row.state == TaskState.RUNNING else _free(row))
     ]
-    return Checked("queue", len(rows), "tasks", tuple(problems))
+    return CheckResult("queue", len(rows), "tasks", tuple(problems))
 
 
 def _held(task: Row[*tuple[Any, ...]]) -> bool:
@@ -282,7 +284,7 @@ def _free(task: Row[*tuple[Any, ...]]) -> bool:
 
 
 #: The checks of a whole database: name, unit of the count, function. The schema is checked before them.
-WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
+WHOLE: tuple[tuple[str, str, Callable[[Database], CheckResult]], ...] = (
     ("file", "pages", file_check),
     ("references", "tables", reference_check),
     ("counts", "runs", count_check),
@@ -352,7 +354,7 @@ def measurement_check(
     unfinished: Collection[str] = (),
     newest: int | None = None,
     progress: Progress = unseen,
-) -> Checked:
+) -> CheckResult:
     """Whether the measurements of each run equal what `measure` computes from its outcomes.
 
     Checks the `newest` runs, all for None. Not compared are foreign runs, whose files state their numbers,
@@ -367,26 +369,30 @@ def measurement_check(
         elif run.state == RunState.RUNNING or run.id in unfinished:
             open_runs += 1
         else:
-            wrong, stored = _compared(database, run.id, measure)
+            wrong, stored = _compare_run(database, run.id, measure)
             if wrong:
                 # Outcomes are stored before measurements: another process may be storing this run.
                 time.sleep(_MOMENT_SECONDS)
-                wrong, stored = _compared(database, run.id, measure)
+                wrong, stored = _compare_run(database, run.id, measure)
             count += stored
             problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
     if elsewhere:
         notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and taken as it came",)
     if open_runs:
         notes += (f"{plural(open_runs, 'run is', 'runs are')} not stored to its end, and not compared",)
-    return Checked("measurements", count, "measurements", tuple(problems), notes)
+    return CheckResult("measurements", count, "measurements", tuple(problems), notes)
 
 
-def sample_check(database: Database, *, newest: int | None = None, progress: Progress = unseen) -> Checked:
+def sample_check(
+    database: Database, *, newest: int | None = None, progress: Progress = unseen
+) -> CheckResult:
     """Whether the samples of each outcome that has any can be read back, as many as they say."""
     return _blob_check(database, "samples", "outcomes", _SAMPLES, _read_samples, newest, progress)
 
 
-def telemetry_check(database: Database, *, newest: int | None = None, progress: Progress = unseen) -> Checked:
+def telemetry_check(
+    database: Database, *, newest: int | None = None, progress: Progress = unseen
+) -> CheckResult:
     """Whether each recording can be read back, with as many rows and seconds as its columns say."""
     return _blob_check(database, "telemetry", "recordings", _RECORDINGS, _read_rows, newest, progress)
 
@@ -405,7 +411,7 @@ def _with_progress(runs: Sequence[RunSummary], what: str, progress: Progress) ->
     progress(what, len(runs), len(runs))
 
 
-def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]:
+def _compare_run(database: Database, run: str, measure: Measure) -> tuple[str, int]:
     """The problems of a run's measurements, and the number of its measurements."""
     try:
         return _difference(database, run, measure)
@@ -448,7 +454,7 @@ def _blob_check(
     read: Callable[[AnyRow], str],
     newest: int | None,
     progress: Progress,
-) -> Checked:
+) -> CheckResult:
     runs, notes = _runs(database, newest)
     count = 0
     problems: list[Problem] = []
@@ -460,7 +466,7 @@ def _blob_check(
             if wrong := _wrong(read, row):
                 sentence = f"{row.replicate} of {row.key} in run {run.id}: {wrong}"
                 problems.append(Problem(f"Replicate {sentence}", _RAW_STAYS))
-    return Checked(name, count, unit, tuple(problems), notes)
+    return CheckResult(name, count, unit, tuple(problems), notes)
 
 
 def _wrong(read: Callable[[AnyRow], str], row: AnyRow) -> str:

@@ -55,14 +55,14 @@ def forget_run(
         ).scalar()
         if number is None:
             return None
-        counted = _counted(connection, run_id, number)
+        counted = _count_rows(connection, run_id, number)
         if dry_run:
             return counted
         if (counted.findings or counted.tasks) and not force:
             raise StillReferred(f"Run {run_id} is what {_referring(counted)} rest on.")
         _remove_references(connection, run_id, number)
         owners = _owners(connection, number)
-        series = _deleted(connection, number)
+        series = _delete_rows(connection, number)
     _delete_empty_series(database, series)
     _delete_unused_owners(database, owners)
     return counted
@@ -83,7 +83,7 @@ def clear_run(database: Database, run_id: str) -> None:
             connection.execute(update(run).where(run.number == number).values(emptied))
 
 
-def _counted(connection: Connection, run_id: str, number: int) -> DeletedRun:
+def _count_rows(connection: Connection, run_id: str, number: int) -> DeletedRun:
     def count(table: type[Any], condition: ColumnElement[bool]) -> int:
         return connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
 
@@ -94,7 +94,7 @@ def _counted(connection: Connection, run_id: str, number: int) -> DeletedRun:
         samples=count(tables.SamplesRow, tables.SamplesRow.run_number == number),
         recordings=count(tables.TelemetryRow, tables.TelemetryRow.run_number == number),
         findings=count(FindingRow, _found_in(number)),
-        tasks=count(TaskRow, _made(run_id)),
+        tasks=count(TaskRow, _task_condition(run_id)),
     )
 
 
@@ -102,7 +102,7 @@ def _found_in(number: int) -> ColumnElement[bool]:
     return or_(FindingRow.at_run == number, FindingRow.before_run == number)
 
 
-def _made(run_id: str) -> ColumnElement[bool]:
+def _task_condition(run_id: str) -> ColumnElement[bool]:
     """A condition: the task, or one of its attempts, made the run."""
     tried = select(AttemptRow.task_id).where(AttemptRow.run_id == run_id)
     return or_(TaskRow.run_id == run_id, TaskRow.id.in_(tried))
@@ -123,7 +123,7 @@ def _remove_references(connection: Connection, run_id: str, number: int) -> None
         connection.execute(update(table).where(table.run_id == run_id).values(run_id=None))
 
 
-def _deleted(connection: Connection, number: int) -> set[int]:
+def _delete_rows(connection: Connection, number: int) -> set[int]:
     """Delete a run; returns the ids of the series that it had measurements in."""
     point = tables.MeasurementRow
     query = select(point.series_id).where(point.run_number == number).distinct()
@@ -172,7 +172,9 @@ def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> 
     taken = tables.Base.metadata.tables[tables.CaseFingerprintRow.__tablename__]
     for table, id in ((table, id) for table, ids in owners.items() for id in sorted(ids)):
         with suppress(DatabaseError), database.writing() as connection:
-            naming = {other: _naming(other, table) for other in tables.Base.metadata.tables.values()}
+            naming = {
+                other: _referring_columns(other, table) for other in tables.Base.metadata.tables.values()
+            }
             of_it = naming.pop(taken)
             columns = [column for each in naming.values() for column in each]
             if any(connection.execute(select(exists().where(column == id))).scalar() for column in columns):
@@ -182,6 +184,6 @@ def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> 
             connection.execute(delete(table).where(table.c.id == id))
 
 
-def _naming(other: Table, table: Table) -> list[Column[Any]]:
+def _referring_columns(other: Table, table: Table) -> list[Column[Any]]:
     """The columns of another table that name rows of this one."""
     return [key.parent for key in other.foreign_keys if key.column.table is table]

@@ -21,27 +21,27 @@ _RUNS_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What was deleted, or would be: how many blobs of how many `bytes`."""
 
     count: int
     bytes: int
 
 
-def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
+def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = False) -> PruneResult:
     """Delete the recordings of runs that started before a moment, or with `dry_run` only count them.
 
     Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
     """
-    return (_counted if dry_run else _deleted)(database, tables.TelemetryRow, before)
+    return (_count_blobs if dry_run else _delete_blobs)(database, tables.TelemetryRow, before)
 
 
-def prune_samples(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
+def prune_samples(database: Database, before: datetime, *, dry_run: bool = False) -> PruneResult:
     """Delete the samples of runs that started before a moment, or with `dry_run` only count them.
 
     Counted are the outcomes that had any. They and their metrics stay for ever.
     """
-    return (_counted if dry_run else _deleted)(database, tables.SamplesRow, before)
+    return (_count_blobs if dry_run else _delete_blobs)(database, tables.SamplesRow, before)
 
 
 def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) -> int:
@@ -86,15 +86,15 @@ def _is_expired(before: datetime) -> ColumnElement[bool]:
     )
 
 
-def _counted(database: Database, table: Raw, before: datetime) -> Pruned:
+def _count_blobs(database: Database, table: Raw, before: datetime) -> PruneResult:
     size = func.coalesce(func.sum(func.length(table.blob)), 0)
     query = select(func.count(), size).where(table.run_number.in_(_old_runs(table, before)))
     with database.reading() as connection:
         count, size = connection.execute(query).one()
-    return Pruned(count, int(size))
+    return PruneResult(count, int(size))
 
 
-def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
+def _delete_blobs(database: Database, table: Raw, before: datetime) -> PruneResult:
     with database.reading() as connection:
         runs = connection.execute(_old_runs(table, before)).scalars().all()
     sizes: list[int] = []
@@ -102,7 +102,7 @@ def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
         statement = delete(table).where(table.run_number.in_(some)).returning(func.length(table.blob))
         with database.writing() as connection:
             sizes += connection.execute(statement).scalars()
-    return Pruned(len(sizes), sum(sizes))
+    return PruneResult(len(sizes), sum(sizes))
 
 
 def _old_runs(table: Raw, before: datetime) -> Select[int]:

@@ -39,14 +39,14 @@ def parse_url(text: str) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise BadDatabaseUrl(
-            f"{shown(url)} names {backend}, but only sqlite:/// and postgresql:// are understood."
+            f"{format_url(url)} names {backend}, but only sqlite:/// and postgresql:// are understood."
         )
     if not url.database or url.database == ":memory:" or url.host:
-        raise BadDatabaseUrl(f"{shown(url)} names no file; try sqlite:///pyrometer.db.")
+        raise BadDatabaseUrl(f"{format_url(url)} names no file; try sqlite:///pyrometer.db.")
     return url.set(drivername="sqlite+pysqlite")
 
 
-def shown(url: URL) -> str:
+def format_url(url: URL) -> str:
     """`url` as it is printed: without the password and without our choice of driver."""
     # A password may stand among the options too, where SQLAlchemy does not look for one.
     options = {name: "hidden" if "password" in name else value for name, value in url.query.items()}
@@ -135,7 +135,7 @@ def _postgres_engine(url: URL, timeout: float) -> Engine:
         engine = create_engine(url, pool_pre_ping=True, connect_args=patience)
     except ImportError as error:
         raise BadDatabaseUrl(
-            f"{shown(url)} needs the extra `postgres`: install pyrometer[postgres]."
+            f"{format_url(url)} needs the extra `postgres`: install pyrometer[postgres]."
         ) from error
 
     def prepare(connection: Any, _record: Any) -> None:

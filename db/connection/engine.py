@@ -10,11 +10,11 @@ from types import TracebackType
 
 from sqlalchemy import URL, Connection, Engine
 
-from common.atomic_file import replacing
+from common.atomic_file import replace_atomically
 
 from ..errors import DatabaseUnavailable, SchemaTooOld
 from ..schema import version as schema
-from .connection import READS, WRITES, at_rest, in_a_sentence, make_engine, parse_url, shown, sqlite_path
+from .connection import READS, WRITES, at_rest, format_url, in_a_sentence, make_engine, parse_url, sqlite_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def open_database(url: str, *, create: bool = True, timeout: float = 5.0) -> Dat
     Raises BadDatabaseUrl, DatabaseUnavailable, SchemaTooNew and, for Postgres only, SchemaTooOld.
     """
     parsed = parse_url(url)
-    name = shown(parsed)
+    name = format_url(parsed)
     with in_a_sentence(name):
         _find_file(parsed, create)
         database = Database(name, make_engine(parsed, timeout=timeout))
@@ -118,7 +118,7 @@ def open_database(url: str, *, create: bool = True, timeout: float = 5.0) -> Dat
 def upgrade(url: str, *, timeout: float = 5.0) -> SchemaUpgrade:
     """Bring the database at `url` to this program's schema; raises what `open_database` does."""
     parsed = parse_url(url)
-    with in_a_sentence(shown(parsed)):
+    with in_a_sentence(format_url(parsed)):
         _find_file(parsed, create=True)
         return _migrate(parsed, timeout)
 
@@ -134,7 +134,7 @@ def _find_file(url: URL, create: bool) -> None:
     if path is None or path.exists():
         return
     if not create:
-        raise DatabaseUnavailable(f"There is no database {shown(url)}.")
+        raise DatabaseUnavailable(f"There is no database {format_url(url)}.")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
 
@@ -163,7 +163,7 @@ def _migrate(url: URL, timeout: float) -> SchemaUpgrade:
         with engine.connect().execution_options(**WRITES) as connection, connection.begin():
             schema.lock(connection)
             # Asked again under the lock: another process may have been faster.
-            before = schema.revision_of(connection, shown(url))
+            before = schema.revision_of(connection, format_url(url))
             backup = None
             if before != after:
                 backup = _back_up(path, after) if path is not None and before is not None else None
@@ -195,7 +195,7 @@ def _back_up(path: Path, revision: str) -> Path:
     """Copy the database to `NAME.before-REVISION`; the copy appears whole or not at all."""
     backup = path.with_name(f"{path.name}.before-{revision}")
     with (
-        replacing(backup) as part,
+        replace_atomically(backup) as part,
         closing(sqlite3.connect(path)) as source,
         closing(sqlite3.connect(part)) as copy,
     ):

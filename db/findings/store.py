@@ -93,7 +93,7 @@ def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) 
         return []
     with database.writing() as connection:
         rows = _rows(connection, new, now)
-        muted = _muted(connection, rows, now)
+        muted = _mute_ends(connection, rows, now)
         for row in rows:
             row["muted_until"] = muted.get(_where(row))
         # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
@@ -145,7 +145,7 @@ def revise_evidence(database: Database, revisions: Mapping[int, Callable[[Eviden
     if not revisions:
         return
     with database.writing() as connection:
-        for row in _locked(connection, _FINDING.id.in_(list(revisions))):
+        for row in _lock_findings(connection, _FINDING.id.in_(list(revisions))):
             evidence = evidence_body(revisions[row.id](evidence_of(row.evidence)))
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
 
@@ -157,21 +157,21 @@ def defer(database: Database, ids: Collection[int], reason: str, attempts: int =
     Findings that were confirmed or refuted meanwhile are unchanged.
     """
     with database.writing() as connection:
-        for row in _locked(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
+        for row in _lock_findings(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
             known = evidence_of(row.evidence)
             evidence = evidence_body(replace(known, waits=reason, tries=known.tries + attempts))
             values: Values = {"state": FindingState.CANDIDATE, "evidence": evidence}
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
 
-def _locked(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyRow]:
+def _lock_findings(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyRow]:
     """Id and evidence of some findings, locked in order: two writers of the same rows never form a cycle."""
     about = select(_FINDING.id, _FINDING.evidence).where(which).order_by(_FINDING.id)
     return connection.execute(about.with_for_update()).all()
 
 
 @dataclass(frozen=True, slots=True)
-class Reopened:
+class RepeatRequest:
     """A refuted or unclear finding that is measured once more, between other `sides`.
 
     `change` (a log ratio) is how far its nights have moved; `reason` is why it waits for a session.
@@ -182,12 +182,12 @@ class Reopened:
     reason: str
 
 
-def reopen(database: Database, again: Mapping[int, Reopened], now: datetime) -> None:
+def reopen(database: Database, again: Mapping[int, RepeatRequest], now: datetime) -> None:
     """Make refuted and unclear findings candidates again, by id; others stay as they are."""
     if not again:
         return
     with database.writing() as connection:
-        for row in _locked(connection, _FINDING.id.in_(list(again)) & _FINDING.state.in_(REPEATABLE)):
+        for row in _lock_findings(connection, _FINDING.id.in_(list(again)) & _FINDING.state.in_(REPEATABLE)):
             one, known = again[row.id], evidence_of(row.evidence)
             evidence = replace(
                 known,
@@ -398,7 +398,9 @@ def _by_name(connection: Connection, query: AnySelect) -> dict[str, int]:
     return {name: number for name, number in connection.execute(query)}
 
 
-def _muted(connection: Connection, rows: Sequence[Values], now: datetime) -> dict[tuple[Any, ...], datetime]:
+def _mute_ends(
+    connection: Connection, rows: Sequence[Values], now: datetime
+) -> dict[tuple[Any, ...], datetime]:
     """By series, track and direction, until when their findings are muted."""
     columns = [getattr(_FINDING, name) for name in _WHERE]
     query = (

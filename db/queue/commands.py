@@ -147,7 +147,7 @@ def finish(
 
 def release(database: Database, token: str, detail: str, now: datetime) -> bool:
     """Return a task unfinished to the queue: it keeps its run, and the attempt is not counted."""
-    waiting = _waiting() | {"attempts": _TASK.attempts - 1}
+    waiting = _waiting_values() | {"attempts": _TASK.attempts - 1}
     with database.writing() as connection:
         mine = _change(connection, token, waiting)
         if mine:
@@ -167,7 +167,7 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
         if made is None:
             return None
         lost: Values = {"state": TaskState.LOST, "token": None, "ended_at": now, "error": detail}
-        changes = lost if made >= most else _waiting() | _rest(made, now)
+        changes = lost if made >= most else _waiting_values() | _rest(made, now)
         _change(connection, token, changes)
         _note(connection, token, {"ended": "lost", "ended_at": now, "detail": detail})
     return TaskState(changes["state"])
@@ -263,7 +263,7 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
     )
 
 
-def _waiting() -> Values:
+def _waiting_values() -> Values:
     """The values that make a task wait again; it keeps its run, to be resumed."""
     return {"state": TaskState.WAITING, "token": None, "owner": None, "started_at": None}
 

@@ -55,7 +55,7 @@ def tallies(database: Database) -> Tallies:
         last = {
             (schedule, part): task
             for schedule in schedules
-            for part, task in _succeeded(connection, schedule).items()
+            for part, task in _last_successes(connection, schedule).items()
         }
         return Tallies(
             {state: count for state, count in connection.execute(tasks)},
@@ -78,7 +78,7 @@ def schedule_names(connection: Connection) -> list[str]:
     return [name for name in connection.execute(select(every.c.schedule)).scalars().all() if name is not None]
 
 
-def _succeeded(connection: Connection, schedule: str) -> dict[str, tuple[datetime, str | None]]:
+def _last_successes(connection: Connection, schedule: str) -> dict[str, tuple[datetime, str | None]]:
     """Of each part the last task that was done: when it ended, and its run."""
     asked = TaskRow.job.not_in(_ONCE)
     of_it = exists().where(

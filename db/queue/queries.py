@@ -30,7 +30,7 @@ _SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.Tas
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
 
 
-def running(database: Database) -> list[Task]:
+def running_tasks(database: Database) -> list[Task]:
     """The tasks that run, those first that began first."""
     return _tasks(
         database, select(_TASK).where(_TASK.state == TaskState.RUNNING).order_by(_TASK.started_at, _TASK.id)
@@ -53,7 +53,7 @@ def tasks(
     return _tasks(database, query)
 
 
-def waiting(
+def waiting_tasks(
     database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
 ) -> tuple[list[Task], int]:
     """The waiting tasks, those due longest first, and how many more there are.

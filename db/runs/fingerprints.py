@@ -113,14 +113,14 @@ def _content_ids(
     table = tables.FingerprintRow
     bodies = {each.content_hash: each.to_body() for each in contents}
 
-    def stored() -> dict[str, int]:
+    def select_ids() -> dict[str, int]:
         rows = rows_among(connection, select(table.hash, table.id), table.hash, bodies)
         return {row.hash: row.id for row in rows}
 
-    known = stored()
+    known = select_ids()
     if missing := sorted(bodies.keys() - known.keys()):
         insert_missing(connection, table, [{"hash": each, "content": bodies[each]} for each in missing])
-        known = stored()
+        known = select_ids()
     return known, len(missing)
 
 

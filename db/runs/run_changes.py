@@ -121,10 +121,10 @@ def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
     preset = {"preset": row.preset, **row.settings}
     how = {name: row.facts.get(name) for name in ("timing", "device")}
     return {
-        **_named("machine", {"name": row.machine, **conditions}),
-        **_named("hardware", {"hardware": row.hardware, **row.hardware_facts}),
-        **_named("harness", harness),
-        **_named("preset", preset | how),
+        **_flatten_facts("machine", {"name": row.machine, **conditions}),
+        **_flatten_facts("hardware", {"hardware": row.hardware, **row.hardware_facts}),
+        **_flatten_facts("harness", harness),
+        **_flatten_facts("preset", preset | how),
     }
 
 
@@ -158,9 +158,9 @@ _ENVIRONMENTS = select(
 def _of_the_environment(row: Any) -> dict[tuple[str, str], str]:
     own = {name: value for name, value in row.facts.items() if name not in _NOT_ITS_OWN}
     return {
-        **_named("environment", {"torch": row.torch_version, "python": row.python_version}),
-        **_named("environment", own),
-        **_named("environment", _versions(packages_in(row.facts))),
+        **_flatten_facts("environment", {"torch": row.torch_version, "python": row.python_version}),
+        **_flatten_facts("environment", own),
+        **_flatten_facts("environment", _versions(packages_in(row.facts))),
     }
 
 
@@ -168,12 +168,12 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
     return {name: version for name, _, version in (each.partition("==") for each in packages)}
 
 
-def _named(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
+def _flatten_facts(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
     """Facts by kind and name, those within others after a dot; None and empty values are left out."""
     found: dict[tuple[str, str], str] = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            found |= _named(kind, value, f"{within}{name}.")
+            found |= _flatten_facts(kind, value, f"{within}{name}.")
         elif value not in (None, "", [], ()):
             found[kind, f"{within}{name}"] = value if isinstance(value, str) else json.dumps(value)
     return found

@@ -39,12 +39,12 @@ def decode(codec: int, blob: bytes) -> tuple[tuple[int, ...], ...]:
             f"These samples are stored in form {codec}, which this Pyrometer is too old to read."
         )
     try:
-        return _unpacked(zstandard.decompress(blob))
+        return _unpack_samples(zstandard.decompress(blob))
     except (zstandard.ZstdError, struct.error, ValueError) as error:
         raise DamagedSamples(f"The stored samples cannot be read back: {error}.") from error
 
 
-def _unpacked(body: bytes) -> tuple[tuple[int, ...], ...]:
+def _unpack_samples(body: bytes) -> tuple[tuple[int, ...], ...]:
     (count,) = struct.unpack_from("<I", body)
     lengths = struct.unpack_from(f"<{count}I", body, 4)
     planes = np.frombuffer(body, dtype=np.uint8, offset=4 + 4 * count).reshape(8, -1)

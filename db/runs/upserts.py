@@ -105,14 +105,14 @@ def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
     """The ids of these cases by key, stored if need be; raises ValueError for a text that is no case key."""
     table = tables.BenchmarkCaseRow
 
-    def stored() -> dict[str, int]:
+    def select_case_ids() -> dict[str, int]:
         rows = rows_among(connection, select(table.key, table.id), table.key, keys)
         return {key: id for key, id in rows}
 
-    known = stored()
+    known = select_case_ids()
     if missing := sorted({*keys} - known.keys()):
         insert_missing(connection, table, [_parts(key) for key in missing])
-        known = stored()
+        known = select_case_ids()
     return known
 
 
@@ -125,17 +125,17 @@ def series_ids(
         table.hardware_id == hardware, table.preset_id == preset
     )
 
-    def stored() -> dict[tuple[int, str], int]:
+    def select_series_ids() -> dict[tuple[int, str], int]:
         rows = rows_among(connection, query, table.case_id, (case for case, _ in pairs))
         return {(case, metric): id for case, metric, id in rows}
 
-    known = stored()
+    known = select_series_ids()
     if missing := sorted({*pairs} - known.keys()):
         owners = {"hardware_id": hardware, "preset_id": preset}
         insert_missing(
             connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
         )
-        known = stored()
+        known = select_series_ids()
     return known
 
 
@@ -155,24 +155,24 @@ def _by_fingerprint(
     """
     query = select(table)
 
-    def stored() -> dict[str, int]:
+    def update_rows() -> dict[str, int]:
         found = rows_among(connection, query, table.fingerprint, rows)
         # Sorted for the same reason as below.
         for row in sorted(found, key=lambda row: row.fingerprint):
-            new = _replaced(connection, table, row, rows[row.fingerprint], content, authoritative)
+            new = _replacement_values(connection, table, row, rows[row.fingerprint], content, authoritative)
             if new:
                 connection.execute(update(table).where(table.id == row.id).values(new))
         return {row.fingerprint: row.id for row in found}
 
-    known = stored()
+    known = update_rows()
     # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
     if missing := sorted(rows.keys() - known.keys()):
         insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
-        known = stored()
+        known = update_rows()
     return known
 
 
-def _replaced(
+def _replacement_values(
     connection: Connection,
     table: Named,
     stored: AnyRow,

@@ -36,9 +36,11 @@ def stored_values(recording: Recording) -> dict[str, Any]:
         "utilisation_source": recording.utilisation_source,
         "rows": len(recording.started_ns),
         "seconds": (span[1] - span[0]) / 1e9,
-        "utilisation": mean_over_time(_known(recording, UTILISATION.get(recording.utilisation_source, ""))),
+        "utilisation": mean_over_time(
+            _finite_spans(recording, UTILISATION.get(recording.utilisation_source, ""))
+        ),
         "power": _power(recording),
-        "temperature": max((value for value, _ in _known(recording, "temperature")), default=None),
+        "temperature": max((value for value, _ in _finite_spans(recording, "temperature")), default=None),
         "codec": codec,
         "blob": blob,
     }
@@ -46,14 +48,14 @@ def stored_values(recording: Recording) -> dict[str, Any]:
 
 def _power(recording: Recording) -> float | None:
     """Mean watts: joules by the energy counter, else the driver's own reading, which is a second late."""
-    joules = _known(recording, "energy")
+    joules = _finite_spans(recording, "energy")
     seconds = sum(ns for _, ns in joules) / 1e9
     if seconds:
         return sum(joule for joule, _ in joules) / seconds
-    return mean_over_time(_known(recording, "power"))
+    return mean_over_time(_finite_spans(recording, "power"))
 
 
-def _known(recording: Recording, column: str) -> list[tuple[float, int]]:
+def _finite_spans(recording: Recording, column: str) -> list[tuple[float, int]]:
     """The values of a column that are numbers, each with its row's length in nanoseconds."""
     return [span for span in recording.spans(column) if isfinite(span[0])]
 

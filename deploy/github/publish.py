@@ -206,7 +206,7 @@ def _measured_on(run: dict[str, Any]) -> str:
     return ", ".join(filter(None, (run["hardware"], run.get("device"))))
 
 
-def read(path: Path) -> str:
+def read_file(path: Path) -> str:
     """The text of a file; raises NotPublished where it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
@@ -221,7 +221,7 @@ def read(path: Path) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; raises NotPublished where there is none."""
     try:
-        found = json.loads(read(path))
+        found = json.loads(read_file(path))
     except (RecursionError, ValueError) as error:
         raise NotPublished(f"{path}: {error}") from error
     if not isinstance(found, dict):
@@ -229,7 +229,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """As much as GitHub takes, in whole lines."""
     if len(text) <= LONGEST:
         return text
@@ -247,7 +247,7 @@ def begin() -> None:
 def publish(folder: Path) -> None:
     """Publish what lies in `folder`; raises NotPublished."""
     verdict = read_json(folder / "verdict.json")
-    text = shortened(read(folder / "verdict.md"))
+    text = shorten_text(read_file(folder / "verdict.md"))
     event = read_json(Path(os.environ["GITHUB_EVENT_PATH"]))
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:

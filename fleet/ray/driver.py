@@ -159,7 +159,7 @@ class Driver:
             return {"error": EngineAway.__name__, "sentence": f"Ray: {_lines(error)[0]}"}
 
     def _nodes(self) -> list[Answer]:
-        reserved = self._orders.reserved()
+        reserved = self._orders.reserved_nodes()
         return [
             {
                 "id": each["NodeID"],

@@ -90,12 +90,12 @@ class RayEngine(AgentEngine):
             self._driver.kill()
 
     def _request(self, request: Mapping[str, Any], timeout: float) -> Any:
-        answer = self._started().request(request, timeout)
+        answer = self._ready_driver().request(request, timeout)
         if "ok" in answer:
             return answer["ok"]
         raise _ERRORS[answer["error"]](answer["sentence"])
 
-    def _started(self) -> "_DriverProcess":
+    def _ready_driver(self) -> "_DriverProcess":
         """A driver that serves; raises EngineAway with the reason where there is none."""
         with self._lock:
             if self._is_closed:
@@ -140,7 +140,7 @@ class _DriverProcess:
         self._answers: dict[int, Future[Mapping[str, Any]]] = {}
         #: Why it cannot serve, empty once it does; and how it ended.
         self._ready, self._end = Future[str](), Future[str]()
-        threading.Thread(target=self._read, name="ray driver", daemon=True).start()
+        threading.Thread(target=self._read_answers, name="ray driver", daemon=True).start()
 
     def has_ended(self) -> bool:
         """Whether it has ended."""
@@ -186,7 +186,7 @@ class _DriverProcess:
             while line:
                 line = line[os.write(self._requests.fileno(), line) :]
 
-    def _read(self) -> None:
+    def _read_answers(self) -> None:
         with cast("IO[bytes]", self._process.stdout) as answers:
             for line in answers:
                 # The last one may be half a line.

@@ -164,14 +164,14 @@ class SlurmEngine:
         """The journals of a node on the shared file system."""
         found: list[NodeJournal] = []
         with _engine_errors():
-            measured = self.queue.measured()
+            measured = self.queue.active_runs()
             for path in sorted((self._shared / "data" / node).glob(f"*/runs/*/{journal.FILE}")):
                 with suppress(OSError):
                     run, size = path.parent.name, path.stat().st_size
                     found.append(NodeJournal(run, str(path), size, run in measured))
         return found
 
-    def read(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
+    def read_files(self, node: str, offsets: Mapping[str, int], *, final: bool) -> Mapping[str, Chunk]:
         """The bytes of each file from its offset on; raises NodeSilent where the file system fails."""
         for path in offsets:
             if not Path(path).is_relative_to(self._shared) or ".." in Path(path).parts:

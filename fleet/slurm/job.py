@@ -68,7 +68,7 @@ class JobFolder:
     @property
     def job(self) -> Job | None:
         """The job; None where there is none. Raises OSError where the file system fails."""
-        body = _read(self.path / "order.json")
+        body = _read_json(self.path / "order.json")
         if body is None:
             return None
         try:
@@ -84,7 +84,7 @@ class JobFolder:
 
         None before its end. Raises OSError where the file system fails.
         """
-        return _read(self.path / "end.json")
+        return _read_json(self.path / "end.json")
 
     @property
     def number(self) -> str:
@@ -137,7 +137,7 @@ def host_of(folder: Path) -> str:
     return ""
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

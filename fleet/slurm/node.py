@@ -82,7 +82,7 @@ def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
         }
         if job.nodes > 1:
             file = Path(local) / "nodes.json"
-            nodes.write(file, _allocated())
+            nodes.write(file, _job_nodes())
             ours["PYROMETER_NODES_FILE"] = str(file)
         variables = {**os.environ, **job.variables, **ours}
         child = Child(job.command, folder.logs, Path(job.folder), variables)
@@ -98,7 +98,7 @@ def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
         return child.end(), bool(asked)
 
 
-def _allocated() -> list[nodes.Node]:
+def _job_nodes() -> list[nodes.Node]:
     """The nodes of this job, this one first; a command for the others runs as a step. Raises OSError."""
     mine = os.environ["SLURMD_NODENAME"]
     names = _scontrol("hostnames", os.environ["SLURM_JOB_NODELIST"]).split()

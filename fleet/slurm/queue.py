@@ -180,7 +180,7 @@ class SlurmQueue:
             self._cancel_late(token, polled, now)
             if row is not None and row.state in _WAITS:
                 polled.missing_since = None
-                return self._waiting(row, next((node for node in nodes if node.name == job.node), None))
+                return self._wait_reason(row, next((node for node in nodes if node.name == job.node), None))
             if row is not None and row.state in _BACK_IN_THE_QUEUE:
                 self._slurm.cancel(row.number)
         except SlurmAway as error:
@@ -219,7 +219,7 @@ class SlurmQueue:
         limited = seconds > job.limit_seconds - job.warning_seconds - 60.0
         return too_long(job.limit_seconds) if limited else "its job in Slurm was terminated from outside"
 
-    def measured(self) -> frozenset[str]:
+    def active_runs(self) -> frozenset[str]:
         """The runs of jobs of ours that run or wait, other heads included; raises SlurmAway and OSError."""
         alive = self._alive(self._jobs.get())
         return frozenset(job.run for row, job in alive if self.folder(self._token(row)).end is None)
@@ -297,7 +297,7 @@ class SlurmQueue:
             if number := self._number(token):
                 self._slurm.cancel(number)
 
-    def _waiting(self, row: JobRow, node: NodeRow | None) -> tuple[str, str]:
+    def _wait_reason(self, row: JobRow, node: NodeRow | None) -> tuple[str, str]:
         """Why a job would wait for ever, which cancels it; or why it waits."""
         if node is None:
             why = "Slurm does not know it any more"

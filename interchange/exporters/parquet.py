@@ -31,7 +31,7 @@ def write_parquet(
     schema = pa.schema([_field(column) for column in table.columns])
     rows = chain.from_iterable(table.rows(exported, catalogue) for exported in runs)
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for group in _grouped(rows, _WIDE_ROWS if table.wide else _ROWS):
+        for group in _row_groups(rows, _WIDE_ROWS if table.wide else _ROWS):
             columns = zip(*group, strict=True)
             arrays = [_array(values, each.type) for values, each in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
@@ -41,7 +41,7 @@ def _field(column: ExportColumn) -> Any:
     return pa.field(column.name, _TYPES[column.kind], metadata={"meaning": column.meaning})
 
 
-def _grouped(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+def _row_groups(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
     while group := list(islice(rows, size)):
         yield group
 

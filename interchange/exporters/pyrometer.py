@@ -34,12 +34,12 @@ def lines_of(
     defined: set[str] = set()
     for exported in runs:
         for kind, body in _bodies(exported, catalogue, defined):
-            line, crc = _encoded(kind, body)
+            line, crc = _encode_body(kind, body)
             counts[kind] += 1
             total += crc
             yield line
     written = {"program": program, "written_at": _in_utc(written_at)}
-    yield _encoded("end", {"lines": counts, "sum": total % SUMS, **written})[0]
+    yield _encode_body("end", {"lines": counts, "sum": total % SUMS, **written})[0]
 
 
 def _bodies(
@@ -70,7 +70,7 @@ def _run_body(run: Run) -> dict[str, Any]:
     return {**asdict(run), "started_at": _in_utc(run.started_at), **ended}
 
 
-def _encoded(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
+def _encode_body(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
     try:
         return encode_line(kind, body, allow_nan=False)
     except ValueError:

@@ -10,7 +10,7 @@ from analysis.metrics import Better
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
-from ..runs import Imported
+from ..runs import ImportBatch
 from ..source_file import Value, head, json_of, moment_in, moment_in_milliseconds, text_of, text_or_empty
 from ..units import unit_slug
 
@@ -43,7 +43,7 @@ def knows(path: Path) -> bool:
     return _SCRIPT.match(head(path)) is not None
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """One run for each entry of each suite; the script is never run, what it assigns is read as JSON."""
     text = text_of(path)
     place = SourcePlace(path.name)
@@ -60,7 +60,7 @@ def read(path: Path) -> Imported:
             for entry in entries.list():
                 with accumulator.setting_aside():
                     _add(accumulator, entry, suite, repository)
-    return accumulator.imported(place.at("entries"))
+    return accumulator.build_batch(place.at("entries"))
 
 
 def _add(accumulator: RunAccumulator, entry: Value, suite: str, repository: str) -> None:

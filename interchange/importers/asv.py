@@ -13,7 +13,7 @@ from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
-from ..runs import Imported
+from ..runs import ImportBatch
 from ..source_file import Value, json_of, moment_in_milliseconds, text_of, text_or_empty
 from ..units import unit_slug
 
@@ -69,7 +69,7 @@ def knows(path: Path) -> bool:
         return False
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """One run for each result file, which is one commit in one environment; a bad file is set aside."""
     catalogue = _catalogue_of(path)
     accumulator = RunAccumulator(NAME)
@@ -78,7 +78,7 @@ def read(path: Path) -> Imported:
         name = f"{file.parent.name}/{file.name}"
         with accumulator.setting_aside():
             _add(accumulator, _document(file, name), benchmarks)
-    return accumulator.imported(SourcePlace(path.name))
+    return accumulator.build_batch(SourcePlace(path.name))
 
 
 def _catalogue_of(path: Path) -> Path:

@@ -12,7 +12,7 @@ from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
-from ..runs import Imported, ImportProblem
+from ..runs import ImportBatch, ImportProblem
 from ..source_file import Value, head, identity_of, made_at, number_in, number_or_none, text_of
 from ..units import slug
 from .dynamo_table import (
@@ -49,7 +49,7 @@ _LONGEST_REASON = 300
 
 
 @dataclass(slots=True)
-class _Found:
+class _HardwareResults:
     """What a table holds, for one hardware."""
 
     hardware: str = "unknown"
@@ -85,7 +85,7 @@ def knows(path: Path) -> bool:
     return False
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """The runs of one table, one for each hardware it is about; raises BadFile."""
     text = text_of(path)
     table = table_of(text, path)
@@ -98,10 +98,12 @@ def read(path: Path) -> Imported:
             accumulator.keep(problem)
         origin = _origin(path, text, table, name, found)
         accumulator.add(origin, SourcePlace(path.name), found.points, found.failures)
-    return accumulator.imported(SourcePlace(path.name))
+    return accumulator.build_batch(SourcePlace(path.name))
 
 
-def _origin(path: Path, text: str, table: DynamoTable, name: TableFileName, found: _Found) -> ForeignOrigin:
+def _origin(
+    path: Path, text: str, table: DynamoTable, name: TableFileName, found: _HardwareResults
+) -> ForeignOrigin:
     started, note, dated = made_at(path)
     parts = ("dynamo", name.suite or table.kind, *(("targets",) if is_target(table, name) else ()))
     return ForeignOrigin(
@@ -118,10 +120,10 @@ def _origin(path: Path, text: str, table: DynamoTable, name: TableFileName, foun
 
 def _each_row(
     table: DynamoTable,
-    found: _Found,
+    found: _HardwareResults,
     case_of: Callable[[DynamoRow], str],
     take: Callable[[DynamoRow, str], None],
-) -> list[_Found]:
+) -> list[_HardwareResults]:
     """Take row by row, the first of each case; a bad one is set aside, a disabled one was skipped."""
     for row in table.rows:
         try:
@@ -139,8 +141,8 @@ def _each_row(
     return [found]
 
 
-def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
-    found = _Found()
+def _performance(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
+    found = _HardwareResults()
     prefix = _prefix(table, name)
 
     def take(row: DynamoRow, case: str) -> None:
@@ -150,13 +152,13 @@ def _performance(table: DynamoTable, name: TableFileName) -> list[_Found]:
             return
         said = next((cell.text() for cell in headline if status_of(cell.text())), "")
         reason = said or "its row has neither a speed-up nor a latency"
-        _failed(row, case, status_of(said) or OutcomeStatus.CRASHED, reason, found)
+        _add_failure(row, case, status_of(said) or OutcomeStatus.CRASHED, reason, found)
 
     return _each_row(table, found, name.case, take)
 
 
-def _accuracy(table: DynamoTable, name: TableFileName) -> list[_Found]:
-    found = _Found()
+def _accuracy(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
+    found = _HardwareResults()
     prefix = _prefix(table, name)
 
     def take(row: DynamoRow, case: str) -> None:
@@ -168,21 +170,21 @@ def _accuracy(table: DynamoTable, name: TableFileName) -> list[_Found]:
             found.failures.append(Failure(case, status, word))
             _numbers(row, case, prefix, found)
         else:
-            _failed(row, case, status, word, found)
+            _add_failure(row, case, status, word, found)
 
     return _each_row(table, found, name.case, take)
 
 
-def _compilation(table: DynamoTable, name: TableFileName) -> list[_Found]:
-    found = _Found()
+def _compilation(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
+    found = _HardwareResults()
     return _each_row(table, found, name.case, lambda row, case: _numbers(row, case, "dynamo.compile.", found))
 
 
-def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_Found]:
+def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
     """Each row is one break; the user's stack is not taken."""
     reasons: dict[str, Counter[str]] = {}
     places: dict[str, SourcePlace] = {}
-    found = _Found()
+    found = _HardwareResults()
     for row in table.rows:
         try:
             model = row.need("model")
@@ -201,8 +203,8 @@ def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_Found]:
     return [found]
 
 
-def _operators(table: DynamoTable, name: TableFileName) -> list[_Found]:
-    found = _Found()
+def _operators(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
+    found = _HardwareResults()
     prefix = _prefix(table, name)
     time = DynamoColumn("µs", "lower", "Time of one call, by operator_benchmark", True)
 
@@ -227,7 +229,7 @@ def _operators(table: DynamoTable, name: TableFileName) -> list[_Found]:
     return _each_row(table, found, case_of, take)
 
 
-def _targets(table: DynamoTable, name: TableFileName) -> list[_Found]:
+def _targets(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
     """One run for each machine that has a column of targets."""
 
     def case_of(row: DynamoRow) -> str:
@@ -238,11 +240,11 @@ def _targets(table: DynamoTable, name: TableFileName) -> list[_Found]:
         }
         return name.key(row, row.need("name"), {key: value for key, value in more.items() if value})
 
-    every: list[_Found] = []
+    every: list[_HardwareResults] = []
     for column in dict.fromkeys(column for column in table.header if column.startswith(TARGET)):
-        found = _Found(hardware=column.removeprefix(TARGET) or "unknown")
+        found = _HardwareResults(hardware=column.removeprefix(TARGET) or "unknown")
 
-        def take(row: DynamoRow, case: str, column: str = column, found: _Found = found) -> None:
+        def take(row: DynamoRow, case: str, column: str = column, found: _HardwareResults = found) -> None:
             row.need(column)
             _number(row.cells[column], case, "dynamo.target.speedup", COLUMNS["speedup"], found)
 
@@ -250,8 +252,8 @@ def _targets(table: DynamoTable, name: TableFileName) -> list[_Found]:
     return every
 
 
-def _instructions(table: DynamoTable, name: TableFileName) -> list[_Found]:
-    found = _Found()
+def _instructions(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
+    found = _HardwareResults()
 
     def case_of(row: DynamoRow) -> str:
         about = {"benchmark": "pr_time_benchmarks", "counted": row.need("metric"), **name.others()}
@@ -271,7 +273,7 @@ def _instructions(table: DynamoTable, name: TableFileName) -> list[_Found]:
     return _each_row(table, found, case_of, take)
 
 
-_READERS: dict[str, Callable[[DynamoTable, TableFileName], list[_Found]]] = {
+_READERS: dict[str, Callable[[DynamoTable, TableFileName], list[_HardwareResults]]] = {
     "performance": _performance,
     "accuracy": _accuracy,
     "compilation": _compilation,
@@ -286,7 +288,9 @@ def _prefix(table: DynamoTable, name: TableFileName) -> str:
     return _TARGET_PREFIX if is_target(table, name) else "dynamo."
 
 
-def _failed(row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found: _Found) -> None:
+def _add_failure(
+    row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found: _HardwareResults
+) -> None:
     """A model without a valid answer has no measurements: what its row says beyond noughts is set aside."""
     found.failures.append(Failure(case, status, reason))
     for column, cell in row.cells.items():
@@ -294,7 +298,9 @@ def _failed(row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found
             found.aside(cell.place, f"{cell.text()[:60]} is of a model that ended as {status}")
 
 
-def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found, device: str | None = None) -> None:
+def _numbers(
+    row: DynamoRow, case: str, prefix: str, found: _HardwareResults, device: str | None = None
+) -> None:
     """The measurements of a row: every column that does not say which case it is."""
     for column, cell in row.cells.items():
         if column not in _NO_NUMBERS:
@@ -304,7 +310,7 @@ def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found, device: str 
             _number(cell, case, metric, about, found)
 
 
-def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _Found) -> None:
+def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _HardwareResults) -> None:
     try:
         value = number_in(cell)
     except BadFile as error:
@@ -317,7 +323,7 @@ def _number(cell: Value, case: str, metric: str, column: DynamoColumn, found: _F
 
 
 def _point(
-    value: float, place: SourcePlace, case: str, metric: str, column: DynamoColumn, found: _Found
+    value: float, place: SourcePlace, case: str, metric: str, column: DynamoColumn, found: _HardwareResults
 ) -> None:
     title = f"Target: {column.title}" if metric.startswith(_TARGET_PREFIX) else column.title
     found.points.append(

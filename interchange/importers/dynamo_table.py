@@ -140,7 +140,7 @@ class TableFileName:
     @staticmethod
     def of(path: Path) -> "TableFileName":
         stem = path.stem
-        left = list(_unmarked(stem))
+        left = list(_blank_marks(stem))
         after_device = len(left)
 
         def one_of(words: str) -> str | None:
@@ -177,8 +177,8 @@ class TableFileName:
             device=device,
             target="expected" in stem or "target" in stem,
             hardware=hardware,
-            file=(_words(_unmarked(stem)) if nameless else others) or None,
-            folder=(_words(_unmarked(path.resolve().parent.name)) or None) if nameless else None,
+            file=(_words(_blank_marks(stem)) if nameless else others) or None,
+            folder=(_words(_blank_marks(path.resolve().parent.name)) or None) if nameless else None,
         )
 
     def on(self, machine: str) -> str:
@@ -213,7 +213,7 @@ class TableFileName:
         return case_key(model, self.phase, {**own, **(more or {})}, technique)
 
 
-def _unmarked(text: str) -> str:
+def _blank_marks(text: str) -> str:
     """A name with blanks for what differs along a series: dates that have been, and revisions."""
     letters = list(text)
     for span, _ in times_in(text):

@@ -11,10 +11,10 @@ from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, Point, RunAccumulator
-from ..runs import Imported, ImportProblem
+from ..runs import ImportBatch, ImportProblem
 from ..source_file import Value, csv_rows, head, json_of, made_at, number_in, text_of
 from ..units import slug, unit_slug
-from .optimum_settings import OptimumSettings, flattened
+from .optimum_settings import OptimumSettings, flatten_json
 
 NAME = "optimum"
 TITLE = "optimum-benchmark reports"
@@ -68,7 +68,7 @@ def knows(path: Path) -> bool:
     return path.name == _HYDRA
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """One run for each report, folder or row; in a tree a bad folder is set aside."""
     accumulator = RunAccumulator(NAME)
     if path.is_dir():
@@ -80,7 +80,7 @@ def read(path: Path) -> Imported:
         _compare(accumulator, tables)
     else:
         _read_file(accumulator, _File(path, path.name))
-    return accumulator.imported(SourcePlace(path.name))
+    return accumulator.build_batch(SourcePlace(path.name))
 
 
 def _folders(accumulator: RunAccumulator, path: Path) -> Iterator[tuple[Path, set[str]]]:
@@ -175,7 +175,7 @@ def _read_report(accumulator: RunAccumulator, file: _File) -> None:
             raise BadFile(SourcePlace(file.name), f"has no {_CONFIG} beside it")
         config, report = file.sibling(_CONFIG).json(), document
     config.need("backend").object()
-    settings = OptimumSettings.of(flattened(config))
+    settings = OptimumSettings.of(flatten_json(config))
     case = settings.case()
     points = list(of_report(accumulator, case, report))
     origin = settings.origin(NAME, made_at(file.path), points)

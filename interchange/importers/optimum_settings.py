@@ -69,7 +69,7 @@ class OptimumSettings:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> "OptimumSettings":
         """Settings of any year; what is null or empty is as good as missing."""
-        return cls({_renamed(path): value for path, value in values.items() if value})
+        return cls({_rename_path(path): value for path, value in values.items() if value})
 
     def first(self, *paths: str) -> str:
         """The first of these that is there; empty for none."""
@@ -80,13 +80,15 @@ class OptimumSettings:
 
         So a case is one configuration: no two that differ in a setting share a series.
         """
-        parameters = {name: _spelled(self.first(*paths)) or None for name, paths in _PARAMETERS.items()}
+        parameters = {
+            name: _normalise_value(self.first(*paths)) or None for name, paths in _PARAMETERS.items()
+        }
         if parameters["device"]:
             parameters["device"] = parameters["device"].partition(":")[0]
         parameters["gpus"] = str(len(self._device_ids()) or "") or None
         reported = {path for paths in (*_PARAMETERS.values(), _COMPILE) for path in paths}
         others = {
-            path: _spelled(value)
+            path: _normalise_value(value)
             for path, value in self.values.items()
             if path.startswith(_MEASURED) and path not in reported and not _NO_SETTING.fullmatch(path)
         }
@@ -130,15 +132,15 @@ class OptimumSettings:
 
     def _technique(self) -> str:
         compiled, mode = (self.first(path) for path in _COMPILE)
-        return f"compile={mode or 'default'}" if _spelled(compiled) == "true" else "eager"
+        return f"compile={mode or 'default'}" if _normalise_value(compiled) == "true" else "eager"
 
     def _hardware(self) -> str:
         """The GPUs of the machine if one was used, else its processor."""
         if not self.first("backend.device").startswith("cpu") and (gpus := self._gpus()):
-            counted = Counter(_used(gpus, self._device_ids()))
+            counted = Counter(_select_gpus(gpus, self._device_ids()))
             return " + ".join(name if n == 1 else f"{n} x {name}" for name, n in counted.items())
         cpu = self.first("environment.cpu", "environment.processor").strip()
-        count = _spelled(self.first("environment.cpu_count"))
+        count = _normalise_value(self.first("environment.cpu_count"))
         return ", ".join(filter(None, (cpu, count and f"{count} CPUs"))) or "unknown"
 
     def _device_ids(self) -> list[str]:
@@ -161,14 +163,14 @@ class OptimumSettings:
         return [name.strip() for name in (*listed, *written) if name.strip()]
 
 
-def _used(gpus: list[str], ids: list[str]) -> list[str]:
+def _select_gpus(gpus: list[str], ids: list[str]) -> list[str]:
     """The GPUs of a machine with these ids; all if the ids are unknown."""
     if ids and all(re.fullmatch(r"[0-9]{1,4}", each) and int(each) < len(gpus) for each in ids):
         return [gpus[int(each)] for each in ids]
     return gpus[:1] * len(ids) if ids and len(set(gpus)) == 1 else gpus
 
 
-def flattened(at: Value, path: str = "", levels: int = MOST_LEVELS) -> dict[str, str]:
+def flatten_json(at: Value, path: str = "", levels: int = MOST_LEVELS) -> dict[str, str]:
     """The texts of a JSON object by dotted path; raises BadFile for one that is nested too deep."""
     value = at.value
     if value is None:
@@ -181,18 +183,18 @@ def flattened(at: Value, path: str = "", levels: int = MOST_LEVELS) -> dict[str,
     members = at.object().items() if isinstance(value, dict) else enumerate(at.list())
     for name, member in members:
         own = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}" if path else name
-        found |= flattened(member, own, levels - 1)
+        found |= flatten_json(member, own, levels - 1)
     return found
 
 
-def _renamed(path: str) -> str:
+def _rename_path(path: str) -> str:
     for before, after in _SINCE_2023:
         if path == before or (before.endswith(".") and path.startswith(before)):
             return after + path[len(before) :]
     return path
 
 
-def _spelled(value: str) -> str:
+def _normalise_value(value: str) -> str:
     """One spelling of a value that JSON, YAML and a table write as `true`, `True`, `16` and `16.0`."""
     if value in ("True", "False"):
         return value.lower()

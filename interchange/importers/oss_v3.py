@@ -19,7 +19,7 @@ from records.runs import RunPreset
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, digest, plain
-from ..runs import Imported, ImportedRun
+from ..runs import ImportBatch, ImportedRun
 from ..source_file import (
     MOST_CELLS,
     Value,
@@ -37,7 +37,7 @@ from .oss_v3_record import NAME, FileTime, MetricMeaning, OssRecord, extra, extr
 
 TITLE = "PyTorch OSS benchmark database, version 3 (JSON)"
 
-__all__ = ["NAME", "TITLE", "knows", "read"]
+__all__ = ["NAME", "TITLE", "knows", "read_runs"]
 
 
 #: The database keeps values as 32-bit floats, and what describes them as text.
@@ -47,7 +47,7 @@ _STATUSES = "status of each fresh process"
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
+class _ProcessEnd:
     """How one process ended."""
 
     status: OutcomeStatus
@@ -60,7 +60,7 @@ class ExporterExtras:
     """What is known of a run's measurements, by case and metric, and of its processes, by case."""
 
     measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
-    endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
+    endings: dict[str, list[_ProcessEnd]] = field(default_factory=dict[str, list[_ProcessEnd]])
     replicates: dict[str, dict[str, list[int]]] = field(default_factory=dict[str, dict[str, list[int]]])
     """By case and metric, of which processes its values are."""
     preset: tuple[str, str] | None = None
@@ -68,7 +68,7 @@ class ExporterExtras:
     hardware: str = ""
     """The fingerprint of what it was measured on."""
 
-    def under(self, record: OssRecord) -> None:
+    def keep_conditions(self, record: OssRecord) -> None:
         """Keep the preset and the hardware that a record of ours names."""
         if record.is_ours and record.preset[0]:
             self.preset = record.preset
@@ -89,7 +89,7 @@ class ExporterExtras:
             raise BadFile(record.place.at("metric"), sentence)
         _ended_well(numbers, self.endings.get(case), record.place)
         if "point" in about:
-            stated = _stated(about)
+            stated = _parse_summary(about)
             if processes and stated.n != len(values):
                 raise BadFile(record.place.at("metric"), f"has {len(values)} values of {stated.n} processes")
             if not _is_close(stated.point, median(values)):
@@ -99,7 +99,7 @@ class ExporterExtras:
             self.replicates.setdefault(case, {}).setdefault(metric, numbers)
         return processes
 
-    def ended(self, record: OssRecord, case: str) -> list[Failure]:
+    def keep_endings(self, record: OssRecord, case: str) -> list[Failure]:
         """Keep how the processes of a case ended, and return the first that did not end well.
 
         Raises BadFile where that is not written as our exporter writes it.
@@ -108,7 +108,7 @@ class ExporterExtras:
         columns = [_list(about, name) for name in ("benchmark_values", "reasons", "replicates")]
         if len({len(column) for column in columns}) != 1:
             raise BadFile(record.place.at("metric").at("extra_info"), "has lists of different lengths")
-        endings = [_ending(*row) for row in zip(*columns, strict=True)]
+        endings = [_process_end(*row) for row in zip(*columns, strict=True)]
         if case in self.endings:
             raise BadFile(record.place, f"states a second time how the processes of {case} ended")
         if len({each.replicate for each in endings}) != len(endings):
@@ -142,7 +142,7 @@ def knows(path: Path) -> bool:
     return start.lstrip()[:1] in ("[", "{") and metric is not None and named
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """The runs that the records of a file make up: those of one job, time, benchmark, runner and environment.
 
     A record whose metric is missing, or is none, is set aside. Raises BadFile where no record is usable.
@@ -157,7 +157,7 @@ def read(path: Path) -> Imported:
             _take(OssRecord.of(at), file, groups)
     for group in groups.values():
         _add(group, accumulator)
-    return accumulator.imported(SourcePlace(path.name))
+    return accumulator.build_batch(SourcePlace(path.name))
 
 
 def _records(text: str, name: str, accumulator: RunAccumulator) -> Iterator[Value]:
@@ -197,10 +197,10 @@ def _take(record: OssRecord, file: FileTime, groups: dict[str, _Group]) -> None:
     key = json.dumps([origin.started_at.isoformat(), *about])
     group = groups.get(key) or _Group(origin, record.place)
     if is_status(record):
-        group.failures += group.ours.ended(record, case)
+        group.failures += group.ours.keep_endings(record, case)
     else:
         _take_values(record, case, group)
-    group.ours.under(record)
+    group.ours.keep_conditions(record)
     groups[key] = group
 
 
@@ -300,7 +300,7 @@ def _add(group: _Group, accumulator: RunAccumulator) -> None:
     accumulator.add(group.origin, group.place, group.points, group.failures)
     if len(accumulator.runs) > before:
         run = list(accumulator.runs)[-1]
-        accumulator.runs[run] = restored(accumulator.runs[run], group.ours)
+        accumulator.runs[run] = restore_run(accumulator.runs[run], group.ours)
 
 
 def _is_single(value: float) -> bool:
@@ -315,7 +315,7 @@ def is_status(record: OssRecord) -> bool:
     return record.is_ours and extra_text(record.metric, "value_kind") == _STATUSES
 
 
-def restored(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
+def restore_run(run: ImportedRun, ours: ExporterExtras) -> ImportedRun:
     """The run with the fields of our exporter: the summaries in full, and the failed processes."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
     found: dict[str, list[Outcome]] = {}
@@ -351,7 +351,7 @@ def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -
 
 
 def _outcomes(
-    found: Sequence[Outcome], endings: Sequence[_Ending], numbered: Mapping[str, Sequence[int]]
+    found: Sequence[Outcome], endings: Sequence[_ProcessEnd], numbered: Mapping[str, Sequence[int]]
 ) -> list[Outcome]:
     """The outcomes of a case, each under its replicate's own number; `found` are those that values made.
 
@@ -381,14 +381,14 @@ def _outcomes(
     return ended + [replace(good[0], replicate=number, metrics=metrics[number]) for number in sorted(metrics)]
 
 
-def _in_turn(endings: Sequence[_Ending]) -> Iterator[int]:
+def _in_turn(endings: Sequence[_ProcessEnd]) -> Iterator[int]:
     """The numbers of the processes that ended well, then those that no process has."""
     yield from (each.replicate for each in endings if each.status == OutcomeStatus.OK)
     used = {each.replicate for each in endings}
     yield from (number for number in count() if number not in used)
 
 
-def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: SourcePlace) -> None:
+def _ended_well(numbers: Iterable[int], endings: Sequence[_ProcessEnd] | None, place: SourcePlace) -> None:
     """Raise BadFile where a process has a value that did not end well, or that is not among the `endings`."""
     well = {each.replicate for each in endings or () if each.status == OutcomeStatus.OK}
     for number in numbers:
@@ -396,7 +396,7 @@ def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place
             raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
 
 
-def _stated(about: Mapping[str, Value]) -> Summary:
+def _parse_summary(about: Mapping[str, Value]) -> Summary:
     numbers = {
         name: _value(about[name]).number()
         for name in ("point", "low", "high", "smallest", "largest", "spread_log", "n")
@@ -415,10 +415,10 @@ def _stated(about: Mapping[str, Value]) -> Summary:
     return Summary(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
 
 
-def _ending(status: Value, reason: Value, replicate: Value) -> _Ending:
+def _process_end(status: Value, reason: Value, replicate: Value) -> _ProcessEnd:
     if status.value not in tuple(OutcomeStatus):
         raise status.wrong(f"one of {', '.join(OutcomeStatus)}")
-    return _Ending(
+    return _ProcessEnd(
         OutcomeStatus(status.value), "" if reason.value == "" else reason.text(), _process(replicate)
     )
 

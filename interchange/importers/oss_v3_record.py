@@ -115,9 +115,13 @@ class OssRecord:
             "mode": None if mode in _PHASES else mode or None,
             "inputs": brief(self.top["inputs"].value) if "inputs" in self.top else None,
         }
-        parameters |= {name: brief(each.value) for name, each in _distinguishing(self.benchmark)}
-        parameters |= {f"model.{name}": brief(each.value) for name, each in _distinguishing(self.model)}
-        parameters |= {f"metric.{name}": brief(each.value) for name, each in _distinguishing(self.metric)}
+        parameters |= {name: brief(each.value) for name, each in _distinguishing_members(self.benchmark)}
+        parameters |= {
+            f"model.{name}": brief(each.value) for name, each in _distinguishing_members(self.model)
+        }
+        parameters |= {
+            f"metric.{name}": brief(each.value) for name, each in _distinguishing_members(self.metric)
+        }
         backend = text(self.model, "backend")
         technique = f"backend={plain(backend)}" if backend not in ("", "eager") else "eager"
         name = text(self.model, "name") or text(self.benchmark, "name")
@@ -159,13 +163,13 @@ class OssRecord:
     def origin(self, file: FileTime) -> ForeignOrigin:
         """The run it belongs to; raises BadFile for a time that is none."""
         job = {name: self.top[name].value for name in _JOB if name in self.top}
-        started, note = self._started(file)
+        started, note = self._start_time(file)
         undated = note == file.note and not file.dated
         dependencies = self.top["dependencies"].object() if "dependencies" in self.top else {}
         about = {name: _version(each) for name, each in dependencies.items()}
         torch = about.get("torch") or about.get("pytorch") or {}
         sha, repo = text(self.top, "head_sha"), text(self.top, "repo")
-        runners, exported = self._runners(), self._exported()
+        runners, exported = self._runners(), self._export_facts()
         identity = [exported or job, about, file.identity if note == file.note else ""]
         tested = {"repo": repo, "head_sha": sha} if sha and not self.is_ours else {}
         return ForeignOrigin(
@@ -183,7 +187,7 @@ class OssRecord:
             facts={**job, **exported, "notes": [note]},
         )
 
-    def _exported(self) -> dict[str, str]:
+    def _export_facts(self) -> dict[str, str]:
         """Which run of ours it was, under which preset and on what; nothing for a record of others."""
         # A run is identified by these very names, so that what was imported before is not imported twice.
         own = {"exported_run": extra_text(self.benchmark, "run"), "exported_profile": self.preset[0]}
@@ -191,7 +195,7 @@ class OssRecord:
         hardware = self.hardware_fingerprint
         return {**found, "exported_hardware": hardware} if hardware else found
 
-    def _started(self, file: FileTime) -> tuple[datetime, str]:
+    def _start_time(self, file: FileTime) -> tuple[datetime, str]:
         if self.is_ours and (own := extra(self.benchmark).get("started_at")):
             return moment_in(own), "the time is that of the run that was exported"
         stamp = self.top.get("timestamp")
@@ -251,7 +255,7 @@ def _tuple(at: Value | None, names: tuple[str, ...]) -> Members:
     return {name: member for name, member in members.items() if member.value is not None}
 
 
-def _distinguishing(members: Members) -> list[tuple[str, Value]]:
+def _distinguishing_members(members: Members) -> list[tuple[str, Value]]:
     return [(name, each) for name, each in extra(members).items() if name not in _ABOUT_VALUE]
 
 

@@ -27,7 +27,7 @@ from records.runs import Run, RunPreset
 
 from ..errors import BadFile, SourcePlace
 from ..exporters.pyrometer import SUMS
-from ..runs import Imported, ImportedRun, ImportProblem
+from ..runs import ImportBatch, ImportedRun, ImportProblem
 from ..source_file import Value, refuse_streams
 
 NAME = "pyrometer"
@@ -55,13 +55,13 @@ def knows(path: Path) -> bool:
     """Whether a file begins as an export does, compressed or not."""
     try:
         refuse_streams(path, SourcePlace(path.name))
-        with path.open("rb") as packed, _opened(packed) as file:
+        with path.open("rb") as packed, _unpack_file(packed) as file:
             return _BEGINNING.match(file.read(_BEGINNING_BYTES)) is not None
     except (BadFile, OSError, EOFError, zlib.error, ValueError):
         return False
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """All that a file of at most `MAX_BYTES` (uncompressed) holds; raises BadFile. See `parts`."""
     runs: dict[str, ImportedRun] = {}
     metrics: list[MetricDefinition] = []
@@ -73,10 +73,10 @@ def read(path: Path) -> Imported:
             runs[each.run.id] = ImportedRun(each.run, outcomes, before.measurements + each.measurements)
         metrics += part.metrics
         problems += part.set_aside
-    return Imported(NAME, tuple(runs.values()), tuple(metrics), tuple(problems))
+    return ImportBatch(NAME, tuple(runs.values()), tuple(metrics), tuple(problems))
 
 
-def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
+def parts(path: Path, *, limit: int | None = None) -> Iterator[ImportBatch]:
     """What a file holds, run by run, and of a large run piece by piece, so that no size is too large.
 
     A damaged line, a torn end and a line from a newer Pyrometer are set aside; so is whatever belongs to a
@@ -84,10 +84,10 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     more than `limit` bytes have come, and for a small file that unpacks without end.
     """
     refuse_streams(path, SourcePlace(path.name))
-    reading = _Reading(path.name)
+    reading = _LineReader(path.name)
     number = 0
     try:
-        with path.open("rb") as packed, _opened(packed) as file:
+        with path.open("rb") as packed, _unpack_file(packed) as file:
             bounds = _Bounds(path.name, packed, limit)
             while raw := file.readline(_MAX_LINE):
                 number += 1
@@ -107,7 +107,7 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     yield reading.end(number)
 
 
-def _opened(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
+def _unpack_file(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
     """What the file holds, unpacked."""
     compressed = file.read(2) == _GZIP
     file.seek(0)
@@ -147,7 +147,7 @@ class _Piece:
     lines: int = 0
 
 
-class _Reading:
+class _LineReader:
     """The lines of one file, taken one by one."""
 
     def __init__(self, name: str) -> None:
@@ -176,7 +176,7 @@ class _Reading:
         self._first_problem = self._first_problem or found
         self._problems.append(found)
 
-    def take(self, number: int, raw: bytes) -> Imported | None:
+    def take(self, number: int, raw: bytes) -> ImportBatch | None:
         """One line; answers what came before it where that is a part of its own."""
         try:
             line = decode_line(raw, allow_nan=False)
@@ -213,14 +213,14 @@ class _Reading:
         elif kind == "metric":
             self._define(number, metric_of(at))
         elif kind in ("outcome", "canary"):
-            if own := self._belonging(kind, at):
+            if own := self._owner_lists(kind, at):
                 outcome = read_outcome(at)
                 usable = {
                     name: each for name, each in outcome.metrics.items() if self._is_known(number, name)
                 }
                 own[0].append(replace(outcome, metrics=usable))
         elif kind == "measurement":
-            own = self._belonging(kind, at)
+            own = self._owner_lists(kind, at)
             if own and self._is_known(number, (each := measurement_of(at)).metric):
                 own[1].append(each)
         else:
@@ -254,7 +254,7 @@ class _Reading:
             self.problem(number, f"no line before defines {name}: its values are left out")
         return False
 
-    def _belonging(self, kind: str, at: Value) -> tuple[list[Outcome], list[Measurement]] | None:
+    def _owner_lists(self, kind: str, at: Value) -> tuple[list[Outcome], list[Measurement]] | None:
         """Where what belongs to a run goes; None where the run is not known."""
         name = at.need("run").text()
         run = self._runs.get(name)
@@ -301,16 +301,16 @@ class _Reading:
         found = self._first_problem or ImportProblem(SourcePlace(self._name), "is empty")
         return BadFile(found.place, found.sentence)
 
-    def _part(self) -> Imported:
+    def _part(self) -> ImportBatch:
         runs = tuple(
             ImportedRun(self._runs[name], tuple(outcomes), tuple(measurements))
             for name, (outcomes, measurements) in self._piece.runs.items()
         )
-        part = Imported(NAME, runs, tuple(self._piece.metrics), tuple(self._problems))
+        part = ImportBatch(NAME, runs, tuple(self._piece.metrics), tuple(self._problems))
         self._piece, self._problems = _Piece({}, []), []
         return part
 
-    def end(self, number: int) -> Imported:
+    def end(self, number: int) -> ImportBatch:
         """The last part; raises BadFile where no line could be used."""
         if not self._good:
             raise self._unusable()

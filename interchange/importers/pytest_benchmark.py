@@ -10,7 +10,7 @@ from analysis.metrics import Better
 
 from ..errors import SourcePlace
 from ..foreign_runs import ForeignOrigin, Point, RunAccumulator, case_key
-from ..runs import Imported
+from ..runs import ImportBatch
 from ..source_file import Value, head, json_of, made_at, moment_in, text_of, text_or_empty
 
 NAME = "pytest-benchmark"
@@ -40,7 +40,7 @@ def knows(path: Path) -> bool:
     return beginning.startswith("{") and '"machine_info"' in beginning[:4096]
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """The file's benchmarks: a run, or one for each PyTorch if `extra_info` names several."""
     document = json_of(text_of(path), SourcePlace(path.name))
     benchmarks = document.need("benchmarks").list()
@@ -55,7 +55,7 @@ def read(path: Path) -> Imported:
             by_torch.setdefault(own or shared, []).append(number)
     for torch_version, own in by_torch.items():
         _add(accumulator, path, document, torch_version, (benchmarks[number] for number in own))
-    return accumulator.imported(document.place.at("benchmarks"))
+    return accumulator.build_batch(document.place.at("benchmarks"))
 
 
 def _add(

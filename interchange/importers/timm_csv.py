@@ -11,7 +11,7 @@ from records.outcomes import OutcomeStatus
 
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
-from ..runs import Imported
+from ..runs import ImportBatch
 from ..source_file import Value, csv_rows, head, identity_of, made_at, number_in, text_of
 
 NAME = "timm-csv"
@@ -50,7 +50,7 @@ def _is_table(text: str) -> bool:
     return "model" in columns and any(f"{phase}_samples_per_sec" in columns for phase in _PHASES)
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """One run for the whole table; the columns may stand in any order."""
     text = text_of(path)
     if not _is_table(text):
@@ -83,7 +83,7 @@ def read(path: Path) -> Imported:
         },
     )
     accumulator.add(origin, SourcePlace(path.name), points, failures)
-    return accumulator.imported(SourcePlace(path.name))
+    return accumulator.build_batch(SourcePlace(path.name))
 
 
 def _points(accumulator: RunAccumulator, row: Mapping[str, Value], name: _Name) -> Iterator[Point]:

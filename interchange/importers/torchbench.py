@@ -10,7 +10,7 @@ from records.outcomes import OutcomeStatus
 
 from ..errors import SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
-from ..runs import Imported
+from ..runs import ImportBatch
 from ..source_file import Value, head, identity_of, json_of, made_at, text_of
 from ..units import slug
 from .dynamo_table import AS_GIVEN, status_of
@@ -46,7 +46,7 @@ class _Key:
 
 
 @dataclass(slots=True)
-class _Found:
+class _MetricValues:
     """The values of the metrics: numbers, and by case the texts in place of some."""
 
     points: list[Point] = field(default_factory=list[Point])
@@ -61,7 +61,7 @@ def knows(path: Path) -> bool:
     return start.lstrip().startswith("{") and all(member in start for member in members)
 
 
-def read(path: Path) -> Imported:
+def read_runs(path: Path) -> ImportBatch:
     """One run of one user benchmark; raises BadFile.
 
     An error text is the outcome of its case, unless the case has numbers as well: then it is set aside.
@@ -71,14 +71,14 @@ def read(path: Path) -> Imported:
     name = document.need("name").text()
     environ = document.get("environ")
     about = environ.object() if environ else {}
-    accumulator, found = RunAccumulator(NAME), _Found()
+    accumulator, found = RunAccumulator(NAME), _MetricValues()
     for key, value in document.need("metrics").object().items():
         with accumulator.setting_aside():
             _take(_taken_apart(key, name), value, found)
     origin = _origin(path, text, name, about)
     place = document.place.at("metrics")
     accumulator.add(origin, place, found.points, _failures(found, accumulator))
-    return accumulator.imported(place)
+    return accumulator.build_batch(place)
 
 
 def _taken_apart(key: str, benchmark: str) -> _Key:
@@ -133,7 +133,7 @@ def _technique(arguments: str) -> str:
     return ",".join(f"{option}={value}" for option, value in sorted(pairs.items()))
 
 
-def _take(key: _Key, value: Value, found: _Found) -> None:
+def _take(key: _Key, value: Value, found: _MetricValues) -> None:
     if isinstance(value.value, str):
         if _is_number(value.text()):
             raise value.wrong("a number or what went wrong")
@@ -163,7 +163,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _failures(found: _Found, accumulator: RunAccumulator) -> list[Failure]:
+def _failures(found: _MetricValues, accumulator: RunAccumulator) -> list[Failure]:
     """The outcomes of the cases without any number; a text among numbers is set aside."""
     with_numbers = {point.case for point in found.points}
     failures: list[Failure] = []

@@ -9,7 +9,7 @@ from analysis.metrics import METRICS
 from records.evidence import Continuation, Detection, Evidence, PairVerdict
 from records.findings import FindingState, FindingTriage
 
-from .numbers import called, change_near, percent
+from .numbers import change_near, kind_word, percent
 from .verdict_text import ending, open_because
 
 #: What each state of a finding means, for a reader who meets the word for the first time.
@@ -73,7 +73,7 @@ def confirmation_reason(found: FindingVerdict) -> str:
 
 def verdict_word(verdict: PairVerdict) -> str:
     """The word of a verdict as the evidence holds it: `worse`, not `slower`, for what is no time."""
-    return called(verdict.word, verdict.metric) if verdict.metric in METRICS else verdict.word
+    return kind_word(verdict.word, verdict.metric) if verdict.metric in METRICS else verdict.word
 
 
 def interval(change: float, low: float | None, high: float | None) -> str:
@@ -81,7 +81,7 @@ def interval(change: float, low: float | None, high: float | None) -> str:
     return change_near(change, low, high)[0]
 
 
-def moved(metric: str, change: float) -> str:
+def describe_change(metric: str, change: float) -> str:
     """Which way a metric went: `Latency (min-based) rose by 7.1 %`."""
     known = METRICS.get(metric)
     title = known.title if known else metric

@@ -6,11 +6,11 @@ from urllib.parse import quote, urljoin, urlsplit
 from bs4 import Tag
 from markdownify import MarkdownConverter
 
-from .markdown import APART, MOST_ROWS, clean_line, code, fenced, joined
+from .markdown import APART, MOST_ROWS, clean_line, code, code_block, join_blocks
 from .markdown import text as text_of
 
 
-def converted(body: str, home: str = "") -> str:
+def convert_html(body: str, home: str = "") -> str:
     """HTML as our pages hold it, as Markdown; links are resolved against `home`.
 
     Cards and facts are lists, `<small>` stands behind a separator, pictures without words are left out.
@@ -31,7 +31,7 @@ def converted(body: str, home: str = "") -> str:
             blocks[-1] += f"\n{line}"
         elif cleaned := clean_line(line):
             blocks.append(cleaned)
-    return joined(blocks)
+    return join_blocks(blocks)
 
 
 def converted_cell(body: str, home: str = "") -> str:
@@ -73,7 +73,7 @@ class _Converter(MarkdownConverter):
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         lines = el.get_text()
         if not _one_line(el):
-            return f"\n\n{fenced(lines)}\n\n"
+            return f"\n\n{code_block(lines)}\n\n"
         if el.find("code") is None:
             return APART + text_of(" ".join(lines.split())) + APART
         return APART + APART.join(code(line) for line in lines.splitlines() if line.strip()) + APART

@@ -21,7 +21,7 @@ def text(anything: str) -> str:
     return re.sub(r"(?i)www\.", lambda found: f"{found[0][:-1]}&#46;", plain)
 
 
-def fenced(anything: str, language: str = "text") -> str:
+def code_block(anything: str, language: str = "text") -> str:
     """Lines as they are, in a block of their own."""
     plain = "\n".join("\t".join(map(printable, line.split("\t"))) for line in anything.splitlines())
     fence = "```"
@@ -45,7 +45,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def joined(blocks: Sequence[str]) -> str:
+def join_blocks(blocks: Sequence[str]) -> str:
     """Blocks with a blank line between them, but for the items of one list."""
     if not blocks:
         return ""

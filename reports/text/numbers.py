@@ -29,7 +29,7 @@ def percent(change: float | None) -> str:
     return NONE if change is None or not math.isfinite(change) else _percent(change)[0]
 
 
-def allowed(limit: float) -> str:
+def format_limit(limit: float) -> str:
     """A limit, a logarithm of new / old, as `percent` prints it; with all digits where that rounds it."""
     return _percent(limit, _digits_of(limit))[0]
 
@@ -45,13 +45,13 @@ def share_near(value: float, limit: float) -> str:
     The limit is as `share` prints it. So the text lies on the side of the limit on which the share lies.
     """
     bars = [(limit, float(share(limit)[:-2]) / 100), (0.0, 0.0), (1.0, 1.0)]
-    return _apart(lambda more: _whole(value, more), value, bars) or _whole(value, 0)[0]
+    return _distinct_text(lambda more: _whole(value, more), value, bars) or _whole(value, 0)[0]
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
     """Both ends of an interval, as `percent` prints them; where it leaves 0 outside, neither reads as 0."""
     bars = _zero(low, high)
-    first, last = (_apart(_renderer(end), end, bars) or percent(end) for end in (low, high))
+    first, last = (_distinct_text(_renderer(end), end, bars) or percent(end) for end in (low, high))
     return first, last
 
 
@@ -69,7 +69,9 @@ def change_near(
     for more in range(0 if limit is None else _digits_of(limit), _MOST_DIGITS):
         limit_text = None if limit is None else _percent(limit, more)
         bars = [] if limit is None or limit_text is None else [(limit, limit_text[1])]
-        texts = {number: _apart(_renderer(number), number, [*bars, *_zero(*ranged)]) for number in numbers}
+        texts = {
+            number: _distinct_text(_renderer(number), number, [*bars, *_zero(*ranged)]) for number in numbers
+        }
         if all(texts.values()):
             break
     else:
@@ -89,7 +91,7 @@ def _sign(value: float) -> int:
     return 0 if abs(value) <= _NOTHING else 1 if value > 0 else -1
 
 
-def _apart(
+def _distinct_text(
     render: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]
 ) -> str | None:
     """The shortest text that lies on the side of each printed bar on which the value lies.
@@ -153,10 +155,10 @@ def figure(value: float, digits: int = 4) -> str:
 
 def word(verdict: Verdict) -> str:
     """The verdict in a word: `faster` for a time, `better` for what is none."""
-    return called(verdict.word, verdict.metric)
+    return kind_word(verdict.word, verdict.metric)
 
 
-def called(kind: str, metric: str) -> str:
+def kind_word(kind: str, metric: str) -> str:
     """What a verdict of a kind is called where it is about a metric; see `word`."""
     if METRICS[metric].unit in _SPEEDS:
         return kind

@@ -7,7 +7,6 @@ from typing import Any
 from analysis.comparison.verdict import Verdict
 from analysis.decision.process_modes import Modes
 from analysis.decision.reasons import (
-    Alike,
     CaseBeyondLimit,
     CaseBroke,
     CaseDetail,
@@ -22,9 +21,10 @@ from analysis.decision.reasons import (
     NoneBeyondLimit,
     OnlyScreened,
     Reason,
+    SimilarCases,
     SlowerInShortPairs,
     SlowerShare,
-    Unmeasured,
+    UnmeasuredShare,
     Worse,
 )
 from analysis.decision.upgrade import Exclusion, Upgrade
@@ -32,7 +32,7 @@ from analysis.metrics import METRICS
 from common.text import plural
 from records.outcomes import OutcomeStatus
 
-from .numbers import called, change_near, of_cases, percent, share, share_near, word
+from .numbers import change_near, kind_word, of_cases, percent, share, share_near, word
 from .verdict_text import ending, open_because, side_reason
 
 #: So many cases are named in a sentence.
@@ -47,21 +47,21 @@ def sentence(reason: Reason) -> str:
         case SlowerShare() as slower:
             return _slower(slower, reason.cases)
         case NoneBeyondLimit(metric, limit, known):
-            return f"no case of {known} is {called('slower', metric)} by {share(limit)} or more"
+            return f"no case of {known} is {kind_word('slower', metric)} by {share(limit)} or more"
         case MeanChange() as mean:
             return _mean(mean)
         case NoMean(metric, "no ratio"):
             return f"{METRICS[metric].title}: no case has a ratio, so there is no geomean"
         case NoMean():
             return "no case has enough pairs for a geomean"
-        case Unmeasured() as missing:
-            return _unmeasured(missing)
+        case UnmeasuredShare() as missing:
+            return _unmeasured_text(missing)
         case OnlyScreened() as screened:
             return _only_screened(screened)
         case SlowerInShortPairs() as suspected:
-            return _suspected(suspected)
-        case Alike(metric, kind, cases, total):
-            return f"{of_cases(cases, total)} {'the same' if kind == 'same' else called(kind, metric)}"
+            return _short_pair_text(suspected)
+        case SimilarCases(metric, kind, cases, total):
+            return f"{of_cases(cases, total)} {'the same' if kind == 'same' else kind_word(kind, metric)}"
         case Worse() as worse:
             return _worse(worse)
         case Doubtful() as doubtful:
@@ -161,7 +161,7 @@ def modes(found: Modes | None) -> str:
 
 
 def _slower(one: SlowerShare, cases: Sequence[str]) -> str:
-    worse = f"{called('slower', one.metric)} by {share(one.limit)} or more"
+    worse = f"{kind_word('slower', one.metric)} by {share(one.limit)} or more"
     policy = (
         f"(policy: at most {share(one.allowed)} of the cases{'' if one.most is not None else ', by weight'})"
     )
@@ -191,7 +191,7 @@ def _mean(one: MeanChange) -> str:
 
 
 def _worse(one: Worse) -> str:
-    text = f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} {called('slower', one.metric)}"
+    text = f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} {kind_word('slower', one.metric)}"
     if one.largest:
         case, verdict = one.largest
         change = change_near(verdict.change, verdict.low, verdict.high)[0]
@@ -208,7 +208,7 @@ def _doubtful(one: Doubtful) -> str:
     case, verdict = one.largest
     text = (
         f"{METRICS[one.metric].title}: {of_cases(one.cases, one.total)} undecided and may be "
-        f"{called('slower', one.metric)} by {share(one.limit)} or more"
+        f"{kind_word('slower', one.metric)} by {share(one.limit)} or more"
     )
     largest = f"largest: {case} {percent(verdict.change)} in {plural(verdict.n, 'pair')}"
     if one.few == one.cases:
@@ -227,7 +227,7 @@ def _only_screened(one: OnlyScreened) -> str:
     )
 
 
-def _suspected(one: SlowerInShortPairs) -> str:
+def _short_pair_text(one: SlowerInShortPairs) -> str:
     named = ", ".join(f"{case} {percent(change)}" for case, change in one.cases[:_NAMED])
     more = ", ..." if len(one.cases) > _NAMED else ""
     slower = (
@@ -236,7 +236,7 @@ def _suspected(one: SlowerInShortPairs) -> str:
     return f"{slower}, and full pairs are too few for an interval: {named}{more}"
 
 
-def _unmeasured(one: Unmeasured) -> str:
+def _unmeasured_text(one: UnmeasuredShare) -> str:
     missing = share_near(one.share, one.allowed)
     text = f"{of_cases(one.cases, one.total, 'have')} no interval, {missing} by weight"
     return f"{text}: at most {share(one.allowed)} may have none"

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from analysis.staleness import Disturbed, Outage, WaitReason
+from analysis.staleness import MachineDisturbance, Outage, WaitReason
 from common.text import some, utc
 from records.tasks import Task
 
@@ -19,7 +19,7 @@ def silence(one: Outage) -> str:
     return f"{due} has not begun: no scheduler is there{f' for {one.label}' if one.label else ''}"
 
 
-def counted(one: Disturbed) -> str:
+def describe_disturbance(one: MachineDisturbance) -> str:
     """`77 throttled of 234 outcomes (33 %)`."""
     counts = ((one.throttled, "throttled"), (one.contended, "contended"))
     parts = " and ".join(f"{count} {word}" for count, word in counts if count)

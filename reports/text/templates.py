@@ -11,14 +11,14 @@ from markupsafe import Markup, escape
 from common.text import printable
 
 
-def escaped(content: str) -> Markup:
+def escape_text(content: str) -> Markup:
     """Text as HTML, without characters that steer a page; Markup as it is."""
     return content if isinstance(content, Markup) else escape(printable(content))
 
 
 def breakable(content: str) -> Markup:
     """Text that may be broken behind the separators of a case key."""
-    return Markup(re.sub(r"([/,=_])(?=[^/,=_])", r"\1<wbr>", str(escaped(content))))
+    return Markup(re.sub(r"([/,=_])(?=[^/,=_])", r"\1<wbr>", str(escape_text(content))))
 
 
 def code(content: str) -> Markup:
@@ -37,15 +37,15 @@ def case(key: str) -> Markup:
 def chip(tone: str, sign: str, word: str) -> Markup:
     """A word with its sign in its colour."""
     return Markup('<span class="py-chip py-{}"><span aria-hidden="true">{}</span> {}</span>').format(
-        tone, sign, escaped(word)
+        tone, sign, escape_text(word)
     )
 
 
-def _finalized(value: Any) -> Any:
+def _finalize_value(value: Any) -> Any:
     """Text in a template as HTML; a number and its % sign stay on one line."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
-    return Markup(escaped(value).replace(" %", Markup("&nbsp;%")))
+    return Markup(escape_text(value).replace(" %", Markup("&nbsp;%")))
 
 
 @cache
@@ -54,12 +54,12 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(str(folder)),
         autoescape=True,
-        finalize=_finalized,
+        finalize=_finalize_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"verbatim": escaped, "breakable": breakable, "code": code, "case": case}
+    environment.filters |= {"verbatim": escape_text, "breakable": breakable, "code": code, "case": case}
     return environment
 
 

@@ -64,7 +64,7 @@ def open_because(verdict: Verdict) -> str:
             return _DOUBTS[verdict.reason]
 
 
-def advised(advice: Advice) -> str:
+def describe_advice(advice: Advice) -> str:
     """Why a case gets more pairs, or no more."""
     word, pairs = advice.verdict.word, advice.pairs
     match advice.cause:

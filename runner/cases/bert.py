@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import FeedForward, SelfAttention, cross_entropy, initialise, repeated
+from .layers import FeedForward, SelfAttention, cross_entropy, initialise, submodule_names
 
 VOCABULARY, POSITIONS, TOKEN_TYPES = 30522, 512, 2
 EPSILON = 1e-12
@@ -86,7 +86,7 @@ def _bert_workload(batch: int, tokens: int, layers: int, size: BertSize) -> Work
         unit="tokens",
         flops=operations(batch, tokens, layers, size),
         loss=lambda output: classify(output[1]),
-        checkpointed=repeated("layers", layers),
+        checkpointed=submodule_names("layers", layers),
     )
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import FeedForward, cross_entropy, initialise, repeated
+from .layers import FeedForward, cross_entropy, initialise, submodule_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def decoder_block(model: str, batch: int, tokens: int, layers: int) -> Workload:
         flops=batch * (layers * size.flops(tokens, tokens) + size.head_flops(tokens)),
         loss=cross_entropy(batch, tokens, classes=size.vocabulary),
         classes=True,
-        checkpointed=repeated("layers", layers),
+        checkpointed=submodule_names("layers", layers),
     )
 
 

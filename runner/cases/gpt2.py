@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import PreNormLayer, cross_entropy, initialise, repeated
+from .layers import PreNormLayer, cross_entropy, initialise, submodule_names
 
 VOCABULARY, POSITIONS = 50257, 1024
 WIDTH, HEADS, INNER = 768, 12, 3072
@@ -48,5 +48,5 @@ def gpt2_small(batch: int, tokens: int, layers: int) -> Workload:
         flops=layers * flops.transformer_layer(batch, tokens, WIDTH, INNER) + head,
         loss=cross_entropy(batch, tokens, classes=VOCABULARY),
         classes=True,
-        checkpointed=repeated("layers", layers),
+        checkpointed=submodule_names("layers", layers),
     )

@@ -54,7 +54,7 @@ class PreNormLayer(nn.Module):
         return hidden + self.feed_forward(self.feed_forward_norm(hidden))
 
 
-def repeated(container: str, count: int) -> tuple[str, ...]:
+def submodule_names(container: str, count: int) -> tuple[str, ...]:
     """The names of `count` submodules of a container: `layers.0`, `layers.1` and so on."""
     return tuple(f"{container}.{index}" for index in range(count))
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import cross_entropy, repeated
+from .layers import cross_entropy, submodule_names
 
 #: Width of the bottleneck, number of blocks, stride of the first block.
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
@@ -97,7 +97,7 @@ def resnet50(batch: int, image: int) -> Workload:
         flops=_flops(batch, image),
         loss=cross_entropy(batch, classes=CLASSES),
         classes=True,
-        checkpointed=repeated("blocks", sum(count for _, count, _ in STAGES)),
+        checkpointed=submodule_names("blocks", sum(count for _, count, _ in STAGES)),
     )
 
 

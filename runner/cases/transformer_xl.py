@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import cross_entropy, initialise, repeated
+from .layers import cross_entropy, initialise, submodule_names
 
 #: The paper's WikiText-103 base model, but for the vocabulary: 267 735 words behind an adaptive softmax
 #: there, a plain tied head over 32 768 here. An adaptive softmax sorts tokens into clusters by their
@@ -122,5 +122,5 @@ def transformer_xl(batch: int, tokens: int, layers: int) -> Workload:
         unit="tokens",
         flops=_flops(batch, tokens, layers),
         loss=lambda output: predict(output[0]),
-        checkpointed=repeated("layers", layers),
+        checkpointed=submodule_names("layers", layers),
     )

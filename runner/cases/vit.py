@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
-from .layers import PreNormLayer, cross_entropy, initialise, repeated
+from .layers import PreNormLayer, cross_entropy, initialise, submodule_names
 
 WIDTH, HEADS, INNER, LAYERS = 768, 12, 3072, 12
 PATCH, CLASSES = 16, 1000
@@ -53,5 +53,5 @@ def vit_b(batch: int, image: int) -> Workload:
         flops=flops.conv2d(batch, 3, WIDTH, PATCH, side) + encoder + flops.linear(batch, WIDTH, CLASSES),
         loss=cross_entropy(batch, classes=CLASSES),
         classes=True,
-        checkpointed=repeated("layers", LAYERS),
+        checkpointed=submodule_names("layers", LAYERS),
     )

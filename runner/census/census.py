@@ -57,7 +57,7 @@ class CensusOperator:
     def inputs(self) -> str:
         """The tensors it takes, in words: `float32[8, 768] float32[768, 3072]`."""
         values = [*self.arguments["args"], *self.arguments["kwargs"].values()]
-        return " ".join(_shown(one) for value in values for one in _tensors(value))
+        return " ".join(_tensor_text(one) for value in values for one in _tensors(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class CensusRegion:
             return ""
         trained = self.arguments["grads"]
         values = [one for place, one in enumerate(self.arguments["inputs"]) if place not in trained]
-        return " ".join(_shown(one) for value in values for one in _tensors(value))
+        return " ".join(_tensor_text(one) for value in values for one in _tensors(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Census:
     regions: tuple[CensusRegion, ...] = ()
 
     @property
-    def measured(self) -> tuple[CensusOperator | CensusRegion, ...]:
+    def measured_cases(self) -> tuple[CensusOperator | CensusRegion, ...]:
         """What is measured, as a case each."""
         found = (*self.operators, *(one for one in self.regions if one.arguments is not None))
         return tuple(sorted(found, key=lambda one: -one.share))
@@ -130,7 +130,7 @@ class Census:
     @property
     def share(self) -> float:
         """The share of the recorded time that is measured."""
-        return math.fsum(one.share for one in self.measured)
+        return math.fsum(one.share for one in self.measured_cases)
 
     @property
     def region_share(self) -> float:
@@ -140,7 +140,7 @@ class Census:
     @property
     def weights(self) -> dict[str, float]:
         """The share of each case, as a policy weighs it."""
-        return {one.case: max(one.share, _LEAST_WEIGHT) for one in self.measured}
+        return {one.case: max(one.share, _LEAST_WEIGHT) for one in self.measured_cases}
 
     def to_toml(self) -> str:
         """The file."""
@@ -262,7 +262,7 @@ def read_census(path: Path) -> Census:
         )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise BadCensus(f"{path} is damaged: {type(error).__name__}: {error}") from None
-    if not census.measured:
+    if not census.measured_cases:
         raise BadCensus(f"{path} holds no operator and no compiled region that can be measured")
     return census
 
@@ -325,5 +325,5 @@ def _tensors(value: Any) -> Sequence[Mapping[str, Any]]:
     return []
 
 
-def _shown(tensor: Mapping[str, Any]) -> str:
+def _tensor_text(tensor: Mapping[str, Any]) -> str:
     return f"{tensor['dtype']}{tensor['shape']}"

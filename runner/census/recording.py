@@ -18,7 +18,7 @@ _FLAGS = ("-u", "-O", "-OO", "-B", "-E", "-s", "-S", "-I", "-P", "-q", "-v")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CensusRecording:
     """A census, and the exit code of the program: 0 also where it was ended after its steps.
 
     `left_out` names operators with an argument that cannot be made again.
@@ -29,7 +29,7 @@ class Recorded:
     left_out: tuple[str, ...]
 
 
-def record_program(command: Sequence[str], steps: int, skip: int) -> Recorded:
+def record_program(command: Sequence[str], steps: int, skip: int) -> CensusRecording:
     """Run `python [flags] SCRIPT|-m MODULE ...` until `steps` steps after `skip` are recorded.
 
     The program has this process's folder, input and output. Raises BadCensus for a command that is no call of
@@ -46,7 +46,7 @@ def record_program(command: Sequence[str], steps: int, skip: int) -> Recorded:
                 "needs PyTorch 2.1 or newer"
             )
         body: dict[str, Any] = json.loads(raw.read_text(encoding="utf-8"))
-        return Recorded(from_raw(body), done.returncode, tuple(body["left_out"]))
+        return CensusRecording(from_raw(body), done.returncode, tuple(body["left_out"]))
 
 
 def _split(command: Sequence[str]) -> tuple[str, list[str], list[str]]:

@@ -26,7 +26,7 @@ from ..worker.case_key import CaseKey
 from ..worker.messages import Failed, Fingerprinted, Phase, ProtocolError, TakeFingerprint
 from .events import read_events
 from .generated_code import read_generated
-from .printed import read_autotuning, read_printed
+from .verbose_output import read_autotuning, read_printed
 
 #: The worker's own names of its files; not imported from there, which imports torch.
 _EVENTS, _PRINTED = "events.json", "printed.txt"
@@ -73,7 +73,7 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
         launch = _launch(key, settings, folder, kept)
     except CannotLaunch as error:
         shutil.rmtree(folder, ignore_errors=True)
-        return _failed(case, OutcomeStatus.UNSUPPORTED, str(error))
+        return _failure(case, OutcomeStatus.UNSUPPORTED, str(error))
     try:
         with WorkerProcess(launch) as worker:
             answer = _answer(worker, TakeFingerprint(case, str(folder), settings.device), settings)
@@ -82,7 +82,7 @@ def take_fingerprint(case: str, settings: FingerprintSettings) -> CaseFingerprin
             return answer
         if kept:
             mark_filled(kept)
-        found = _assembled(answer.facts, folder, launch.log)
+        found = _assemble_fingerprint(answer.facts, folder, launch.log)
         return CaseFingerprint(case, datetime.now(UTC), OutcomeStatus.OK, fingerprint=found)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -133,23 +133,23 @@ def _answer(
             if isinstance(message, Failed):
                 known = message.status in set(OutcomeStatus)
                 status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
-                return _failed(request.case, status, _plain(message.reason))
+                return _failure(request.case, status, _plain(message.reason))
             if isinstance(message, Phase):
                 phase = message.name
     except WorkerGone:
         # The pipe closes a moment before the process has ended.
         worker.ends(_EXIT_SECONDS)
-        return _failed(request.case, *explain(worker.close(), phase))
+        return _failure(request.case, *explain(worker.close(), phase))
     except WorkerTimeout:
         worker.kill()
         reason = f"no end within {settings.deadline_seconds:g} s, last seen in {phase}"
-        return _failed(request.case, OutcomeStatus.TIMEOUT, reason)
+        return _failure(request.case, OutcomeStatus.TIMEOUT, reason)
     except ProtocolError as error:
         worker.kill()
-        return _failed(request.case, OutcomeStatus.CRASHED, f"the worker broke the protocol: {error}")
+        return _failure(request.case, OutcomeStatus.CRASHED, f"the worker broke the protocol: {error}")
 
 
-def _failed(case: str, status: OutcomeStatus, reason: str) -> CaseFingerprint:
+def _failure(case: str, status: OutcomeStatus, reason: str) -> CaseFingerprint:
     return CaseFingerprint(case, datetime.now(UTC), status, reason)
 
 
@@ -157,7 +157,7 @@ def _plain(reason: str) -> str:
     return _PLACE.sub("...", reason.splitlines()[0] if reason else "")[:_REASON_LENGTH]
 
 
-def _assembled(facts: Mapping[str, Any], folder: Path, log: Path) -> DispatchFingerprint:
+def _assemble_fingerprint(facts: Mapping[str, Any], folder: Path, log: Path) -> DispatchFingerprint:
     """The fingerprint out of the files; a file that cannot be read is missing, with the reason."""
     parts: dict[str, Mapping[str, int]] = {}
     missing: dict[str, str] = {str(name): str(reason) for name, reason in facts.get("missing", {}).items()}

@@ -52,7 +52,7 @@ def read_events(events: Iterable[Mapping[str, Any]]) -> Events:
     for event in events:
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in _DEVICE_CATEGORIES:
-            kernels[_shortened(name)] += 1
+            kernels[_shorten_name(name)] += 1
         elif category == "cpu_op" and _OPERATOR.fullmatch(name) and not name.startswith(_OWN):
             arguments = event.get("args", {})
             dims = dims or "Input Dims" in arguments
@@ -98,7 +98,7 @@ def _contiguous(dims: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def _shortened(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A kernel's name, of bounded length; long ones that differ only in their end stay different."""
     name = re.sub(r"0x[0-9a-f]+", "0x", re.sub(r"\s+", " ", name))
     if len(name) <= _NAME_LENGTH:

@@ -80,10 +80,10 @@ def _about(line: str) -> Mapping[str, Any]:
 
 def hash_of(code: str) -> str:
     """A hash of what the code computes, whatever its comments, paths, names, checks and thread counts."""
-    return hashlib.sha256(normalised(code).encode(errors="replace")).hexdigest()[:_HASH_LENGTH]
+    return hashlib.sha256(normalise_code(code).encode(errors="replace")).hexdigest()[:_HASH_LENGTH]
 
 
-def normalised(code: str) -> str:
+def normalise_code(code: str) -> str:
     """The code as it is hashed: kernels and the body of `call`, names numbered as they first appear."""
     call = _CALL.search(code)
     if call and (end := _AFTER_CALL.search(code, call.end())):
@@ -93,10 +93,10 @@ def normalised(code: str) -> str:
     text = _THREADS.sub("num_threads(n)", _QUOTED_PATH.sub("PATH", _HASH.sub("HASH", text)))
     numbers: dict[str, str] = {}
 
-    def renamed(found: re.Match[str]) -> str:
+    def number_name(found: re.Match[str]) -> str:
         word = found[0]
         if word not in numbers:
             numbers[word] = f"{found[1]}{len(numbers)}"
         return numbers[word]
 
-    return _NUMBERED.sub(renamed, text)
+    return _NUMBERED.sub(number_name, text)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote, urlsplit
 
-from .build_process import Ending
+from .build_process import CommandResult
 from .versions import around, is_it
 
 #: So little room is none: what was being written did not fit.
@@ -55,7 +55,9 @@ def unreachable(printed: str) -> str:
     return ""
 
 
-def of_command(what: str, ending: Ending, wanted: str, python: str, query_index: Callable[[str], str]) -> str:
+def of_command(
+    what: str, ending: CommandResult, wanted: str, python: str, query_index: Callable[[str], str]
+) -> str:
     """Why a command of a build failed: `what` it did, the version that was `wanted`, the base's Python.
 
     `query_index` answers what `pip -vv index versions` prints about a package.

@@ -16,12 +16,12 @@ _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
 
 
-class Cancelled(Exception):
+class BuildCancelled(Exception):
     """The build was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CommandResult:
     """How a command ended: its exit code (None when it was killed), what it printed, the least room left.
 
     `free_bytes` is the smallest free space seen on the log's disk while it ran: a program that fills a disk
@@ -40,10 +40,10 @@ def run(
     deadline_seconds: float,
     on_line: Callable[[str], None] = lambda line: None,
     cancelled: threading.Event | None = None,
-) -> Ending:
+) -> CommandResult:
     """Run a command to its end; when this process dies, the supervisor kills all of it.
 
-    `on_line` is called with each line of output as it is printed. Raises Cancelled when `cancelled` is set.
+    `on_line` is called with each line that is printed. Raises BuildCancelled once `cancelled` is set.
     pip prints the password of `name @ address`: others may read the log when it has been taken out.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,14 +55,14 @@ def run(
     try:
         while not process.has_ended(_LOOK_SECONDS):
             if cancelled is not None and cancelled.is_set():
-                raise Cancelled
-            lines.read()
+                raise BuildCancelled
+            lines.report_new()
             free = min(free, _free(log.parent))
     finally:
         report = process.end(_PATIENCE_SECONDS)
         lines.publish()
-    lines.read()
-    return Ending(report.get("exit_code"), lines.text or str(report.get("failed", "")), free)
+    lines.report_new()
+    return CommandResult(report.get("exit_code"), lines.text or str(report.get("failed", "")), free)
 
 
 class _Lines:
@@ -72,7 +72,7 @@ class _Lines:
         self._path, self._on_line = path, on_line
         self._reported = 0
 
-    def read(self) -> None:
+    def report_new(self) -> None:
         """Report the lines that are new."""
         text = self.text
         whole = text[: text.rfind("\n") + 1]
@@ -82,7 +82,7 @@ class _Lines:
 
     def publish(self) -> None:
         """Take user and password out of the addresses in the file, and let others read it."""
-        printed = self._printed
+        printed = self._output
         # A full disk costs the log, not the build.
         with suppress(OSError):
             if has_credentials(printed):
@@ -92,10 +92,10 @@ class _Lines:
     @property
     def text(self) -> str:
         """The whole output, its addresses without user and password."""
-        return without_credentials(self._printed)
+        return without_credentials(self._output)
 
     @property
-    def _printed(self) -> str:
+    def _output(self) -> str:
         return read_or_empty(self._path)
 
 

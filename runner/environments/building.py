@@ -18,11 +18,11 @@ from common.text import has_credentials
 from ..environment import MeasuredEnvironment
 from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
 from . import build_errors, build_process, package_index
-from .build_process import Cancelled, Ending
+from .build_process import BuildCancelled, CommandResult
 from .interpreter import BasePython, look_at
 from .package_index import Pip
 from .recipe import NIGHTLY, Recipe
-from .store import FREEZE, RECIPE, Built, Store
+from .store import FREEZE, RECIPE, Store, StoredEnvironment
 from .versions import date_of, is_it, parse
 
 #: No useful download of a few gigabytes takes longer.
@@ -53,22 +53,22 @@ def check_offered(recipe: Recipe) -> None:
         raise BuildFailed(_sentence(recipe, why, None))
 
 
-def build(context: BuildContext, recipe: Recipe, progress: Progress) -> Built:
+def build(context: BuildContext, recipe: Recipe, progress: Progress) -> StoredEnvironment:
     """The environment of a recipe, built unless it exists; a nightly without a day is the newest one.
 
     A killed build leaves a folder without a mark, which is never used and which the next build removes.
-    Raises BuildFailed with one sentence that names the log, and Cancelled; then nothing is left behind.
+    Raises BuildFailed with one sentence that names the log, and BuildCancelled; then nothing is left behind.
     """
     store = context.store
     if not recipe.dated:
         try:
-            recipe = package_index.dated(recipe, look_at(recipe.base_python))
+            recipe = package_index.resolve_nightly(recipe, look_at(recipe.base_python))
         except IndexFailed as error:
             raise BuildFailed(_sentence(recipe, str(error), None)) from error
     waiting = "another process builds it: waiting"
-    with store.building(recipe, lambda: progress(waiting), context.cancelled.is_set) as held:
+    with store.lock_for_build(recipe, lambda: progress(waiting), context.cancelled.is_set) as held:
         if not held:
-            raise Cancelled
+            raise BuildCancelled
         if built := store.find(recipe):
             return built
         if store.path_of(recipe).exists():
@@ -83,14 +83,14 @@ def build(context: BuildContext, recipe: Recipe, progress: Progress) -> Built:
 
 def build_all(
     context: BuildContext, recipes: Mapping[str, Recipe], progress: Callable[[str, str], None]
-) -> dict[str, Built | BuildFailed]:
+) -> dict[str, StoredEnvironment | BuildFailed]:
     """Build the environments that do not exist yet; returns each by name, or why it could not be built.
 
     `progress` is called with a name and a phrase, from several threads. An exception such as
     KeyboardInterrupt ends all builds, leaves nothing half built, and is raised again.
     """
     with ThreadPoolExecutor(_PARALLEL_BUILDS, thread_name_prefix="build") as pool:
-        futures: dict[str, Future[Built]] = {}
+        futures: dict[str, Future[StoredEnvironment]] = {}
         for name, recipe in recipes.items():
             futures[name] = pool.submit(build, context, recipe, partial(progress, name))
         try:
@@ -103,7 +103,7 @@ def build_all(
     return {name: _result(future) for name, future in futures.items()}
 
 
-def _result(future: Future[Built]) -> Built | BuildFailed:
+def _result(future: Future[StoredEnvironment]) -> StoredEnvironment | BuildFailed:
     try:
         return future.result()
     except BuildFailed as error:
@@ -112,7 +112,7 @@ def _result(future: Future[Built]) -> Built | BuildFailed:
         return BuildFailed(str(error))
     except OSError as error:
         return BuildFailed(f"an environment cannot be built: {error.strerror or error}")
-    except Cancelled:
+    except BuildCancelled:
         return BuildFailed("the build was interrupted")
 
 
@@ -125,7 +125,7 @@ class _Build:
         self._path = self._store.path_of(recipe)
         self._log = self._store.log_of(recipe)
 
-    def run(self) -> Built:
+    def run(self) -> StoredEnvironment:
         started = time.monotonic()
         base = look_at(self._recipe.base_python)
         pip = package_index.pip_for(self._recipe, base)
@@ -142,7 +142,7 @@ class _Build:
         self._write(FREEZE, frozen.output)
         shutil.rmtree(self._path / "tmp", ignore_errors=True)
         self._progress("verifying")
-        described = self._verified()
+        described = self._verify_environment()
         for part in ("venv", "freeze"):
             self._store.log_of(self._recipe, part).unlink(missing_ok=True)
         return self._store.mark(self._recipe, described.facts, time.monotonic() - started)
@@ -189,12 +189,12 @@ class _Build:
 
     def _pip(
         self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
-    ) -> Ending:
+    ) -> CommandResult:
         return self._step(what, (*base.pip_of(self._path), *pip.common, *command), pip, base, part)
 
     def _step(
         self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
-    ) -> Ending:
+    ) -> CommandResult:
         self._progress(what)
         variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
         log = self._store.log_of(self._recipe, part)
@@ -211,7 +211,7 @@ class _Build:
         if phrase := _progress_phrase(line):
             self._progress(phrase)
 
-    def _verified(self) -> MeasuredEnvironment:
+    def _verify_environment(self) -> MeasuredEnvironment:
         try:
             described = self._context.describe(self._recipe.label, self._path / "bin" / "python")
         except BrokenEnvironment as error:

@@ -21,7 +21,7 @@ from ..execution.process import inherited_variables
 from . import build_errors
 from .interpreter import BasePython
 from .recipe import NIGHTLY, Recipe
-from .versions import around, date_of, is_it, nightlies, of_day, ordered, parse
+from .versions import around, date_of, is_it, nightlies, of_day, parse, sort_versions
 
 _QUERY_SECONDS = 300.0
 #: Where the PyTorch project keeps its nightlies; no other index has them.
@@ -61,7 +61,7 @@ def pip_for(recipe: Recipe, base: BasePython) -> Pip:
     any of its indexes offers, also one that a stranger published under the same name.
     """
     variables = {k: v for k, v in inherited_variables().items() if k not in _REDIRECTING}
-    indexes, note = taken_over(os.environ, lambda: _configured(base, variables))
+    indexes, note = taken_over(os.environ, lambda: _pip_configuration(base, variables))
     variables |= indexes
     if recipe.index:
         # By variable, not by option: an address may hold a password, and options are visible to all users.
@@ -76,7 +76,7 @@ def pip_for(recipe: Recipe, base: BasePython) -> Pip:
     return Pip(variables, tuple(options), note)
 
 
-def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]:
+def list_versions(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]:
     """The versions of torch that the recipe's index offers to this Python and machine, the oldest first.
 
     `pre` has release candidates and nightlies as well. Raises IndexFailed.
@@ -88,7 +88,7 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
         # What the others offer would pass for all there is, and an old nightly for the newest.
         raise IndexFailed(problem)
     if found := re.search(r"^Available versions: (.+)$", printed, re.MULTILINE):
-        return ordered(found[1].split(", "))
+        return sort_versions(found[1].split(", "))
     raise IndexFailed(build_errors.of_index(printed, base.version))
 
 
@@ -119,7 +119,7 @@ def lacks(recipe: Recipe, base: BasePython) -> str:
     version = parse(recipe.torch)
     if recipe.torch.startswith(NIGHTLY):
         try:
-            requirement(dated(recipe, base), base)
+            requirement(resolve_nightly(recipe, base), base)
         except IndexFailed as error:
             return str(error)
         return ""
@@ -136,14 +136,14 @@ def lacks(recipe: Recipe, base: BasePython) -> str:
     return build_errors.not_offered(f"torch=={recipe.torch}", versions, printed, recipe.torch, base.version)
 
 
-def dated(recipe: Recipe, base: BasePython) -> Recipe:
+def resolve_nightly(recipe: Recipe, base: BasePython) -> Recipe:
     """The recipe with `nightly` made the newest one that the index offers; any other as it is.
 
     Raises IndexFailed.
     """
     if recipe.dated:
         return recipe
-    found = nightlies(offered(recipe, base, pre=True))
+    found = nightlies(list_versions(recipe, base, pre=True))
     day = date_of(version) if found and (version := parse(found[-1])) else None
     if day is None:
         raise IndexFailed(
@@ -159,7 +159,7 @@ def requirement(recipe: Recipe, base: BasePython) -> str:
     if not recipe.torch.startswith(NIGHTLY):
         return f"torch=={recipe.torch}"
     day = date.fromisoformat(recipe.torch.split()[1])
-    found = nightlies(offered(recipe, base, pre=True))
+    found = nightlies(list_versions(recipe, base, pre=True))
     version = of_day(day, found)
     if version is None:
         near = around(f"0.dev{day:%Y%m%d}", found)
@@ -178,13 +178,13 @@ def news(file: Path, versions: Iterable[str]) -> list[str] | None:
     known: list[str] | None = None
     with suppress(OSError, ValueError):
         known = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
-    now = ordered(versions)
+    now = sort_versions(versions)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, json.dumps(ordered([*(known or ()), *now])))
+    write_whole(file, json.dumps(sort_versions([*(known or ()), *now])))
     return None if known is None else [text for text in now if text not in known]
 
 
-def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
+def _pip_configuration(base: BasePython, variables: Mapping[str, str]) -> str:
     if not base.pip:
         return ""
     done = subprocess.run(

@@ -71,8 +71,8 @@ class Recipe:
 
         Where no other Python makes it, the program's own counts by its minor version: after an upgrade of
         that, a new environment must not be compared with one of the old Python. Another Python counts by its
-        path alone, without running it; `Built.replaced` sees when its version is no longer the same. A
-        password does not count.
+        path alone, without running it; `StoredEnvironment.replaced` sees when its version is no longer the
+        same. A password does not count.
         """
         files = {part: _content(part) for part in (self.wheel, *self.packages) if part and is_file(part)}
         python = self.base_python or f"{sys.version_info.major}.{sys.version_info.minor}"

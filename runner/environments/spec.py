@@ -18,7 +18,7 @@ _NIGHTLY = re.compile(rf"{NIGHTLY}(?:[ :@=-]+(\S+))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EnvironmentSpec:
     """One environment that is wanted: an interpreter that exists, or else a recipe. `name` is for people."""
 
     name: str
@@ -26,7 +26,9 @@ class Wanted:
     recipe: Recipe | None = None
 
 
-def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | None = None) -> Wanted:
+def parse_spec(
+    text: str, declared: Mapping[str, EnvironmentSpec], defaults: Recipe | None = None
+) -> EnvironmentSpec:
     """What `text` means. A declared name comes first, so that `nightly` can be one.
 
     A declared nightly has all its days: `NAME 2026-11-20` is the one of that day, from the same index and
@@ -46,7 +48,7 @@ def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | Non
     recipe = defaults or Recipe()
     if _is_wheel(text):
         wheel = _address(text)
-        return Wanted(Path(text).name, recipe=replace(recipe, wheel=wheel))
+        return EnvironmentSpec(Path(text).name, recipe=replace(recipe, wheel=wheel))
     if os.sep in text or text.startswith("~"):
         return _interpreter(text)
     if not _NIGHTLY.fullmatch(text) and parse(text.removeprefix("torch==")) is None:
@@ -56,17 +58,17 @@ def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | Non
             word=text,
         )
     torch = which_torch(text)
-    return Wanted(torch, recipe=replace(recipe, torch=torch))
+    return EnvironmentSpec(torch, recipe=replace(recipe, torch=torch))
 
 
-def _of_day(text: str, declared: Mapping[str, Wanted]) -> Wanted | None:
+def _of_day(text: str, declared: Mapping[str, EnvironmentSpec]) -> EnvironmentSpec | None:
     """The nightly of some day where `text` names a declared one and a day."""
     named = _DAY_OF.fullmatch(text.strip())
     recipe = declared[named[1]].recipe if named and named[1] in declared else None
     if named is None or recipe is None or recipe.torch != NIGHTLY:
         return None
     torch = which_torch(f"{NIGHTLY} {named[2]}")
-    return Wanted(torch.replace(NIGHTLY, named[1], 1), recipe=replace(recipe, torch=torch))
+    return EnvironmentSpec(torch.replace(NIGHTLY, named[1], 1), recipe=replace(recipe, torch=torch))
 
 
 def which_torch(text: str) -> str:
@@ -104,7 +106,7 @@ def _address(text: str) -> str:
     return str(path)
 
 
-def _interpreter(text: str) -> Wanted:
+def _interpreter(text: str) -> EnvironmentSpec:
     """The interpreter at a path; a folder means the virtual environment in it."""
     if "://" in text:
         # Not repeated: it may have a password.
@@ -117,4 +119,4 @@ def _interpreter(text: str) -> Wanted:
         raise BadSpec(f"{path} is a folder without an interpreter at bin/python")
     if not path.exists():
         raise BadSpec(f"there is no interpreter at {path}")
-    return Wanted(path.parent.parent.name or "python", python=path)
+    return EnvironmentSpec(path.parent.parent.name or "python", python=path)

@@ -32,7 +32,7 @@ _MIB_PER_GIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class StoredEnvironment:
     """One environment that was built and verified.
 
     `facts` are what it said about itself when it was new; `size_mib` is what it takes on the disk; `seconds`
@@ -85,17 +85,17 @@ class Store:
         """The log of its last build; a failed one leaves nothing else."""
         return self.folder / "logs" / f"{recipe.folder}-{part}.log"
 
-    def find(self, recipe: Recipe) -> Built | None:
+    def find(self, recipe: Recipe) -> StoredEnvironment | None:
         """What was built of this recipe; None where nothing is, or only half, or its Python is `replaced`."""
-        built = self._read(self.path_of(recipe))
+        built = self._read_mark(self.path_of(recipe))
         return None if built and built.replaced else built
 
-    def all(self) -> list[Built]:
+    def all(self) -> list[StoredEnvironment]:
         """All that are built, the most recently used first."""
-        found = [built for folder in self._ours() if (built := self._read(folder))]
+        found = [built for folder in self._ours() if (built := self._read_mark(folder))]
         return sorted(found, key=lambda built: -built.used_at)
 
-    def named(self, text: str) -> list[Built]:
+    def find_by_name(self, text: str) -> list[StoredEnvironment]:
         """Those that `text` means: a folder's name, or else a label such as `2.13.0`."""
         found = self.all()
         return [b for b in found if b.name == text] or [b for b in found if b.label == text]
@@ -107,16 +107,18 @@ class Store:
         (path / RECIPE).write_text(json.dumps(recipe.to_body(), indent=2), encoding="utf-8")
         return path
 
-    def mark(self, recipe: Recipe, facts: Mapping[str, Any], seconds: float) -> Built:
+    def mark(self, recipe: Recipe, facts: Mapping[str, Any], seconds: float) -> StoredEnvironment:
         """Declare a folder built: from now on it is used."""
         path = self.path_of(recipe)
         now = time.time()
-        built = Built(path, recipe.label, recipe.to_body(), facts, size_mib(path), seconds, now, now)
+        built = StoredEnvironment(
+            path, recipe.label, recipe.to_body(), facts, size_mib(path), seconds, now, now
+        )
         body = {k: v for k, v in asdict(built).items() if k not in ("folder", "used_at")}
         (path / _USED).touch()
         write_whole(path / MARK, json.dumps(body, indent=2))
         # As it is read from now on.
-        return self._read(path) or built
+        return self._read_mark(path) or built
 
     def discard(self, path: Path) -> None:
         """Delete a folder. Its mark goes first: what is half deleted is as good as half built."""
@@ -126,11 +128,11 @@ class Store:
             # A process wrote into it meanwhile.
             shutil.rmtree(path)
 
-    def remove(self, built: Built) -> None:
+    def remove(self, built: StoredEnvironment) -> None:
         """Delete an environment; raises EnvironmentInUse while something measures or builds it."""
         descriptor = self._open(built.name)
         try:
-            if not lock(descriptor) or _running(built.folder):
+            if not lock(descriptor) or _in_use(built.folder):
                 raise EnvironmentInUse(
                     f"environment {built.name} is in use: it is measured, or a process runs in it"
                 )
@@ -184,7 +186,7 @@ class Store:
         return removed
 
     @contextmanager
-    def building(
+    def lock_for_build(
         self, recipe: Recipe, on_wait: Callable[[], None], ended: Callable[[], bool]
     ) -> Generator[bool]:
         """Hold an environment exclusively for the block; waits while it is built or used elsewhere.
@@ -200,7 +202,7 @@ class Store:
             os.close(descriptor)
 
     @contextmanager
-    def using(self, pythons: Iterable[str | Path]) -> Generator[None]:
+    def lock_interpreters(self, pythons: Iterable[str | Path]) -> Generator[None]:
         """Keep those of these interpreters that were built here from being removed during the block."""
         descriptors: list[int] = []
         try:
@@ -226,11 +228,11 @@ class Store:
                 if _FOLDER.fullmatch(folder.name) and (folder / RECIPE).exists():
                     yield folder
 
-    def _read(self, folder: Path) -> Built | None:
+    def _read_mark(self, folder: Path) -> StoredEnvironment | None:
         try:
             body = json.loads((folder / MARK).read_text(encoding="utf-8"))
-            used = max(float(body["built_at"]), _modified(folder / _USED))
-            return Built(folder=folder, used_at=used, **body)
+            used = max(float(body["built_at"]), _modification_time(folder / _USED))
+            return StoredEnvironment(folder=folder, used_at=used, **body)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -251,7 +253,7 @@ def size_mib(folder: Path) -> int:
     return blocks * 512 // 2**20
 
 
-def _running(folder: Path) -> bool:
+def _in_use(folder: Path) -> bool:
     """Whether a process uses the environment: one started by hand counts, too.
 
     The environment's interpreter is a link to another one, so a process's executable does not show it. Of
@@ -289,7 +291,7 @@ def _maps(process: psutil.Process, folder: Path) -> bool:
     return False
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

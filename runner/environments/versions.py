@@ -32,7 +32,7 @@ def age(version: Version) -> tuple[date, Version]:
     return date_of(version) or date.min, version
 
 
-def ordered(texts: Iterable[str]) -> list[str]:
+def sort_versions(texts: Iterable[str]) -> list[str]:
     """The versions among `texts`, each once, the oldest first; what is no version is left out."""
     versions = {version for text in texts if (version := parse(text))}
     return [str(version) for version in sorted(versions, key=age)]
@@ -40,7 +40,7 @@ def ordered(texts: Iterable[str]) -> list[str]:
 
 def around(wanted: str, offered: Iterable[str], count: int = 5) -> list[str]:
     """Up to `count` of the offered versions nearest to `wanted`, the oldest first."""
-    versions = ordered(offered)
+    versions = sort_versions(offered)
     version = parse(wanted)
     if version is None:
         return versions[-count:]
@@ -59,10 +59,10 @@ def is_it(wanted: str, installed: str) -> bool:
 
 def of_day(day: date, offered: Iterable[str]) -> str | None:
     """The nightly of that day, the highest where there are several; None where there is none."""
-    found = [text for text in ordered(offered) if date_of(Version(text)) == day]
+    found = [text for text in sort_versions(offered) if date_of(Version(text)) == day]
     return found[-1] if found else None
 
 
 def nightlies(offered: Iterable[str]) -> list[str]:
     """The nightlies, the oldest first."""
-    return [text for text in ordered(offered) if date_of(Version(text))]
+    return [text for text in sort_versions(offered) if date_of(Version(text))]

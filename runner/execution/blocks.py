@@ -107,7 +107,7 @@ class Blocks:
         return len(self.all) - 1 in self._disturbed
 
     @property
-    def untimed(self) -> int:
+    def untimed_shapes(self) -> int:
         """The number of shapes without a sample that counts."""
         timed: set[int] = set()
         position = 0
@@ -131,11 +131,13 @@ class Blocks:
         seconds = sum(block.wall_ns for block in clean) / 1e9
         samples = sum(len(block.samples_ns) for block in clean)
         enough = seconds >= self._timing.measure_seconds or samples >= _ENOUGH_ITERATIONS
-        complete = not self.untimed
+        complete = not self.untimed_shapes
         if len(clean) >= self._timing.min_blocks and enough and complete:
             return True
-        twice = len(self.all) >= 2 * self._few and self._taken >= 2 * self.shapes
-        return self._spent >= self._timing.max_seconds and (twice or (len(clean) >= self._few and complete))
+        twice = len(self.all) >= 2 * self._few and self._total_samples >= 2 * self.shapes
+        return self._total_seconds >= self._timing.max_seconds and (
+            twice or (len(clean) >= self._few and complete)
+        )
 
     @property
     def exhausted(self) -> bool:
@@ -144,20 +146,20 @@ class Blocks:
         With inputs of several shapes, blocks are not what is compared.
         """
         most = min(self._timing.max_seconds, _PRECISION_FACTOR * self._timing.measure_seconds)
-        return self.shapes > 1 or self._spent >= most or self._taken >= _ENOUGH_ITERATIONS
+        return self.shapes > 1 or self._total_seconds >= most or self._total_samples >= _ENOUGH_ITERATIONS
 
     @property
-    def _spent(self) -> float:
+    def _total_seconds(self) -> float:
         """Seconds of all blocks, whether they count or not."""
         return sum(block.wall_ns for block in self.all) / 1e9
 
     @property
-    def _taken(self) -> int:
+    def _total_samples(self) -> int:
         """Samples of all blocks, whether they count or not."""
         return sum(len(block.samples_ns) for block in self.all)
 
     @property
-    def compared(self) -> Mapping[int, float]:
+    def block_latencies(self) -> Mapping[int, float]:
         """What is compared of each block that counts, in nanoseconds by block number from 0."""
         summary = median if self._on_cuda else min
         return {
@@ -168,7 +170,7 @@ class Blocks:
 
     def invalid_reason(self, offender_text: str = "") -> tuple[OutcomeStatus, str] | None:
         """Status and reason where too few blocks or shapes count; `offender_text` ends the reason."""
-        untimed = self.untimed
+        untimed = self.untimed_shapes
         if not self._disturbed or (len(self.clean) >= self._few and not untimed):
             return None
         # The more frequent status, and its worst block.
@@ -208,7 +210,7 @@ def precise(one: Blocks, other: Blocks, error: float) -> bool:
     Only the spread of the rounds decides, not their sign: exchanging the two gives the same answer, so
     taking rounds until the answer is yes favours neither.
     """
-    ours, theirs = one.compared, other.compared
+    ours, theirs = one.block_latencies, other.block_latencies
     return standard_error(_logs(ours, theirs)) <= error
 
 

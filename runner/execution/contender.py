@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from records.telemetry import Recording
 
 from ..session_plan import Timing
@@ -62,7 +62,7 @@ _MEASURED = ("finish", "check")
 M = TypeVar("M", bound=Message)
 
 #: Called with a contender's plan and the phase it enters.
-OnPhase = Callable[[Planned, str], None]
+OnPhase = Callable[[PlannedReplicate, str], None]
 
 #: Explanations of signals that a case's own code may cause.
 _SIGNALS = {
@@ -89,7 +89,7 @@ class Contender:
 
     def __init__(
         self,
-        planned: Planned,
+        planned: PlannedReplicate,
         launch: Launch,
         timing: Timing,
         device: str,
@@ -264,7 +264,7 @@ class Contender:
             found: dict[str, Any] = self._tracing.facts(self._traced)
         else:
             blocks = self._blocks
-            if not blocks.untimed:
+            if not blocks.untimed_shapes:
                 about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
                 metrics = replicate_metrics(self._ready, blocks.all, *about, on_cuda=self._on_cuda)
             found = disturbance(blocks.clean or blocks.all)
@@ -334,7 +334,7 @@ class Contender:
         """The errors since the last block by which the driver says that the GPU failed, and not the case."""
         if self._telemetry is None:
             return []
-        gpus = self._telemetry.read(self._worker.root).gpus
+        gpus = self._telemetry.read_counters(self._worker.root).gpus
         return sorted({xid for gpu in gpus for xid in gpu.xids} & _HARDWARE_XIDS)
 
     def _end(
@@ -387,7 +387,7 @@ class Contender:
         try:
             self._worker.send(message)
         except WorkerGone:
-            raise self._died() from None
+            raise self._explain_exit() from None
 
     def _expect(self, kind: type[M]) -> M:
         while True:
@@ -395,7 +395,7 @@ class Contender:
             try:
                 message = self._worker.receive(self._budget)
             except WorkerGone:
-                raise self._died() from None
+                raise self._explain_exit() from None
             except WorkerTimeout:
                 limit = self._timing.deadline_seconds
                 raise self._fail(
@@ -423,7 +423,7 @@ class Contender:
                     f"the worker answered {type(message).__name__}, not {kind.__name__}",
                 )
 
-    def _died(self) -> ContenderFinished:
+    def _explain_exit(self) -> ContenderFinished:
         # The pipe closes a moment before the process has ended. A kill in that moment would be reported as
         # the cause.
         if not self._worker.ends(_EXIT_SECONDS):

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from common.processes import listed
+from common.processes import join_numbers
 from runner.preset import SYSTEM, MachinePreset, listed_cpus, parse_cpus, siblings
 from runner.worker.case_key import CaseKey
 from runner.worker.variables import ALLOCATOR_VARIABLE
@@ -130,7 +130,12 @@ def start_of(
         nodes = machine.nodes_of(cpus)
         numactl, problem = find_numactl(nodes)
         if numactl:
-            prefix = (numactl, f"--physcpubind={listed(cpus)}", f"--membind={listed(nodes)}", "--")
+            prefix = (
+                numactl,
+                f"--physcpubind={join_numbers(cpus)}",
+                f"--membind={join_numbers(nodes)}",
+                "--",
+            )
             facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}
         else:
             facts |= {"pinned_by": "affinity", "numactl": problem}
@@ -175,7 +180,7 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
         return "", "not installed"
     try:
         tried = subprocess.run(
-            [path, f"--membind={listed(nodes)}", "--", path, "--show"],
+            [path, f"--membind={join_numbers(nodes)}", "--", path, "--show"],
             capture_output=True,
             text=True,
             check=False,

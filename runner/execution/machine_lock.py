@@ -28,14 +28,14 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
     `on_wait` is called when waiting begins. Raises MachineBusy after `wait_seconds` (None: never). The kernel
     releases the lock when the process ends, however it ends.
     """
-    descriptor = _locked(lock_path(), on_wait, wait_seconds)
+    descriptor = _acquire_lock(lock_path(), on_wait, wait_seconds)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _locked(path: Path, on_wait: Callable[[], None], wait_seconds: float | None) -> int:
+def _acquire_lock(path: Path, on_wait: Callable[[], None], wait_seconds: float | None) -> int:
     """The lock file, open and locked; raises MachineBusy."""
     while True:
         descriptor, is_held = _open(path), False

@@ -45,7 +45,7 @@ def replicate_metrics(
     `ready_seconds` is the time until the process was steady: its cold start, unless a cache was filled.
     `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
-    samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
+    samples = sorted(ns for each in _block_samples(blocks, left_out) for ns in each)
     metrics: dict[str, float] = {}
     if all(block.per_sample == 1 for block in blocks):
         # Of means neither the fastest nor a percentile is that of iterations.
@@ -64,7 +64,7 @@ def replicate_metrics(
         if ready_seconds is not None:
             metrics["cold_start"] = ready_seconds
     metrics |= _clock(blocks, left_out, metrics.get("latency"))
-    metrics |= _reported(ready, blocks, finished, cache)
+    metrics |= _worker_metrics(ready, blocks, finished, cache)
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
     # Of instances the throughput is the sum of what each does in its own time, and so are these.
@@ -75,7 +75,9 @@ def replicate_metrics(
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use")) | mfu(metrics, ready.facts)
 
 
-def _reported(ready: Ready, blocks: Sequence[Block], finished: Finished, cache: str) -> dict[str, float]:
+def _worker_metrics(
+    ready: Ready, blocks: Sequence[Block], finished: Finished, cache: str
+) -> dict[str, float]:
     """The worker's own metrics, without those of which this process has too little to go by."""
     # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
     left_out = set[str](_COMPILING if cache == "warm" else ())
@@ -134,14 +136,16 @@ def _percentiles(ordered: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[int, ...]]:
+def _block_samples(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[int, ...]]:
     """The samples of each block that counts."""
     return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
 
 
 def _middle(blocks: Sequence[Block], left_out: Collection[int], center_ns: float, shapes: int) -> float:
     """The median over blocks of each block's median; with inputs of several shapes `center_ns`."""
-    return center_ns if shapes > 1 else median(median(samples) for samples in _counted(blocks, left_out))
+    return (
+        center_ns if shapes > 1 else median(median(samples) for samples in _block_samples(blocks, left_out))
+    )
 
 
 def _center_and_floor(
@@ -149,7 +153,7 @@ def _center_and_floor(
 ) -> tuple[float, float] | None:
     """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn; None where one lacks."""
     if shapes == 1:
-        counted = _counted(blocks, left_out)
+        counted = _block_samples(blocks, left_out)
         return median(ns for samples in counted for ns in samples), median(map(min, counted))
     # The turn goes on from block to block, whether they count or not, so a shape is known by its place.
     places: list[list[int]] = [[] for _ in range(shapes)]

@@ -107,7 +107,7 @@ class WorkerProcess:
         self._exit: dict[str, Any] | None = None
         try:
             forked = launch.fork(launch, to_worker, from_worker) if launch.fork is not None else None
-            self._process = forked or _started(launch, mode, to_worker, from_worker)
+            self._process = forked or _start_worker(launch, mode, to_worker, from_worker)
         finally:
             for descriptor in (to_worker, from_worker):
                 os.close(descriptor)
@@ -185,7 +185,7 @@ class WorkerProcess:
         return tail(self._log, _LOG_TAIL_BYTES)
 
 
-def _started(launch: Launch, mode: str, to_worker: int, from_worker: int) -> RunningProcess:
+def _start_worker(launch: Launch, mode: str, to_worker: int, from_worker: int) -> RunningProcess:
     """A worker in an interpreter of its own."""
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     command = [

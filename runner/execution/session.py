@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from common.text import plural
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 
 from ..nodes import Node
 from ..preset import MachinePreset
@@ -89,10 +89,10 @@ class Session:
         self._token = token
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
-        self._waiting: list[Planned] = []
-        self._alone: dict[Planned, str] = {}
-        self._free: dict[Planned, float] = {}
-        self._losses: dict[Planned, list[str]] = {}
+        self._waiting: list[PlannedReplicate] = []
+        self._alone: dict[PlannedReplicate, str] = {}
+        self._free: dict[PlannedReplicate, float] = {}
+        self._losses: dict[PlannedReplicate, list[str]] = {}
         self._telemetry: Telemetry | None = None
 
     def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
@@ -152,7 +152,9 @@ class Session:
         """The GPUs of this machine that a case computes on: one for each of its ranks here."""
         return self._conditions.gpus[: key.count("ranks") // key.count("nodes")]
 
-    def _measure(self, contenders: Iterable[Planned], on_phase: OnPhase, on_outcome: OnOutcome) -> None:
+    def _measure(
+        self, contenders: Iterable[PlannedReplicate], on_phase: OnPhase, on_outcome: OnOutcome
+    ) -> None:
         """Run contenders together, from their starts to their outcomes."""
         self._prepare(contenders, on_phase, on_outcome)
         self._interleave(on_outcome)
@@ -162,7 +164,9 @@ class Session:
                 self._alive.remove(contender)
                 self._report_outcome(contender, on_outcome)
 
-    def _prepare(self, contenders: Iterable[Planned], on_phase: OnPhase, on_outcome: OnOutcome) -> None:
+    def _prepare(
+        self, contenders: Iterable[PlannedReplicate], on_phase: OnPhase, on_outcome: OnOutcome
+    ) -> None:
         for planned in contenders:
             if self._cancelled.is_set():
                 return
@@ -178,12 +182,14 @@ class Session:
             self._alive.append(contender)
             self._run_action(contender, contender.prepare, on_outcome)
 
-    def _too_little_memory(self, planned: Planned) -> str:
+    def _too_little_memory(self, planned: PlannedReplicate) -> str:
         """Why a contender does not start beside the others; empty where it does."""
         if self._telemetry is None or not self._conditions.gpus or not self._alive:
             return ""
         own = FilteredTelemetry(self._telemetry, self._gpus(CaseKey.parse(planned.case)))
-        shares = [gpu.memory_free for gpu in own.read(os.getpid()).gpus if gpu.memory_free is not None]
+        shares = [
+            gpu.memory_free for gpu in own.read_counters(os.getpid()).gpus if gpu.memory_free is not None
+        ]
         if shares:
             self._free[planned] = min(shares)
         if min(shares, default=1.0) >= _FREE_SHARE:
@@ -229,8 +235,10 @@ class Session:
         if outcome.status == OutcomeStatus.OOM and others:
             # The case may fit alone: this says nothing about it.
             count = plural(others, "other")
-            self._alone[outcome.planned] = f"out of memory beside {count} of its session ({outcome.reason})"
-            self._waiting.append(outcome.planned)
+            self._alone[outcome.planned_replicate] = (
+                f"out of memory beside {count} of its session ({outcome.reason})"
+            )
+            self._waiting.append(outcome.planned_replicate)
             return
         if contender.lost_device:
             raise DeviceLost(outcome.reason)
@@ -240,11 +248,11 @@ class Session:
 
     def _will_retry(self, outcome: Outcome) -> bool:
         """Whether a contender that lost a node is measured again after the others have ended."""
-        losses = self._losses.setdefault(outcome.planned, [])
+        losses = self._losses.setdefault(outcome.planned_replicate, [])
         losses.append(outcome.reason)
         if len(losses) == MAX_LOST:
             return False
-        self._waiting.append(outcome.planned)
+        self._waiting.append(outcome.planned_replicate)
         return True
 
     def _with_history(self, outcome: Outcome) -> Outcome:
@@ -254,18 +262,18 @@ class Session:
         losses.
         """
         facts = dict(outcome.facts)
-        if outcome.planned in self._free:
-            facts["gpu_memory_free"] = self._free[outcome.planned]
-        if shared := self._alone.get(outcome.planned):
+        if outcome.planned_replicate in self._free:
+            facts["gpu_memory_free"] = self._free[outcome.planned_replicate]
+        if shared := self._alone.get(outcome.planned_replicate):
             facts[MEASURED_ALONE] = shared
-        losses = self._losses.get(outcome.planned, [])
+        losses = self._losses.get(outcome.planned_replicate, [])
         if losses:
             facts["lost_before"] = list(losses)
         lost = outcome.status == OutcomeStatus.LOST and len(losses) == MAX_LOST
         reason = f"lost {MAX_LOST} times, at last: {outcome.reason}" if lost else outcome.reason
         return replace(outcome, reason=reason, facts=facts)
 
-    def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:
+    def _start(self, planned: PlannedReplicate, on_phase: OnPhase) -> Contender:
         conditions = self._conditions
         key = CaseKey.parse(planned.case)
         target = conditions.targets[planned.environment]
@@ -309,7 +317,7 @@ class Session:
         )
 
 
-def _never_started(planned: Planned, reason: str) -> Outcome:
+def _never_started(planned: PlannedReplicate, reason: str) -> Outcome:
     """The outcome of a contender that this machine cannot start."""
     about = (planned.case, planned.environment, planned.replicate)
     return Outcome(*about, OutcomeStatus.UNSUPPORTED, reason, "start", datetime.now(UTC))
@@ -335,15 +343,15 @@ _CLOSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class PhaseEntered:
     """A contender entered a phase."""
 
-    planned: Planned
+    planned: PlannedReplicate
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class OutcomeMeasured:
     """An outcome is known."""
 
     outcome: Outcome
@@ -357,7 +365,7 @@ class SessionEnded:
     detail: str = ""
 
 
-Event = Entered | Measured | SessionEnded
+Event = PhaseEntered | OutcomeMeasured | SessionEnded
 
 
 class RunningSession:
@@ -402,8 +410,8 @@ class RunningSession:
     def _measure(self) -> None:
         try:
             done = self._session.run(
-                lambda planned, phase: self._events.put(Entered(planned, phase)),
-                lambda outcome: self._events.put(Measured(outcome)),
+                lambda planned, phase: self._events.put(PhaseEntered(planned, phase)),
+                lambda outcome: self._events.put(OutcomeMeasured(outcome)),
             )
             ended = SessionEnded("done" if done else "cancelled")
         except DeviceLost as error:

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from common.text import key_matches
-from records.outcomes import Planned
+from records.outcomes import PlannedReplicate
 
 from ..session_plan import SessionPlan, Timing
 from ..worker.case_key import AXES, CaseKey, CaseKeyError
@@ -33,7 +33,7 @@ _QUANTISE_SECONDS = 5.0
 _PROCESS_SECONDS = 4.0
 
 
-def offered(workloads: Iterable[Mapping[str, Any]], *, source: str = "") -> list[str]:
+def eager_cases(workloads: Iterable[Mapping[str, Any]], *, source: str = "") -> list[str]:
     """Keys of every eager fp32 case the workloads offer; `source` keeps modules whose name begins so."""
     keys: list[str] = []
     for workload in workloads:
@@ -79,20 +79,20 @@ def invalid(cases: Iterable[str], workloads: Iterable[Mapping[str, Any]]) -> dic
     return problems
 
 
-def sessions(planned: Sequence[Planned]) -> list[SessionPlan]:
+def sessions(planned: Sequence[PlannedReplicate]) -> list[SessionPlan]:
     """Group replicates into sessions: the cases of one workload together, one replicate after the other.
 
     All first replicates come before all second ones: replicates of a case lie apart in time, so that they
     sample the machine's moods too, and a budget that runs out takes from all alike.
     """
-    groups: dict[tuple[int, str], list[Planned]] = {}
+    groups: dict[tuple[int, str], list[PlannedReplicate]] = {}
     for one in planned:
         groups.setdefault((one.replicate, CaseKey.parse(one.case).workload), []).append(one)
     ordered = sorted(groups.items(), key=lambda item: item[0][0])
     return [SessionPlan(f"{workload}#{replicate}", tuple(group)) for (replicate, workload), group in ordered]
 
 
-def estimate(planned: Planned, timing: Timing, *, on_cuda: bool = False) -> float:
+def estimate(planned: PlannedReplicate, timing: Timing, *, on_cuda: bool = False) -> float:
     """Seconds that one replicate is expected to take."""
     key = CaseKey.parse(planned.case)
     seconds = _CUDA_START_SECONDS if on_cuda else _START_SECONDS
@@ -125,13 +125,13 @@ class Share:
     seconds: float
 
 
-def replicates(cases: Iterable[str], number: int, environment: str = "") -> list[Planned]:
+def replicates(cases: Iterable[str], number: int, environment: str = "") -> list[PlannedReplicate]:
     """`number` replicates of each case, all first ones before all second ones."""
     listed = list(cases)
-    return [Planned(case, environment, one) for one in range(number) for case in listed]
+    return [PlannedReplicate(case, environment, one) for one in range(number) for case in listed]
 
 
-def shares(planned: Iterable[Planned], timing: Timing, *, on_cuda: bool = False) -> list[Share]:
+def shares(planned: Iterable[PlannedReplicate], timing: Timing, *, on_cuda: bool = False) -> list[Share]:
     """What each axis takes of a plan, in the order of the axes, `eager` first."""
     seconds: dict[str, float] = {}
     cases: dict[str, dict[str, None]] = {}

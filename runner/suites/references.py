@@ -66,20 +66,20 @@ def baselines(case: str) -> tuple[Baseline, ...]:
 def _one_rank(key: CaseKey) -> tuple[str, ...]:
     # Alone, a rank has the whole batch either way, who started it makes no step faster, and how it would
     # talk to others makes none either.
-    nearest = key.under(ranks="1", nodes="1")
-    weak = nearest.under(scaling="weak")
-    spawned = weak.under(launcher="spawn")
-    return _keys(nearest, weak, spawned, spawned.under(hook="none", bucket="25", ddp="plain"))
+    nearest = key.with_technique(ranks="1", nodes="1")
+    weak = nearest.with_technique(scaling="weak")
+    spawned = weak.with_technique(launcher="spawn")
+    return _keys(nearest, weak, spawned, spawned.with_technique(hook="none", bucket="25", ddp="plain"))
 
 
 def _one_process(key: CaseKey) -> tuple[str, ...]:
-    single = key.under(instances="1")
+    single = key.with_technique(instances="1")
     if key.axis("threads") == "preset":
         # Instances share all the cores out, and one process has a thread on each.
-        return _keys(single, single.under(cpus="all"))
-    single = single.under(threads=str(key.count("instances") * key.count("threads")))
-    everywhere = single.under(cpus="all")
-    return _keys(single, everywhere, everywhere.under(threads="preset"))
+        return _keys(single, single.with_technique(cpus="all"))
+    single = single.with_technique(threads=str(key.count("instances") * key.count("threads")))
+    everywhere = single.with_technique(cpus="all")
+    return _keys(single, everywhere, everywhere.with_technique(threads="preset"))
 
 
 def _keys(*keys: CaseKey) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def expand_matrix(table: Mapping[str, Any], path: TablePath) -> dict[str, TableP
         at = (*path, "workloads", number)
         workload = _eager_case(text, at)
         for technique, place in techniques:
-            key = str(workload.under(**technique))
+            key = str(workload.with_technique(**technique))
             keys.setdefault(key, at if place == path else place)
     return without({**keys, **extra}, table.get("exclude", ()), path)
 
@@ -122,7 +122,7 @@ def without(
 def whole_key(text: str, path: TablePath) -> str:
     """A case key in its only spelling; raises BadSuite with the word that is wrong in it."""
     workload, _, technique = text.rpartition("/")
-    return str(_eager_case(workload, path).under(**_technique(technique, path)))
+    return str(_eager_case(workload, path).with_technique(**_technique(technique, path)))
 
 
 def _product(table: Mapping[str, Any], path: TablePath) -> Iterable[dict[str, str]]:
@@ -157,7 +157,7 @@ def _check(name: str, value: str, path: TablePath) -> None:
     if axis.admits(value):
         return
     if not axis.values or (axis.counts and value[:1].isdecimal()):
-        raise BadSuite(path, f"{name}={value} cannot be: expected {axis.expected}")
+        raise BadSuite(path, f"{name}={value} cannot be: expected {axis.valid_values}")
     raise BadSuite.unknown(path, f"value of {name}", value, axis.values)
 
 
@@ -193,7 +193,7 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
         blocks, places = _blocks(name, table, known)
     else:
         blocks, places = base.blocks, {case: () for one in base.blocks for case in one.cases}
-    blocks, places = _excluded(blocks, places, table)
+    blocks, places = _exclude_cases(blocks, places, table)
     cases, baselines = with_baselines([case for one in blocks for case in one.cases])
     if not cases:
         raise _without_cases(name, table, known)
@@ -287,7 +287,7 @@ def _blocks(
     return tuple(blocks), places
 
 
-def _excluded(
+def _exclude_cases(
     blocks: tuple[SuiteBlock, ...], places: dict[str, TablePath], table: Mapping[str, Any]
 ) -> tuple[tuple[SuiteBlock, ...], dict[str, TablePath]]:
     if not (patterns := table.get("exclude", ())):
@@ -333,10 +333,10 @@ def workloads() -> tuple[Mapping[str, Any], ...]:
     Their files are read and not imported, for their imports need torch. Raises ValueError for a case that is
     not declared by literals alone: `@case(batch=[1, 8])`.
     """
-    return tuple(found for path in sorted(_CASES_FOLDER.rglob("*.py")) for found in _declared(path))
+    return tuple(found for path in sorted(_CASES_FOLDER.rglob("*.py")) for found in _parse_workloads(path))
 
 
-def _declared(path: Path) -> list[Mapping[str, Any]]:
+def _parse_workloads(path: Path) -> list[Mapping[str, Any]]:
     module = ast.parse(path.read_bytes())
     return [
         _workload(node, call, ".".join(path.relative_to(_CASES_FOLDER).with_suffix("").parts))

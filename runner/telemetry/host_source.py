@@ -69,9 +69,9 @@ class HostSource:
     def open(self) -> None:
         """Nothing has to be asked for."""
 
-    def read(self, root: int) -> HostCounters:
+    def read_counters(self, root: int) -> HostCounters:
         """All counters now: of every CPU where some are measured, otherwise of those that are allowed."""
-        now = self._read(root)
+        now = self._read_moment(root)
         ours = sum(cpu_ns(pid) for pid in self._ours(root))
         cpus = {cpu: times for cpu, times in now.cpus.items() if cpu in self._counted or not self._counted}
         return HostCounters(
@@ -88,7 +88,7 @@ class HostSource:
         self._measured = tuple(sorted(cpus)) or self._all
         self._nodes = _own_nodes(self._measured)
         log.device(HOST, "CPU", "none")
-        self._last = self._read(root)
+        self._last = self._read_moment(root)
         if self._last.tree.waited_ns is None:
             log.note(HOST, "this kernel does not report how long threads wait for a CPU")
         if not _frequencies(self._measured):
@@ -97,7 +97,7 @@ class HostSource:
 
     def row(self, log: SampleLog) -> None:
         """End a row and start the next."""
-        before, now = self._last, self._read(self._watched)
+        before, now = self._last, self._read_moment(self._watched)
         self._last = now
         if before is None or now.at_ns <= before.at_ns:
             return
@@ -115,12 +115,12 @@ class HostSource:
         """End the watch; what is left of a row is not one."""
         self._last = None
 
-    def _read(self, root: int) -> _Moment:
+    def _read_moment(self, root: int) -> _Moment:
         # One entry per supervisor of a session, of which the last few may still be asked for.
         tree = self._trees.setdefault(root, Tree(root))
         started = time.monotonic_ns()
         cpus, running = _stat()
-        counts = tree.read()
+        counts = tree.read_counts()
         on_measured = sum(cpu_ns(pid) for pid in self._ours(root) if self._may_run_on_measured(pid))
         self.members = counts.pids
         return _Moment((started + time.monotonic_ns()) // 2, cpus, running, counts, on_measured)

@@ -194,7 +194,9 @@ def _by_other_gpu_processes(before: Reading, after: Reading, own: Collection[int
     if not foreign_pids:
         return None
     return Interference(
-        OutcomeStatus.CONTENDED, "company", f"another process computes on its GPU ({_listed(foreign_pids)})"
+        OutcomeStatus.CONTENDED,
+        "company",
+        f"another process computes on its GPU ({_format_pids(foreign_pids)})",
     )
 
 
@@ -202,20 +204,20 @@ def _foreign_pids(before: Reading, after: Reading, own: Collection[int]) -> set[
     return {pid for gpu in (*before.gpus, *after.gpus) for pid in gpu.processes or () if pid not in own}
 
 
-def _listed(pids: Collection[int]) -> str:
+def _format_pids(pids: Collection[int]) -> str:
     return f"pid {', '.join(map(str, sorted(pids)))}"
 
 
 def notes_on_gpu(before: Reading, after: Reading, own: Collection[int]) -> list[str]:
     """Sentences about a GPU during a block that counts: what was there and took no time."""
     company = _foreign_pids(before, after, own)
-    found = [f"another process has memory on its GPU ({_listed(company)})"] if company else []
+    found = [f"another process has memory on its GPU ({_format_pids(company)})"] if company else []
     elapsed = after.at_ns - before.at_ns
     limits = {
         reason
         for then, gpu in _same_gpus(before, after)
         for reason in _VOLTAGE_THROTTLING
-        if any(_throttled(then, gpu, elapsed, (reason,)))
+        if any(_find_throttling(then, gpu, elapsed, (reason,)))
     }
     return found + [f"its GPU was at a limit ({each}), and its clock did not fall" for each in sorted(limits)]
 
@@ -226,7 +228,7 @@ def _by_gpu_state(
     fell = clock_ratio is None or clock_ratio < _CLOCK_FELL
     reasons = (*_ABNORMAL_THROTTLING, *(_VOLTAGE_THROTTLING if fell else ()))
     for then, gpu in _same_gpus(before, after):
-        for interference in (*_throttled(then, gpu, elapsed, reasons), *_errors(then, gpu)):
+        for interference in (*_find_throttling(then, gpu, elapsed, reasons), *_errors(then, gpu)):
             return interference
     return None
 
@@ -237,7 +239,7 @@ def _same_gpus(before: Reading, after: Reading) -> Iterator[tuple[GpuCounters, G
     return ((earlier[gpu.uuid], gpu) for gpu in after.gpus if gpu.uuid in earlier)
 
 
-def _throttled(
+def _find_throttling(
     before: GpuCounters, after: GpuCounters, elapsed: int, reasons: Sequence[str]
 ) -> Iterator[Interference]:
     for reason in reasons:
@@ -401,7 +403,7 @@ class InterferenceCheck:
     def before(self) -> None:
         """Read the counters before a block."""
         self._stopped = times_stopped()
-        self._before = self._read()
+        self._before = self._take_reading()
         # A child process may have ended after the block, and could then not be recognised as our own.
         self._own = own_processes() if _has_gpu_processes(self._before) else frozenset()
 
@@ -410,7 +412,7 @@ class InterferenceCheck:
 
         `clock_ratio` is the GPU's clock in this block by that in the others, None where it is not known.
         """
-        before, after = self._before, self._read()
+        before, after = self._before, self._take_reading()
         if before is None or after is None:
             return None
         shared_gpu = _has_gpu_processes(before) or _has_gpu_processes(after)
@@ -463,10 +465,10 @@ class InterferenceCheck:
         """Facts of the outcome: problems of the telemetry sources."""
         return {"telemetry_notes": list(self._problems)} if self._problems else {}
 
-    def _read(self) -> Reading | None:
+    def _take_reading(self) -> Reading | None:
         if self._telemetry is None or self._empty_readings >= _MAX_EMPTY_READINGS:
             return None
-        reading = self._telemetry.read(self._root)
+        reading = self._telemetry.read_counters(self._root)
         if reading.problem:
             self._problems[reading.problem] = None
         self._empty_readings = 0 if reading.host or reading.gpus else self._empty_readings + 1

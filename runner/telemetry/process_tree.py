@@ -51,7 +51,7 @@ class Tree:
         self._waited_ns = 0
         self._slices = 0
 
-    def read(self) -> TreeCounts:
+    def read_counts(self) -> TreeCounts:
         """Everything now; empty for a root that is gone."""
         processes = dict(self._processes())
         pids = frozenset(below(self._root, {pid: one.parent for pid, one in processes.items()}))
@@ -71,7 +71,7 @@ class Tree:
         listed = {int(entry) for entry in os.listdir("/proc") if entry.isdigit()}
         self._kernel &= listed
         for pid in listed - self._kernel:
-            text = _read(f"/proc/{pid}/stat")
+            text = _read_file(f"/proc/{pid}/stat")
             if not text:
                 continue
             process = _parse(text)
@@ -96,13 +96,13 @@ class Tree:
 
 def cpu_ns(pid: int) -> int:
     """CPU time of one process without its children, all its threads, also those that ended; 0 if gone."""
-    text = _read(f"/proc/{pid}/stat")
+    text = _read_file(f"/proc/{pid}/stat")
     return _process_ns(pid, _parse(text).ticks) if text else 0
 
 
 def resident_kib(pid: int) -> int:
     """Resident memory in KiB with all that is shared, which is cheap to read; 0 for one that is gone."""
-    fields = _read(f"/proc/{pid}/statm").split()
+    fields = _read_file(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") // 1024 if len(fields) > 1 else 0
 
 
@@ -131,12 +131,12 @@ def _threads(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:
     except OSError:
         return
     for entry in entries:
-        fields = _read(f"/proc/{pid}/task/{entry}/schedstat").split()
+        fields = _read_file(f"/proc/{pid}/task/{entry}/schedstat").split()
         if len(fields) == 3:
             yield int(entry), (int(fields[1]), int(fields[2]))
 
 
-def _read(path: str) -> str:
+def _read_file(path: str) -> str:
     """The whole of a small file of /proc, empty where it cannot be read; plain calls, for there are many."""
     try:
         descriptor = os.open(path, os.O_RDONLY)

@@ -31,21 +31,23 @@ class SampleLog:
     def device(self, device: str, name: str, utilisation_source: UtilisationSource) -> None:
         """What the rows to come of a device are about."""
         self._devices.append(device)
-        self._put({"device": device, "name": name, "utilisation_source": utilisation_source})
+        self._append_entry({"device": device, "name": name, "utilisation_source": utilisation_source})
 
     def row(self, device: str, started_ns: int, ended_ns: int, values: Values) -> None:
         """One row, CLOCK_MONOTONIC."""
-        self._put({"row": device, "span": [started_ns, ended_ns], "values": values})
+        self._append_entry({"row": device, "span": [started_ns, ended_ns], "values": values})
 
     def sample(self, device: str, column: str, started_ns: int, ended_ns: int, value: float) -> None:
         """One sample of a driver's buffer: a mean over its own interval."""
-        self._put({"sample": device, "span": [started_ns, ended_ns], "column": column, "value": value})
+        self._append_entry(
+            {"sample": device, "span": [started_ns, ended_ns], "column": column, "value": value}
+        )
 
     def note(self, device: str, text: str) -> None:
         """What is missing and why, once."""
         if (device, text) not in self._noted:
             self._noted.add((device, text))
-            self._put({"note": device, "text": text})
+            self._append_entry({"note": device, "text": text})
 
     def note_all(self, text: str) -> None:
         """A note for every device."""
@@ -59,7 +61,7 @@ class SampleLog:
             self._descriptor = -1
         return f"{self._lost} rows or notes could not be written" if self._lost else ""
 
-    def _put(self, entry: Mapping[str, Any]) -> None:
+    def _append_entry(self, entry: Mapping[str, Any]) -> None:
         line = (json.dumps(entry, separators=(",", ":")) + "\n").encode()
         try:
             if self._descriptor < 0:
@@ -132,7 +134,7 @@ def _recording(name: str, device: _Device, notes: Sequence[str]) -> Recording:
     columns = list(dict.fromkeys(column for _, _, values in rows for column in values))
     joined = {column: tuple(values.get(column) for _, _, values in rows) for column in columns}
     for column in dict.fromkeys(sample[0] for sample in device.samples):
-        joined[column] = _joined(rows, [each[1:] for each in device.samples if each[0] == column])
+        joined[column] = _row_means(rows, [each[1:] for each in device.samples if each[0] == column])
     return Recording(
         name,
         device.name,
@@ -148,7 +150,7 @@ def _recording(name: str, device: _Device, notes: Sequence[str]) -> Recording:
     )
 
 
-def _joined(
+def _row_means(
     rows: Sequence[tuple[int, int, Values]], samples: Sequence[tuple[int, int, float]]
 ) -> tuple[float | None, ...]:
     """Per row the mean of the samples whose own interval lies in it, weighted by length."""

@@ -57,7 +57,7 @@ class SamplerServer:
         """Execute one order; returns the members of the reply."""
         match order["order"]:
             case "read":
-                return {"reading": asdict(self._read(int(order["root"])))}
+                return {"reading": asdict(self._read_sources(int(order["root"])))}
             case "start":
                 return {"problem": self._collect_problems(self._start(order), cancel=False)}
             case "stop":
@@ -79,9 +79,9 @@ class SamplerServer:
             for number, thread in enumerate(self._responsive())
         }
 
-    def _read(self, root: int) -> Reading:
+    def _read_sources(self, root: int) -> Reading:
         before = time.monotonic_ns()
-        pending = {thread: thread.read(root) for thread in self._responsive()}
+        pending = {thread: thread.read_counters(root) for thread in self._responsive()}
         problems = [self._collect_problems(pending, cancel=True)]
         host: HostCounters | None = _result(pending.get(self._host))
         gpus: tuple[GpuCounters, ...] = ()
@@ -128,18 +128,18 @@ def _serve(server: SamplerServer, lines: Iterable[str]) -> None:
         sys.stdout.flush()
 
 
-def _listed(value: str) -> tuple[str, ...]:
+def _split_list(value: str) -> tuple[str, ...]:
     return tuple(part for part in value.split(",") if part)
 
 
 def _numbers(value: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in _listed(value))
+    return tuple(int(part) for part in _split_list(value))
 
 
 def main() -> None:
     """Lower the priority, pin the process, and serve orders until the input ends."""
     parser = argparse.ArgumentParser(prog="sampler", description=__doc__)
-    parser.add_argument("--uuids", type=_listed, default=(), help="GPUs to read")
+    parser.add_argument("--uuids", type=_split_list, default=(), help="GPUs to read")
     parser.add_argument("--cpus", type=_numbers, default=(), help="measured CPUs; none: all")
     parser.add_argument("--own-cpus", type=_numbers, default=(), help="CPUs to run on")
     options = parser.parse_args()

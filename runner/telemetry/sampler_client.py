@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.processes import listed
+from common.processes import join_numbers
 from records.telemetry import HOST, Recording
 from runner.execution.process import TOKEN_VARIABLE, inherited_variables
 
@@ -51,7 +51,7 @@ class Sampler:
         self._uuids = uuids
         self._command = [
             *(sys.executable, "-P", "-m", "runner.telemetry.sampler", f"--uuids={','.join(uuids)}"),
-            *(f"--cpus={listed(cpus)}", f"--own-cpus={listed(own_cpus)}"),
+            *(f"--cpus={join_numbers(cpus)}", f"--own-cpus={join_numbers(own_cpus)}"),
         ]
         self._variables = {**inherited_variables(), TOKEN_VARIABLE: token}
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class Sampler:
         self.left_over = ""
         self._launch()
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         """Read all counters now. `root` is the process id of the measured tree's supervisor."""
         with self._lock:
             try:

@@ -17,7 +17,7 @@ class TelemetrySource(Protocol):
         """Prepare the source, which may take seconds."""
         ...
 
-    def read(self, root: int) -> Any:
+    def read_counters(self, root: int) -> Any:
         """All counters now."""
         ...
 
@@ -48,9 +48,9 @@ class SourceThread:
         self._due = 0.0
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    def read(self, root: int) -> Future[Any]:
+    def read_counters(self, root: int) -> Future[Any]:
         """Read all counters."""
-        return self._submit(lambda: self._source.read(root))
+        return self._submit(lambda: self._source.read_counters(root))
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...], log: SampleLog) -> Future[Any]:
         """Write rows from now on."""

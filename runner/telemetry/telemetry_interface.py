@@ -65,7 +65,7 @@ class Telemetry(Protocol):
     `root` is a supervisor's process id: what lies below it is the measured tree.
     """
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         """All counters now; with `problem` where a source does not answer."""
         ...
 
@@ -98,9 +98,9 @@ class FilteredTelemetry:
         self._session = session
         self._own = {HOST, *map(bare, uuids)}
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         """All counters now, those of its own GPUs."""
-        reading = self._session.read(root)
+        reading = self._session.read_counters(root)
         return replace(reading, gpus=tuple(gpu for gpu in reading.gpus if bare(gpu.uuid) in self._own))
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:

@@ -32,7 +32,7 @@ class Axis:
         return len(value) <= _DIGITS and value.isdecimal() and value == str(int(value)) != "0"
 
     @property
-    def expected(self) -> str:
+    def valid_values(self) -> str:
         """What the axis accepts, for a complaint."""
         words = f"one of {', '.join(self.values)}" if self.values else ""
         number = "a whole number above 0" if self.counts else ""
@@ -208,11 +208,11 @@ class CaseKey:
         for axis, value in technique.items():
             if axis not in AXES:
                 raise CaseKeyError(
-                    f"unknown technique {axis!r}: {_meant(axis, AXES)}one of {', '.join(AXES)}"
+                    f"unknown technique {axis!r}: {_suggestion(axis, AXES)}one of {', '.join(AXES)}"
                 )
             if not AXES[axis].admits(value):
-                meant = _meant(value, AXES[axis].values)
-                raise CaseKeyError(f"unknown {axis} {value!r}: {meant}{AXES[axis].expected}")
+                meant = _suggestion(value, AXES[axis].values)
+                raise CaseKeyError(f"unknown {axis} {value!r}: {meant}{AXES[axis].valid_values}")
         changed = {axis: value for axis, value in technique.items() if value != AXES[axis].default}
         return CaseKey(name, phase, tuple(sorted(parameters.items())), tuple(sorted(changed.items())))
 
@@ -246,7 +246,7 @@ class CaseKey:
         """The value of a counting axis, such as `ranks`."""
         return int(self.axis(name))
 
-    def under(self, **technique: str) -> "CaseKey":
+    def with_technique(self, **technique: str) -> "CaseKey":
         """The same workload with some axes of its technique changed."""
         return CaseKey.of(self.name, self.phase, dict(self.parameters), {**dict(self.technique), **technique})
 
@@ -256,7 +256,7 @@ class CaseKey:
         return CaseKey.of(self.name, self.phase, dict(self.parameters), {})
 
 
-def _meant(word: str, valid: Iterable[str]) -> str:
+def _suggestion(word: str, valid: Iterable[str]) -> str:
     """`did you mean 'default'? ` where one of the words is like it, for the beginning of a list of all."""
     near = get_close_matches(word, list(valid), n=1)
     return f"did you mean {near[0]!r}? " if near else ""

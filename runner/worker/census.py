@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import get_overridable_functions
 
 from .case import Workload, case
-from .prepared_case import Unsupported
+from .prepared_case import UnsupportedCase
 
 #: Which dimension of which argument bounds the whole numbers that an operator takes as indices.
 _BOUNDS: Mapping[str, tuple[int, int | None]] = {
@@ -98,7 +98,7 @@ def _region_workload(arguments: Mapping[str, Any]) -> Workload:
     places: list[Tensor | None] = []
     for place, one in enumerate(given):
         if isinstance(one, dict) and "tensor" in one:
-            made = _made(cast("dict[str, Any]", one)["tensor"], bound)
+            made = _make_tensor(cast("dict[str, Any]", one)["tensor"], bound)
             if place in arguments["grads"]:
                 # Small, so that the activations of many layers stay finite.
                 places.append(made * 0.02 if made.dim() > 1 else made)
@@ -145,19 +145,21 @@ def _graph_module(arguments: Mapping[str, Any]) -> fx.GraphModule:
 
 def _name(text: str) -> str:
     if not text.isidentifier():
-        raise Unsupported(f"{text!r} is no name of an argument")
+        raise UnsupportedCase(f"{text!r} is no name of an argument")
     return text
 
 
 def _method(name: str) -> str:
-    """The name of a method of tensors; raises Unsupported for any other, which could do anything."""
+    """The name of a method of tensors; raises UnsupportedCase for any other, which could do anything."""
     if not name.isidentifier() or name.startswith("_") or not callable(getattr(Tensor, name, None)):
-        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no method {name!r} of tensors")
+        raise UnsupportedCase(
+            f"this version of PyTorch ({torch.__version__}) has no method {name!r} of tensors"
+        )
     return name
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """A function that computes; raises Unsupported for any other, such as one that writes a file."""
+    """A function that computes; raises UnsupportedCase for any other, such as one that writes a file."""
     home, _, function = name.rpartition(".")
     found: Any = None
     if home.partition(".")[0] in ("torch", "operator", "math"):
@@ -169,7 +171,7 @@ def _function(name: str) -> Callable[..., Any]:
         makes = home == "torch" and function in _MAKERS
         computes = makes or name in _MODES or (callable(found) and found in _of_tensors())
     if not callable(found) or not computes:
-        raise Unsupported(
+        raise UnsupportedCase(
             f"this version of PyTorch ({torch.__version__}) has no function {name!r} of tensors"
         )
     return found
@@ -228,7 +230,7 @@ def _workload(name: str, arguments: Mapping[str, Any]) -> Workload:
     function = _operator(name)
     values = [*arguments["args"], *arguments["kwargs"].values()]
     bound = _bound(name.split(".")[1], arguments["args"])
-    tensors = tuple(_made(one, bound) for value in values for one in _tensors(value))
+    tensors = tuple(_make_tensor(one, bound) for value in values for one in _tensors(value))
     return Workload(RecordedCall(function, arguments), tensors, items=1, unit="calls")
 
 
@@ -238,12 +240,12 @@ def _operator(name: str) -> Callable[..., Any]:
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise Unsupported(
+            raise UnsupportedCase(
                 f"this version of PyTorch ({torch.__version__}) has no operator {name}"
             ) from None
     # `torch.ops` also has functions of its own, and one operator makes files.
     if not isinstance(found, type(torch.ops.aten.add.Tensor)) or ".from_file." in name:
-        raise Unsupported(f"{name} is no operator that a census measures")
+        raise UnsupportedCase(f"{name} is no operator that a census measures")
     return found
 
 
@@ -272,10 +274,10 @@ def _is_float(described: Mapping[str, Any]) -> bool:
     return getattr(torch, described["dtype"]).is_floating_point
 
 
-def _made(described: Mapping[str, Any], bound: int) -> Tensor:
+def _make_tensor(described: Mapping[str, Any], bound: int) -> Tensor:
     """A tensor of that description with random content; indices are whole numbers below `bound`."""
     if described.get("layout", "strided") != "strided":
-        raise Unsupported(f"a census does not make tensors with layout {described['layout']} again")
+        raise UnsupportedCase(f"a census does not make tensors with layout {described['layout']} again")
     dtype: torch.dtype = getattr(torch, described["dtype"])
     shape: list[int] = described["shape"]
     strides: list[int] | None = described.get("stride")
@@ -313,8 +315,8 @@ def _value(described: Any, tensors: Iterator[Tensor], device: torch.device) -> A
 
 
 def _constant(name: str) -> Any:
-    """A dtype, layout or memory format; raises Unsupported for anything else."""
+    """A dtype, layout or memory format; raises UnsupportedCase for anything else."""
     found = getattr(torch, name, None)
     if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
-        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no format {name!r}")
+        raise UnsupportedCase(f"this version of PyTorch ({torch.__version__}) has no format {name!r}")
     return found

@@ -40,11 +40,11 @@ _LONGEST = 4096
 _HOMES = {"torch.nn.functional": torch.nn.functional, "torch": torch, "operator": operator, "math": math}
 
 
-class _Recorded(SystemExit):
+class _RecordingEnd(SystemExit):
     """Ends the program when its steps are recorded."""
 
 
-def _described(value: Any) -> Any:
+def _describe_argument(value: Any) -> Any:
     """An argument of an operator as JSON; of tensors shape, strides where they matter, format and device."""
     if isinstance(value, torch.Tensor):
         described = {
@@ -60,7 +60,7 @@ def _described(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if len(value) > _LONGEST:
             raise TypeError("too long a list")
-        return [_described(one) for one in value]
+        return [_describe_argument(one) for one in value]
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).replace("torch.", "")}
     if isinstance(value, torch.device):
@@ -101,7 +101,7 @@ def _argument(value: Any, numbers: "dict[torch.fx.Node, int]") -> Any:
     if isinstance(value, (list, tuple)):
         values = [_argument(one, numbers) for one in value]
         return {"tuple": values} if isinstance(value, tuple) else values
-    return _described(value)
+    return _describe_argument(value)
 
 
 def _graph(graph: "torch.fx.GraphModule") -> "list[Any] | None":
@@ -248,7 +248,7 @@ class OperatorRecorder(TorchDispatchMode):
 
     def _note_region(self, nodes: Any, calls: "dict[str, int]", given: "tuple[Any, ...]") -> "dict[str, Any]":
         try:
-            inputs: Any = [_described(one) for one in given]
+            inputs: Any = [_describe_argument(one) for one in given]
         except TypeError:
             nodes, inputs = None, []
         grads = [
@@ -305,7 +305,7 @@ class OperatorRecorder(TorchDispatchMode):
         if self._seen > self._skip + 1:
             self.write()
         if self._seen > self._skip + self._steps:
-            raise _Recorded(0)
+            raise _RecordingEnd(0)
 
     def write(self) -> None:
         """Write what was seen so far; the file is whole at any moment."""
@@ -333,7 +333,10 @@ class OperatorRecorder(TorchDispatchMode):
         if not operator.endswith("_") and given & set(_storages([answer])):
             return
         try:
-            arguments = {"args": _described(args), "kwargs": {k: _described(v) for k, v in kwargs.items()}}
+            arguments = {
+                "args": _describe_argument(args),
+                "kwargs": {k: _describe_argument(v) for k, v in kwargs.items()},
+            }
         except TypeError:
             # An argument that cannot be made again, such as an object of a library.
             self._left_out[name] = self._left_out.get(name, 0.0) + taken
@@ -399,7 +402,7 @@ def main(arguments: "list[str]") -> None:
                 sys.argv = arguments
                 sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
                 runpy.run_path(arguments[0], run_name="__main__")
-    except _Recorded:
+    except _RecordingEnd:
         pass
     finally:
         if os.getpid() == recorder._process:

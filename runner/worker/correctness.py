@@ -161,7 +161,7 @@ def _compare_traces(prepared: PreparedCase, ours: LossTrace, right: LossTrace, a
     skipped = len(ours.losses) - len(taken)
     if skipped and len(prepared.shapes) > 1:
         note = f"GradScaler skipped {skipped} of {len(ours.losses)} steps: the others had other inputs"
-        return judged(relative(*pairs[0]), allowed, note=note)
+        return judge_error(relative(*pairs[0]), allowed, note=note)
     note = "" if taken else f"gradients not compared: GradScaler skipped the first {skipped} steps"
     updates = sum(1 for index in taken if index < len(ours.losses) - 1)
     drift = relative(ours.losses[-1], right.losses[updates])
@@ -173,7 +173,7 @@ def _compare_traces(prepared: PreparedCase, ours: LossTrace, right: LossTrace, a
             note = (
                 f"the loss is off by {drift:.2g} after {updates} updates, of which such weights lose a part"
             )
-    first = judged(error, allowed, note=note, drift=drift if len(ours.losses) > 1 else None)
+    first = judge_error(error, allowed, note=note, drift=drift if len(ours.losses) > 1 else None)
     if first.wrong or drift <= permitted:
         return first
     wrong = f"loss off by {drift:.2g} after {updates} updates, above the tolerance {permitted:.2g}"
@@ -218,7 +218,7 @@ def compare(got: Any, expected: Any, tolerance: float, *, classes: bool = False)
             worst = max(worst, float(off.max()) / (float(want.max()) or 1.0))
             mean = max(mean, float(off.mean()) / (float(want.mean()) or 1.0))
     agreement = _top1_agreement(ours[0], theirs[0]) if classes and len(ours) == 1 else None
-    return judged(error, tolerance, worst=worst, mean=mean, agreement=agreement)
+    return judge_error(error, tolerance, worst=worst, mean=mean, agreement=agreement)
 
 
 def _identical(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -240,7 +240,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense).double()
 
 
-def judged(error: float, tolerance: float, note: str = "", **others: float | None) -> Check:
+def judge_error(error: float, tolerance: float, note: str = "", **others: float | None) -> Check:
     """The verdict on a relative error."""
     # Written so that an error that is no number is no pass.
     wrong = "" if error <= tolerance else f"relative error {error:.2g} above the tolerance {tolerance:g}"

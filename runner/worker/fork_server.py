@@ -38,13 +38,13 @@ def serve(control: socket.socket, be_worker: BeWorker, *, profiler: bool) -> Non
         if not order:
             return
         if descriptors:
-            answer = _forked(control, be_worker, descriptors)
+            answer = _fork_worker(control, be_worker, descriptors)
         else:
-            answer = _waited(int(order.removeprefix(b"wait ")))
+            answer = _await_worker(int(order.removeprefix(b"wait ")))
         control.send(str(answer).encode())
 
 
-def _forked(control: socket.socket, be_worker: BeWorker, descriptors: Sequence[int]) -> int:
+def _fork_worker(control: socket.socket, be_worker: BeWorker, descriptors: Sequence[int]) -> int:
     worker = os.fork()
     if worker:
         for descriptor in descriptors:
@@ -63,7 +63,7 @@ def _forked(control: socket.socket, be_worker: BeWorker, descriptors: Sequence[i
         os._exit(1)
 
 
-def _waited(worker: int) -> int:
+def _await_worker(worker: int) -> int:
     _, status = os.waitpid(worker, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(worker, signal.SIGKILL)

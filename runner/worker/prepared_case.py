@@ -40,7 +40,7 @@ class BadReport(ValueError):
     """A workload reports a metric that it may not report, or a value that cannot be kept."""
 
 
-class Unsupported(Exception):
+class UnsupportedCase(Exception):
     """The environment or machine does not support the technique; the text says why in a sentence."""
 
 
@@ -218,11 +218,11 @@ def final_metrics(prepared: PreparedCase) -> dict[str, float]:
     """What techniques and workload compute at the end; raises BadReport."""
     known: dict[str, float] = {}
     for words in prepared.final_metrics:
-        known |= guarded(prepared, words)
+        known |= guard_metrics(prepared, words)
     return known
 
 
-def guarded(prepared: PreparedCase, words: FinalMetrics) -> Mapping[str, float]:
+def guard_metrics(prepared: PreparedCase, words: FinalMetrics) -> Mapping[str, float]:
     """What `words` answers; an error is the fact `not_measured` instead, but for a BadReport.
 
     By then every block is measured: a profiler that fails, or a product that does not fit beside the other

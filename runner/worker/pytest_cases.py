@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from .case import case
-from .prepared_case import UnknownCase, Unsupported
+from .prepared_case import UnknownCase, UnsupportedCase
 
 #: The fixtures that hand a function over: that of pytest-pyrometer, and that of pytest-benchmark.
 FIXTURES = ("pyrometer", "benchmark")
@@ -37,14 +37,14 @@ def register(module: str, folder: str, arguments: Sequence[str]) -> None:
     """Collect the tests that `arguments` (paths, node ids) name from `folder`, and register each as a case.
 
     `module` is the file of cases that they come with. A case is called as its test,
-    `tests.perf.test_step:test_forward:8`; tests without one of the fixtures are left out. Raises Unsupported
-    without pytest, UnknownCase where nothing is collected, or two tests are called alike.
+    `tests.perf.test_step:test_forward:8`; tests without one of the fixtures are left out. Raises
+    UnsupportedCase without pytest, UnknownCase where nothing is collected, or two tests are called alike.
     """
     os.chdir(folder)
     if folder not in sys.path:
         # As `python -m pytest` does.
         sys.path.insert(0, folder)
-    for name, test in _collected(arguments).items():
+    for name, test in _collect_tests(arguments).items():
         case()(_builder(module, name, test))
 
 
@@ -75,7 +75,9 @@ def _run(test: str, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
         if call.excinfo is not None:
             skipped = isinstance(call.excinfo.value, pytest.skip.Exception)
             error = (
-                Unsupported(f"the test is skipped: {call.excinfo.value}") if skipped else call.excinfo.value
+                UnsupportedCase(f"the test is skipped: {call.excinfo.value}")
+                if skipped
+                else call.excinfo.value
             )
             problem.append(error)
 
@@ -120,12 +122,14 @@ class FunctionFixture:
     ) -> object:
         """Hand over `target`; how often it is called is for the harness to decide."""
         if setup is not None or teardown is not None:
-            raise Unsupported("pedantic with setup or teardown is not supported: it would be in the number")
+            raise UnsupportedCase(
+                "pedantic with setup or teardown is not supported: it would be in the number"
+            )
         return self(target, *args, **(kwargs or {}))
 
     def weave(self, *_: Any, **__: Any) -> object:
-        """Raise Unsupported: functions are not replaced from here."""
-        raise Unsupported("benchmark.weave is not supported: call benchmark(function, ...)")
+        """Raise UnsupportedCase: functions are not replaced from here."""
+        raise UnsupportedCase("benchmark.weave is not supported: call benchmark(function, ...)")
 
     patch = weave
 
@@ -133,7 +137,7 @@ class FunctionFixture:
 def _under_this_mode(step: Step) -> Step:
     """The step under the modes of this thread, which the thread that measures does not have."""
     if any(map(_autocast, ("cpu", "cuda"))):
-        raise Unsupported("the fixture is called under autocast: enter it within the measured function")
+        raise UnsupportedCase("the fixture is called under autocast: enter it within the measured function")
     if torch.is_inference_mode_enabled():
         return torch.inference_mode()(step)
     return step if torch.is_grad_enabled() else torch.no_grad()(step)
@@ -147,7 +151,7 @@ def _autocast(device: str) -> bool:
         return bool(torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled())
 
 
-def _collected(arguments: Sequence[str]) -> dict[str, str]:
+def _collect_tests(arguments: Sequence[str]) -> dict[str, str]:
     """By the name of its case each test that has one of the fixtures, as pytest takes it from any folder."""
     pytest = _pytest()
     found: dict[str, str] = {}
@@ -208,4 +212,4 @@ def _pytest() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pytest":
             raise
-        raise Unsupported("tests need pytest, which this environment lacks: --package pytest") from error
+        raise UnsupportedCase("tests need pytest, which this environment lacks: --package pytest") from error

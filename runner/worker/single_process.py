@@ -13,9 +13,9 @@ from .case_key import CaseKey
 from .measurements import bounds, compiling, memory, timing
 from .measurements.request_latency import measure_request_latency
 from .messages import Block, Window
-from .prepared_case import Unsupported, final_metrics, guarded
+from .prepared_case import UnsupportedCase, final_metrics, guard_metrics
 from .techniques.apply import build
-from .techniques.compiled import records_graphs
+from .techniques.compilation import records_graphs
 
 
 class CaseRunner(Protocol):
@@ -77,7 +77,7 @@ class SingleProcess:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
         returned = self._call()
         if self.prepared.model is None and self._device == "cpu" and torch.cuda.is_initialized():
-            raise Unsupported(
+            raise UnsupportedCase(
                 "it computes on a GPU, and on the CPU nothing waits for one: leave out --device"
             )
         self._trace = correctness.record_step(self.prepared, returned)
@@ -142,9 +142,9 @@ class SingleProcess:
         if prepared.key.axis("compile") != "none":
             known |= compiling.report(records_graphs(prepared.key, device)).metrics
         if prepared.key.phase == "infer":
-            known.update(guarded(prepared, lambda: measure_request_latency(prepared.step, device)))
+            known.update(guard_metrics(prepared, lambda: measure_request_latency(prepared.step, device)))
         step_ns = timing.typical_step_ns(self._timed, self._shapes)
-        device_time = guarded(
+        device_time = guard_metrics(
             prepared,
             lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes, prepared.facts),
         )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .prepared_case import UnknownCase, Unsupported
+from .prepared_case import UnknownCase, UnsupportedCase
 
 _MODULE = "step_script"
 
@@ -17,7 +17,7 @@ def load_step(file: str, function: str, text: str) -> Callable[[], object]:
     """The function that does a step, after the script's body was run.
 
     `file` is the script's name, which its tracebacks show. Raises UnknownCase where the script leaves nothing
-    by that name that can be called without arguments, Unsupported where it needs a package that is not
+    by that name that can be called without arguments, UnsupportedCase where it needs a package that is not
     there, and whatever the script raises.
     """
     sys.argv = [file]
@@ -32,20 +32,20 @@ def load_step(file: str, function: str, text: str) -> Callable[[], object]:
         package = (error.name or "torch").split(".")[0]
         if package == "torch":
             raise
-        raise Unsupported(
+        raise UnsupportedCase(
             f"{file} needs {package}, which this environment lacks: --package NAME installs a package"
         ) from error
     found: Any = getattr(module, function, None)
     if not callable(found):
         raise UnknownCase(f"{file} defines no function {function}")
-    if needed := _required(found):
+    if needed := _required_parameter(found):
         raise UnknownCase(
             f"{file}: {function} takes an argument ({needed}), and a step is called without any"
         )
     return found
 
 
-def _required(function: Callable[..., Any]) -> str:
+def _required_parameter(function: Callable[..., Any]) -> str:
     """The first parameter without a default; empty where there is none, or it is not known."""
     try:
         parameters = inspect.signature(function).parameters.values()

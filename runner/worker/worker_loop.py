@@ -40,7 +40,7 @@ from .messages import (
     parse,
     torch_build,
 )
-from .prepared_case import UnknownCase, Unsupported
+from .prepared_case import UnknownCase, UnsupportedCase
 from .single_process import CaseRunner, SingleProcess
 
 _ONE_NODE = Nodes(())
@@ -48,7 +48,7 @@ _ONE_NODE = Nodes(())
 _LONGEST_REASON, _LONGEST_TRACEBACK = 2_000, 20_000
 #: Errors by which a case or a machine says that this cannot be measured here.
 _NOT_POSSIBLE = (
-    *(UnknownCase, Unsupported, TooFewCpus),
+    *(UnknownCase, UnsupportedCase, TooFewCpus),
     *(affinity_check.StartConditionNotMet, timing.EventsUnreliable),
 )
 
@@ -85,7 +85,7 @@ class Worker:
 
     def _do(self, message: Message) -> None:
         if isinstance(message, Prepare):
-            self._send(self._prepared(message))
+            self._send(self._prepare_case(message))
         elif isinstance(message, Nodes):
             self._nodes = message
         elif isinstance(message, Measure):
@@ -93,24 +93,24 @@ class Worker:
             self._send(self._block(message))
         elif isinstance(message, Forget):
             self._placement.forget()
-            self._built.forget()
+            self._case_runner.forget()
         elif isinstance(message, Observe):
             self._phase = "observe"
-            self._send(self._built.observe(message.seconds))
+            self._send(self._case_runner.observe(message.seconds))
         elif isinstance(message, Trace):
             self._enter("trace")
-            self._send(self._traced(message))
+            self._send(self._trace_steps(message))
         elif isinstance(message, TakeFingerprint):
-            self._send(self._fingerprinted(message))
+            self._send(self._take_fingerprint(message))
             self._phase = "finished"
         elif isinstance(message, Finish):
-            self._send(self._finished())
+            self._send(self._finish_case())
             self._phase = "finished"
         else:
             raise ProtocolError(f"{type(message).__name__} is not for a worker")
 
     @property
-    def _built(self) -> CaseRunner:
+    def _case_runner(self) -> CaseRunner:
         if self._runner is None:
             raise ProtocolError("nothing is prepared")
         return self._runner
@@ -123,7 +123,7 @@ class Worker:
         self._phase = phase
         self._send(Phase(phase))
 
-    def _prepared(self, message: Prepare) -> Ready:
+    def _prepare_case(self, message: Prepare) -> Ready:
         if self._runner is not None:
             raise ProtocolError("a worker prepares one case in its life")
         self._prepare = message
@@ -162,24 +162,26 @@ class Worker:
         return Ready(first_ns, warm.step_ns, steps, facts)
 
     def _block(self, message: Measure) -> Block:
-        runner = self._built
+        runner = self._case_runner
         self._placement.before()
         block = runner.block(message.iterations, message.lead_in, message.per_sample)
         self._placement.after(block)
         return block
 
-    def _traced(self, message: Trace) -> Traced:
-        runner = self._built
+    def _trace_steps(self, message: Trace) -> Traced:
+        runner = self._case_runner
         if not isinstance(runner, SingleProcess):
-            raise Unsupported("a case of several processes is not traced: a trace shows one process")
+            raise UnsupportedCase("a case of several processes is not traced: a trace shows one process")
         return tracing.trace(runner.prepared.step, self._device, message.steps, message.path)
 
-    def _fingerprinted(self, message: TakeFingerprint) -> Fingerprinted:
+    def _take_fingerprint(self, message: TakeFingerprint) -> Fingerprinted:
         if self._runner is not None:
             raise ProtocolError("a worker prepares one case in its life")
         key = CaseKey.parse(message.case)
         if any(axis in GROUP_AXES for axis, _ in key.technique):
-            raise Unsupported("a case of several processes has no fingerprint: one shows a single process")
+            raise UnsupportedCase(
+                "a case of several processes has no fingerprint: one shows a single process"
+            )
         self._enter("build")
         affinity_check.check_start_conditions(key, torch.get_num_threads())
         if key.name not in REGISTER:
@@ -188,8 +190,8 @@ class Worker:
         self._enter("fingerprint")
         return Fingerprinted(dispatch.capture(runner.prepared, message.device, message.folder))
 
-    def _finished(self) -> Finished:
-        runner = self._built
+    def _finish_case(self) -> Finished:
+        runner = self._case_runner
         metrics = dict(self._metrics)
         after = memory.peak_rss_mib()
         if after is not None:

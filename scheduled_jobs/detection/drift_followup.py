@@ -10,7 +10,7 @@ from datetime import datetime
 from analysis.detection.drift_followup import further, stays_off
 from analysis.detection.nights import NightValue, Rules, early
 from analysis.metrics import METRICS
-from db.findings.store import REPEATABLE, Reopened
+from db.findings.store import REPEATABLE, RepeatRequest
 from records.evidence import ComparedRuns, Continuation
 from records.findings import Finding, FindingState, FindingTriage
 from reports.text.numbers import percent
@@ -98,13 +98,13 @@ def findings_to_repeat(
     nights: Sequence[NightValue],
     control: Sequence[NightValue | None] | None,
     rules: Rules,
-) -> dict[int, Reopened]:
+) -> dict[int, RepeatRequest]:
     """The sessions to repeat, by finding, of a series with these `known` findings, of any state.
 
     A comparison may have been unlucky in its nights. So the second one is between an early night of the level
     that was left and the newest.
     """
-    found: dict[int, Reopened] = {}
+    found: dict[int, RepeatRequest] = {}
     for one in known:
         explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
         if one.state not in REPEATABLE or one.evidence.repeated or explained:
@@ -121,7 +121,7 @@ def findings_to_repeat(
         level = series.points[since].at.run
         reason = f"{one.state} once, but its newest nights stay off the old level by {percent(size)}"
         sides = ComparedRuns(old.run, old.environment, last.run, last.environment, level)
-        found[one.id] = Reopened(size, sides, reason)
+        found[one.id] = RepeatRequest(size, sides, reason)
     return found
 
 

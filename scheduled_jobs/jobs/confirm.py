@@ -40,11 +40,11 @@ _TRACED = 2
 _OTHERS, _LOOK_BACK = 2000, timedelta(days=14)
 
 
-class _Unjudged(Exception):
+class _NoResult(Exception):
     """A session without a result; the text is the reason, in a sentence."""
 
 
-class _OtherConditions(_Unjudged):
+class _OtherConditions(_NoResult):
     """A session on other hardware or under another preset; a further one would be so too."""
 
 
@@ -52,7 +52,7 @@ def confirm(task: Task, context: JobContext) -> JobResult:
     """Measure the candidates of a task again in pairs, and store the decision about each.
 
     A follow-up task of the same job measures the cases related to confirmed findings. Findings that cannot be
-    measured stay candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
+    measured stay candidates, with the reason. Raises JobStopped, and DatabaseUnavailable.
     """
     if task.spec.get(RELATED_ONLY):
         return _measure_related(task, context)
@@ -70,15 +70,15 @@ def confirm(task: Task, context: JobContext) -> JobResult:
         try:
             session = plan_confirmation(database, context, found, cases)
         except EnvironmentGone as gone:
-            return _unjudged(database, found, str(gone))
+            return _defer_findings(database, found, str(gone))
         stored.set_state(database, [one.id for one in found], FindingState.CONFIRMING)
     done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
-        header, result, comparison = _measured(context, session, done)
-    except _Unjudged as problem:
+        header, result, comparison = _load_session(context, session, done)
+    except _NoResult as problem:
         attempts = MOST_TRIES if isinstance(problem, _OtherConditions) else 1
         with context.open_database() as database:
-            return _unjudged(database, found, str(problem), done.run, attempts)
+            return _defer_findings(database, found, str(problem), done.run, attempts)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
     meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
@@ -108,11 +108,11 @@ def _measure_related(task: Task, context: JobContext) -> JobResult:
             return JobResult(TaskState.FAILED, error=str(gone))
     done = run_measurement(task, context, [*session.command, "--confirms"])
     try:
-        _, result, comparison = _measured(context, session, done)
-    except _Unjudged as problem:
+        _, result, comparison = _load_session(context, session, done)
+    except _NoResult as problem:
         return JobResult(TaskState.FAILED, {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
-    noted = {one.id: partial(_with_related, found=_related(one, results)) for one in found}
+    noted = {one.id: partial(_with_related, found=_related_verdicts(one, results)) for one in found}
     with context.open_database() as database:
         stored.revise_evidence(database, noted)
     count = f"{len(results)} related {'case' if len(results) == 1 else 'cases'}"
@@ -126,7 +126,7 @@ def _with_related(known: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidenc
     return replace(known, confirmation=replace(confirmation, related=(*others, *found)))
 
 
-def _related(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:
+def _related_verdicts(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:
     """What a session says of the metric of a finding in its other cases."""
     others = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
     return tuple(RelatedVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
@@ -139,28 +139,28 @@ def _in_states(
     return [one for one in found if one is not None and one.state in states]
 
 
-def _unjudged(
+def _defer_findings(
     database: Database, found: Sequence[Finding], why: str, run: str = "", attempts: int = 1
 ) -> JobResult:
     stored.defer(database, [one.id for one in found], why, attempts)
     return JobResult(TaskState.FAILED, {"run": run, "findings": [one.id for one in found]}, why)
 
 
-def _measured(
+def _load_session(
     context: JobContext, session: ConfirmationPlan, done: MeasuredRun
 ) -> tuple[Header, RunResult, Comparison]:
     """What was measured, once it is known to be what was meant; raises _Unjudged."""
     if not done.stored:
         sentence = done.refused or (done.ended.sentence if done.ended else "")
-        raise _Unjudged(sentence or "the session did not come to its end")
+        raise _NoResult(sentence or "the session did not come to its end")
     loaded = load_run(context.data_dir, done.run, context.open_database)
-    comparison = loaded.header.compared if loaded.header else None
+    comparison = loaded.header.pair_comparison if loaded.header else None
     if loaded.header is None or comparison is None:
-        raise _Unjudged(f"run {done.run} compares no environments")
+        raise _NoResult(f"run {done.run} compares no environments")
     if problem := conditions_mismatch(session.hardware, session.preset, loaded.header):
         raise _OtherConditions(problem)
     if problem := environment_mismatch(session.old, session.new, loaded.header, comparison):
-        raise _Unjudged(problem)
+        raise _NoResult(problem)
     return loaded.header, loaded.result, comparison
 
 
@@ -203,7 +203,7 @@ def _evidence(
     evidence = Confirmation(
         reason=confirmation_reason(found),
         verdict=pair_verdict(found.verdict) if found.verdict else None,
-        related=_related(one, results),
+        related=_related_verdicts(one, results),
     )
     if found.state != FindingState.CONFIRMED:
         return evidence

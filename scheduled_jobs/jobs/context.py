@@ -16,7 +16,7 @@ from records.tasks import NewTask, Task, TaskState
 CONTROL_JOBS = frozenset({"discover", "detect", "digest", "prune", "check"})
 
 
-class Stopped(Exception):
+class JobStopped(Exception):
     """The service stops, or the task was cancelled or lost: the job must end at once."""
 
 
@@ -74,7 +74,8 @@ class StartChild(Protocol):
     `arguments` follow `pyrometer` on the command line. Output goes to the task's log; each line of stdout
     that is a JSON object also goes to `on_event`. `run` is the id of the run that it measures, whose journal
     is on this machine afterwards; empty for none. `nodes` is how many nodes the fleet's engine is to give to
-    it. Raises Stopped once the child has ended, if a stop was requested, and ChildLost if the host was lost.
+    it. Raises JobStopped once the child has ended, if a stop was requested, and ChildLost if the host was
+    lost.
     """
 
     def __call__(
@@ -89,7 +90,7 @@ class JobContext:
     `shared_time` gives the same moment by the clock that all machines share, by which schedulers are seen.
 
     `machine` is where its children run; one that is `away` has files of its own and does not see these.
-    `set_run` remembers the run that a task measures; it raises Stopped where the task is no longer ours.
+    `set_run` remembers the run that a task measures; it raises JobStopped where the task is no longer ours.
     `say` logs one sentence. `waits` says for what a task waits that runs, with an empty text that it goes on.
     """
 
@@ -107,11 +108,11 @@ class JobContext:
     shared_time: Callable[[Database, datetime], datetime] = queries.shared_time
 
     def check_stopped(self) -> None:
-        """Raise Stopped if a stop was requested."""
+        """Raise JobStopped if a stop was requested."""
         if self.stop.is_set():
-            raise Stopped
+            raise JobStopped
 
 
 #: A job does a task to its end. What it raises of our own error trees fails the task with that sentence; with
-#: ChildLost and DatabaseUnavailable the attempt is lost and the task tried again; Stopped passes through.
+#: ChildLost and DatabaseUnavailable the attempt is lost and the task tried again; JobStopped passes through.
 Job = Callable[[Task, JobContext], JobResult]

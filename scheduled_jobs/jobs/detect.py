@@ -107,7 +107,7 @@ class _TrackFindings:
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
     returned: list[int] = field(default_factory=list[int])
     continuations: dict[int, Continuation] = field(default_factory=dict[int, Continuation])
-    repeated: dict[int, stored.Reopened] = field(default_factory=dict[int, stored.Reopened])
+    repeated: dict[int, stored.RepeatRequest] = field(default_factory=dict[int, stored.RepeatRequest])
     crossings: list[tuple[MachineSeries, Crossing]] = field(
         default_factory=list[tuple[MachineSeries, Crossing]]
     )
@@ -116,7 +116,7 @@ class _TrackFindings:
 def detect(task: Task, context: JobContext) -> JobResult:
     """Judge the newest nights of a track, store what is found, and have candidates measured again.
 
-    Raises Stopped, and DatabaseUnavailable.
+    Raises JobStopped, and DatabaseUnavailable.
     """
     track = Track(*(str(task.spec[name]) for name in ("schedule", "track", "label")))
     now = context.now()
@@ -124,11 +124,11 @@ def detect(task: Task, context: JobContext) -> JobResult:
         look = _look(database, track, context.settings.schedules.get(track.schedule))
         counted = DetectionCounts(series=len(look.series), without_logarithm=look.without_logarithm)
         machines = look.machines
-        shown = _judged(look, counted, now, context.check_stopped)
+        shown = _judge_track(look, counted, now, context.check_stopped)
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, FindingState.NO_LONGER)
-        stored.revise_evidence(database, _continued(shown.continuations))
+        stored.revise_evidence(database, _evidence_revisions(shown.continuations))
         stored.reopen(database, shown.repeated, now)
         sessions = _sessions(database, track, look.series)
     fresh = [
@@ -184,18 +184,20 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
         }
     runs = runs_by_machine(series)
     known: dict[MachineSeriesKey, list[Finding]] = defaultdict(list)
-    for one in _known(database, track, None):
+    for one in _known_findings(database, track, None):
         key = one.key
         known[key.case, key.metric, key.hardware, key.preset, one.machine].append(one)
     borders, pinned = machine_borders(database, runs), baseline == track.track
     return _TrackHistory(track, series, controls, runs, borders, known, pinned, zeros)
 
 
-def _known(database: Database, track: Track, states: Collection[FindingState] | None) -> list[Finding]:
+def _known_findings(
+    database: Database, track: Track, states: Collection[FindingState] | None
+) -> list[Finding]:
     return stored.findings(database, states=states, track=track, newest=_KNOWN)
 
 
-def _judged(
+def _judge_track(
     look: _TrackHistory, counted: DetectionCounts, now: datetime, check_stopped: Callable[[], None]
 ) -> _TrackFindings:
     shown = _TrackFindings()
@@ -231,13 +233,13 @@ def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFi
     return completed
 
 
-def _continued(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:
+def _evidence_revisions(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:
     """How the evidence of findings changes by what is noted of them, by id."""
 
-    def revised(known: Evidence, continuation: Continuation) -> Evidence:
+    def add_continuation(known: Evidence, continuation: Continuation) -> Evidence:
         return replace(known, goes_on=continuation)
 
-    return {finding: partial(revised, continuation=each) for finding, each in noted.items()}
+    return {finding: partial(add_continuation, continuation=each) for finding, each in noted.items()}
 
 
 def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
@@ -249,11 +251,13 @@ def _sessions(database: Database, track: Track, series: Iterable[MachineSeries])
     ]
     awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
     # A session that was lost or cancelled decides nothing any more.
-    left = [one.id for one in _known(database, track, [FindingState.CONFIRMING]) if one.id not in awaited]
+    left = [
+        one.id for one in _known_findings(database, track, [FindingState.CONFIRMING]) if one.id not in awaited
+    ]
     stored.set_state(database, left, FindingState.CANDIDATE)
     candidates = [
         one
-        for one in _known(database, track, [FindingState.CANDIDATE])
+        for one in _known_findings(database, track, [FindingState.CANDIDATE])
         if one.id not in awaited and one.evidence.tries < MOST_TRIES
     ]
     cases: dict[str, list[str]] = defaultdict(list)

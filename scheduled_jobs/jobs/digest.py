@@ -37,7 +37,7 @@ def send_digest(task: Task, context: JobContext) -> JobResult:
     with context.open_database() as database:
         shared = context.shared_time(database, now)
         made = save_digest(database, context.settings, night, now, task.due_at, shared=shared)
-        result = _sent(database, context, [made])
+        result = _send_notices(database, context, [made])
     return JobResult(result={"night": night.isoformat(), "subject": made.title, **result})
 
 
@@ -53,7 +53,7 @@ def health_check(task: Task, context: JobContext) -> JobResult:
         # Oldest first: the end of an outage is not reported before the outage.
         recent = [one for one in (*digests, *known) if _is_recent(one, now)]
         pending = [*sorted(recent, key=lambda one: one.made_at), *stored]
-        result = _sent(database, context, pending)
+        result = _send_notices(database, context, pending)
     sentences = [*map(silence, silent)]
     return JobResult(result={"silent": sentences, "notified": [one.title for one in stored], **result})
 
@@ -79,13 +79,13 @@ def save_digest(
     due = due_at.isoformat() if due_at else ""
     first, own = night.isoformat(), f"{night.isoformat()} {due}"
     shared = shared or now
-    there = notice(database, DIGEST, first) or _made(database, settings, first, due, now, shared)
+    there = notice(database, DIGEST, first) or _create_notice(database, settings, first, due, now, shared)
     if not due or there.facts["due"] == due:
         return there
-    return notice(database, DIGEST, own) or _made(database, settings, own, due, now, shared)
+    return notice(database, DIGEST, own) or _create_notice(database, settings, own, due, now, shared)
 
 
-def _made(
+def _create_notice(
     database: Database, settings: Settings, key: str, due: str, now: datetime, shared: datetime
 ) -> Notice:
     night = night_of(now, settings.timezone)
@@ -157,7 +157,7 @@ def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: M
     return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
 
 
-def _sent(database: Database, context: JobContext, pending: Iterable[Notice]) -> dict[str, Any]:
+def _send_notices(database: Database, context: JobContext, pending: Iterable[Notice]) -> dict[str, Any]:
     """Send notices, and return the delivery of each target as part of a job's result."""
     to: tuple[Target, ...] = targets(context.settings.alerts)
     tried: list[tuple[str, Delivery]] = []

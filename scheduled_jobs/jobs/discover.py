@@ -13,7 +13,7 @@ from db.queue.queries import scheduled_runs
 from records.findings import Notice
 from records.tasks import NewTask, Task
 from runner.environments.interpreter import BasePython, look_at
-from runner.environments.package_index import offered
+from runner.environments.package_index import list_versions
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, nightlies, parse
 from runner.errors import IndexFailed
@@ -59,7 +59,7 @@ def discover(task: Task, context: JobContext) -> JobResult:
     only the newest is reported, since schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
     """
     base = look_at("")
-    releases = _public(offered(Recipe(), base))
+    releases = _public(list_versions(Recipe(), base))
     with context.open_database() as database:
         found = [
             one
@@ -152,7 +152,7 @@ def _nightly(settings: Settings, base: BasePython) -> str:
     if not any(NIGHTLY in one.environments for one in settings.schedules.values() if one.job == MEASURE):
         return ""
     try:
-        found = nightlies(offered(Recipe(torch=NIGHTLY), base, pre=True))
+        found = nightlies(list_versions(Recipe(torch=NIGHTLY), base, pre=True))
     except IndexFailed:
         # Releases are reported all the same; the task that measures the nightly reports this failure.
         return ""

@@ -11,7 +11,7 @@ from configuration.settings import Settings
 from records.outcomes import OutcomeStatus
 from records.tasks import Task, TaskState
 from runner.environments.interpreter import look_at
-from runner.environments.package_index import offered
+from runner.environments.package_index import list_versions
 from runner.environments.recipe import Recipe
 from runner.errors import IndexFailed
 from runner.suites.suite import is_glob
@@ -108,7 +108,7 @@ def resolve_alias(track: str, settings: Settings) -> str:
 def newest_release() -> str:
     """The newest release that the package index offers to this machine; raises IndexFailed."""
     # Without `pre` an index answers with releases only.
-    releases = offered(Recipe(), look_at(""))
+    releases = list_versions(Recipe(), look_at(""))
     if not releases:
         raise IndexFailed("the package index offers no release of PyTorch")
     return releases[-1]

@@ -1,14 +1,14 @@
 """The job `prune`: what `pyrometer db prune` does, by itself, and old leftovers of runs."""
 
 from records.tasks import Task, TaskState
-from workflows.database_upkeep import Kept, clear, prune
+from workflows.database_upkeep import Retention, clear, prune
 
 from .context import JobContext, JobResult
 
 
 def prune_rows(task: Task, context: JobContext) -> JobResult:
     """Delete the raw rows that are older than they are kept, and what runs left behind on this machine."""
-    kept = Kept(context.settings.telemetry_days, context.settings.samples_days)
+    kept = Retention(context.settings.telemetry_days, context.settings.samples_days)
     with context.open_database() as database:
         gone = list(prune(database, kept))
     gone += clear(context.data_dir, context.now())

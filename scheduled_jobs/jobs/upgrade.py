@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from analysis.decision.comparison import DECIDED, compared
+from analysis.decision.comparison import DECIDED, stored_comparison
 from db.runs.queries import run_record
 from records.tasks import Task, TaskState
 from scheduled_jobs.jobs.context import JobContext, JobResult
@@ -45,7 +45,7 @@ _STAYS = {
 
 
 def upgrade(task: Task, context: JobContext) -> JobResult:
-    """Measure new against old and keep the decision: go, no-go, or unclear. Raises Stopped, ChildLost."""
+    """Measure new against old and keep the decision: go, no-go, or unclear. Raises JobStopped, ChildLost."""
     old, new = (resolve_alias(str(task.spec[name]), context.settings) for name in ("old", "new"))
     report = report_file(context.data_dir, old, new, task)
     report.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     run = run_measurement(task, context, ["upgrade", old, new, *options, *report_option])
     if not run.stored:
         return JobResult(TaskState.FAILED, {"run": run.run} if run.began else {}, error=failure_reason(run))
-    decided = _decided(context, run, task.spec, (old, new), report)
+    decided = _stored_decision(context, run, task.spec, (old, new), report)
     if decided is None:
         return JobResult(TaskState.FAILED, {"run": run.run}, error=f"run {run.run} has no verdict")
     return JobResult(result=decided)
@@ -94,7 +94,7 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
     return data_dir / "reports" / f"upgrade-{name}-{task.id}.html"
 
 
-def _decided(
+def _stored_decision(
     context: JobContext, run: MeasuredRun, spec: Mapping[str, Any], sides: tuple[str, str], report: Path
 ) -> dict[str, Any] | None:
     """The verdict that was stored with the run, of these `sides` by now; None where it has none."""
@@ -103,7 +103,7 @@ def _decided(
     decided = stored.facts.get(DECIDED) if stored else None
     if stored is None or decided is None:
         return None
-    comparison = compared(stored.facts)
+    comparison = stored_comparison(stored.facts)
     measured = comparison.asked if comparison else sides
     # A run that was resumed compares with what was the newest release when it began.
     old, new = (

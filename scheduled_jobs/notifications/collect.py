@@ -7,12 +7,12 @@ from datetime import date, datetime, time, timedelta
 
 from analysis.staleness import (
     OVER,
-    Disturbed,
     LostCase,
+    MachineDisturbance,
     MeasuredNight,
     Outage,
     coverage,
-    disturbed,
+    machine_disturbance,
     newest_measured,
     runs_before,
 )
@@ -140,7 +140,7 @@ def collect_digest_data(
         timezone=settings.timezone,
         since=since,
         until=until,
-        ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
+        ran=[*(_ran(task, by_run) for _, task in own), *_missed_runs(due.values())],
         cases=len({ending.case for ending in own_endings}),
         not_ok=len({ending.case for ending in own_endings if ending.status != OutcomeStatus.OK}),
         findings=_to_report(database, still, since, max(until - _BACK, earlier.known_since)),
@@ -150,16 +150,16 @@ def collect_digest_data(
         reported_as_machines=earlier.as_machines,
         upgrades=_upgrades(database, over),
         notices=_notices(notices_made, since, until),
-        changed=_changed(database, parts, own),
-        crossed=_crossed(database, since, until),
+        changed=_machine_changes(database, parts, own),
+        crossed=_border_changes(database, since, until),
         outages=outages(database, settings, shared or until),
         lost_cases=_lost_cases(nights, ids, by_run),
         lost_before=earlier.coverage,
         lost_still=_lost_still(earlier.coverage, recent, nights, ids),
-        disturbed=_disturbed(own, by_run),
+        disturbed=_machine_disturbances(own, by_run),
         disturbed_share=settings.alerts.disturbed_share,
-        failed=_failed(over),
-        undelivered=_undelivered(notices_made, since, until),
+        failed=_failure_problems(over),
+        undelivered=_delivery_problems(notices_made, since, until),
     )
 
 
@@ -247,7 +247,7 @@ def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> PartResult:
     )
 
 
-def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
+def _missed_runs(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
     return [
         PartResult(run.schedule, "", run.due_at, "missed")
         for own in due
@@ -256,7 +256,7 @@ def _missed(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
     ]
 
 
-def _changed(
+def _machine_changes(
     database: Database, parts: dict[tuple[str, str], list[Task]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
     """What differs on each machine from the run before: there its series start anew."""
@@ -274,7 +274,7 @@ def _changed(
     return [f"machine {machine}: {changes}" for machine, changes in sorted(found.items())]
 
 
-def _crossed(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
+def _border_changes(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
     """How levels moved across borders, by the detections that ended within the time.
 
     A detection covers all machines of its label and is repeated after sessions: each statement counts once.
@@ -316,14 +316,14 @@ def _lost_still(
     return sorted(key for key in lost if key[:2] in others)
 
 
-def _disturbed(
+def _machine_disturbances(
     own: Sequence[tuple[ScheduledRun, Task]], by_run: dict[str, list[OutcomeCount]]
-) -> list[Disturbed]:
+) -> list[MachineDisturbance]:
     machines: dict[str, list[dict[OutcomeStatus, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
         machines[task.machine] += counts
-    return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
+    return [machine_disturbance(machine, counts) for machine, counts in sorted(machines.items())]
 
 
 def _to_report(
@@ -348,10 +348,10 @@ def _others(database: Database) -> list[Task]:
 
 def _upgrades(database: Database, over: Iterable[Task]) -> list[UpgradeDecision]:
     done = (task for task in over if (task.job, task.state) == ("upgrade", TaskState.DONE))
-    return [_upgraded(database, task) for task in done]
+    return [_upgrade_decision(database, task) for task in done]
 
 
-def _upgraded(database: Database, task: Task) -> UpgradeDecision:
+def _upgrade_decision(database: Database, task: Task) -> UpgradeDecision:
     spec, result = task.spec, task.result
     run = run_summary(database, task.run_id) if task.run_id else None
     return UpgradeDecision(
@@ -364,7 +364,7 @@ def _upgraded(database: Database, task: Task) -> UpgradeDecision:
     )
 
 
-def _failed(over: Iterable[Task]) -> list[DigestProblem]:
+def _failure_problems(over: Iterable[Task]) -> list[DigestProblem]:
     """A problem for each schedule and job with failed tasks, with the newest error."""
     failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in over:
@@ -384,7 +384,7 @@ def _notices(newest: Iterable[Notice], since: datetime, until: datetime) -> list
     return [one.title for one in newest if one.kind == RELEASE and within(one.made_at, since, until)]
 
 
-def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> list[DigestProblem]:
+def _delivery_problems(newest: Iterable[Notice], since: datetime, until: datetime) -> list[DigestProblem]:
     return [
         DigestProblem(
             "undelivered",

@@ -104,7 +104,7 @@ def post(target: Target, message: DigestMessage) -> str:
         # Some signs are longer there.
         room = room * 2 // 3
     done = sender.notify(
-        body=_cut(message.markdown if rich else message.text, room),
+        body=_shorten_text(message.markdown if rich else message.text, room),
         title=message.title[: service.title_maxlen or None],
         notify_type=NotifyType(message.tone),
         body_format=NotifyFormat.MARKDOWN if rich else NotifyFormat.TEXT,
@@ -218,7 +218,7 @@ def _without_secrets(sentence: str, target: Target) -> str:
     return shown[:300].rstrip(".")
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten_text(text: str, most: int) -> str:
     """The text in at most so many characters, ended at a line, with a word on what is missing."""
     if len(text) <= most:
         return text

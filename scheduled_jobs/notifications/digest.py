@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from analysis.staleness import Disturbed, LostCase, Outage, part_label
+from analysis.staleness import LostCase, MachineDisturbance, Outage, part_label
 from records.findings import Finding, FindingState
 from records.tasks import TaskState
-from reports.text.staleness_text import counted, silence
+from reports.text.staleness_text import describe_disturbance, silence
 
 from ..detection.border_levels import BorderChange
 
@@ -44,7 +44,9 @@ class ContinuedChange:
     now: datetime
 
 
-def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[ContinuedChange, ...]:
+def continued_changes(
+    findings: Iterable[Finding], since: datetime, until: datetime
+) -> tuple[ContinuedChange, ...]:
     """The changes that were noted as continuing after `since` and until `until`, the largest first.
 
     Left out are silenced findings, and those with a later finding, which was measured in pairs itself.
@@ -159,7 +161,7 @@ class DigestData:
     lost_cases: Sequence[LostCase] = ()
     lost_before: Collection[CoverageKey] = frozenset()
     lost_still: Collection[CoverageKey] = ()
-    disturbed: Sequence[Disturbed] = ()
+    disturbed: Sequence[MachineDisturbance] = ()
     disturbed_share: float = 0.05
     failed: Sequence[DigestProblem] = ()
     undelivered: Sequence[DigestProblem] = ()
@@ -284,7 +286,7 @@ def digest(night: DigestData) -> Digest:
         regressions=groups(one for one in confirmed if one.direction == "worse"),
         improvements=groups(one for one in confirmed if one.direction == "better"),
         machine=groups(one for one in new if one.state == FindingState.MACHINE),
-        going_on=going_on(night.still, night.since, night.until),
+        going_on=continued_changes(night.still, night.since, night.until),
         waiting=_waiting(one for one in night.findings if not one.silenced(night.until)),
         refuted=sum(one.state == FindingState.REFUTED for one in ended),
         unclear=sum(one.state == FindingState.UNCLEAR for one in ended),
@@ -332,7 +334,7 @@ def _group(findings: Sequence[Finding]) -> ChangeGroup:
     of_case: dict[str, list[Finding]] = defaultdict(list)
     for one in sorted(findings, key=lambda one: (-abs(one.change), one.id)):
         of_case[one.key.case].append(one)
-    moved = [_moved(own) for own in of_case.values()]
+    moved = [_case_change(own) for own in of_case.values()]
     first = findings[0]
     return ChangeGroup(
         first.at,
@@ -345,7 +347,7 @@ def _group(findings: Sequence[Finding]) -> ChangeGroup:
     )
 
 
-def _moved(findings: Sequence[Finding]) -> CaseChange:
+def _case_change(findings: Sequence[Finding]) -> CaseChange:
     largest, *others = findings
     return CaseChange(
         finding=largest.id,
@@ -381,7 +383,7 @@ def _problems(night: DigestData) -> tuple[DigestProblem, ...]:
         for one in night.outages
     ]
     spoiled = [
-        DigestProblem("disturbed", one.machine, f"machine {one.machine}: {counted(one)}")
+        DigestProblem("disturbed", one.machine, f"machine {one.machine}: {describe_disturbance(one)}")
         for one in night.disturbed
         if one.reported(night.disturbed_share)
     ]
@@ -427,7 +429,7 @@ def _coverage(night: DigestData) -> list[DigestProblem]:
         new = [one for one in own if _coverage_key(one) not in night.lost_before]
         if not new:
             continue
-        first = "; ".join(f"{one.case} {_ended(one)}" for one in new[:TOP])
+        first = "; ".join(f"{one.case} {_case_ending(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
         count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
         name = part_label(schedule, part)
@@ -436,7 +438,7 @@ def _coverage(night: DigestData) -> list[DigestProblem]:
     return found
 
 
-def _ended(one: LostCase) -> str:
+def _case_ending(one: LostCase) -> str:
     return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
 
 

@@ -127,10 +127,10 @@ def digest_text(digest: Digest, dashboard_url: str | None = None) -> str:
 
 def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
     """The digest as GitHub's Markdown; whatever text comes from a case is escaped, also mentions."""
-    lines = [_marked(_head(digest))]
+    lines = [_markdown_line(_head(digest))]
     for section in sections(digest, dashboard_url):
         lines += ["", f"### {markdown.text(section.title)}", ""]
-        lines += [f"{'    ' * depth}- {_marked(line)}" for depth, line in section.lines]
+        lines += [f"{'    ' * depth}- {_markdown_line(line)}" for depth, line in section.lines]
     return "\n".join(lines) + "\n"
 
 
@@ -166,7 +166,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
         Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
-        Section("Levels across a change of the machine, not judged", _crossed(digest.crossed)),
+        Section("Levels across a change of the machine, not judged", _border_lines(digest.crossed)),
         Section("Improvements", _groups(digest.improvements, place)),
         Section("On offer", [(0, (one,)) for one in digest.notices]),
         Section("What ran", [(0, _ran(one, place)) for one in digest.ran]),
@@ -205,13 +205,13 @@ def _groups(groups: Iterable[ChangeGroup], place: _Place) -> list[tuple[int, Lin
         sides += ", other packages" if group.old == group.new and not group.one else ""
         head = f"{group.machine}, night of {place.day(group.night)}, {sides}: "
         lines.append((0, (head + plural(group.count, "case", "cases"),)))
-        lines += [(1, _moved(one, place)) for one in group.top]
+        lines += [(1, _case_change(one, place)) for one in group.top]
         if more := group.count - len(group.top):
             lines.append((1, (f"and {more} more",)))
     return lines
 
 
-def _moved(one: CaseChange, place: _Place) -> Line:
+def _case_change(one: CaseChange, place: _Place) -> Line:
     name = _title(one.metric)
     line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
     if one.after is not None:
@@ -235,7 +235,7 @@ def _goes_on(one: ContinuedChange, place: _Place) -> Line:
     return (head, Code(one.case), f" on {one.machine}, {since_text}, ", _finding(one.finding, place))
 
 
-def _crossed(levels: Iterable[BorderChange]) -> list[tuple[int, Line]]:
+def _border_lines(levels: Iterable[BorderChange]) -> list[tuple[int, Line]]:
     """Each metric's levels across a border: that of all cases, and those that moved most."""
     lines: list[tuple[int, Line]] = []
     for one in levels:
@@ -332,18 +332,18 @@ def _moved_in_all(groups: Sequence[ChangeGroup], word: str, how: str = "") -> li
 
 
 def _plain(line: Line) -> str:
-    return _joined(
+    return _join_pieces(
         line, escape_mentions, escape_mentions, lambda link: f"{escape_mentions(link.text)} ({link.url})"
     )
 
 
-def _marked(line: Line) -> str:
-    return _joined(
+def _markdown_line(line: Line) -> str:
+    return _join_pieces(
         line, markdown.text, markdown.code, lambda link: f"[{markdown.text(link.text)}]({link.url})"
     )
 
 
-def _joined(
+def _join_pieces(
     line: Line, text: Callable[[str], str], code: Callable[[str], str], link: Callable[[Link], str]
 ) -> str:
     def one(piece: Piece) -> str:

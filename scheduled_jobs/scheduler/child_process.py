@@ -15,7 +15,7 @@ from common.bounded_files import size_of, tail
 from common.processes import SupervisedProcess
 from common.text import os_reason
 
-from ..jobs.context import ChildExit, ChildLost, OnEvent, Stopped, ignore_event
+from ..jobs.context import ChildExit, ChildLost, JobStopped, OnEvent, ignore_event
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
 OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
@@ -61,7 +61,7 @@ def run_child(
     *,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> ChildExit:
-    """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
+    """Run a command to its end. Raises JobStopped once it has ended because `stop` was set.
 
     It is asked to end by SIGTERM, and killed when it has not after `patience_seconds`; both also happen when
     this process dies. Raises ChildLost where it cannot be started now: no space, or no process.
@@ -77,12 +77,12 @@ def run_child(
             if stop.is_set() and not requested:
                 requested = True
                 child.terminate()
-            lines.read()
+            lines.report_events()
     finally:
         ended = child.end()
-    lines.read()
+    lines.report_events()
     if requested:
-        raise Stopped
+        raise JobStopped
     return ended
 
 
@@ -140,7 +140,7 @@ class RunningChild:
         self._ended: ChildExit | None = None
         threading.Thread(target=self._wait, name="child", daemon=True).start()
 
-    def ended(self, seconds: float | None = 0.0) -> ChildExit | None:
+    def wait_for_exit(self, seconds: float | None = 0.0) -> ChildExit | None:
         """Its exit, waited for at most so long (None: without limit); None while it runs."""
         return self._ended if self._over.wait(seconds) else None
 
@@ -174,7 +174,7 @@ class Lines:
         self._at = size_of(path)
         self._torn = b""
 
-    def read(self) -> None:
+    def report_events(self) -> None:
         """Report what is new."""
         try:
             with self._path.open("rb") as file:

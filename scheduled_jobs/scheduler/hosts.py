@@ -33,9 +33,9 @@ class Host(Protocol):
         """Run `pyrometer` with these arguments on the host, to its end.
 
         `run` is the id of the run that it measures, empty for none. The host's engine provides `nodes` nodes,
-        this one among them, if it can. When this returns, or raises Stopped, the logs and the run's journal
-        are on this machine. Raises Stopped once the child has ended because `stop` was set, and ChildLost if
-        the host was lost.
+        this one among them, if it can. When this returns, or raises JobStopped, the logs and the run's
+        journal are on this machine. Raises JobStopped once the child has ended because `stop` was set, and
+        ChildLost if the host was lost.
         """
         ...
 

@@ -60,7 +60,7 @@ class Planner:
         self._reached: datetime | None = None
         self._memory = memory
         #: Those that were seen switched off, or not written down any more; and those that the file has.
-        self._off = self._remembered()
+        self._off = self._read_memory()
         self._kept = frozenset(self._off)
 
     def plan(self, database: Database, settings: Settings, now: datetime) -> list[PlannedRun]:
@@ -87,7 +87,7 @@ class Planner:
         """Note that everything due until `now` has been enqueued: a rule that changes counts from then on."""
         self._reached = now
 
-    def _remembered(self) -> set[str]:
+    def _read_memory(self) -> set[str]:
         try:
             return set(self._memory.read_text(encoding="utf-8").splitlines()) if self._memory else set()
         except (OSError, ValueError):
@@ -279,7 +279,7 @@ def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> di
                 "enabled": schedule.enabled,
                 "built_in": name in settings.built_in_schedules,
                 "labels": [label for label in labels_of(schedule) if label],
-                "next": [moment.isoformat() for moment in _upcoming(schedule, local_zone, now)],
+                "next": [moment.isoformat() for moment in _next_fire_times(schedule, local_zone, now)],
                 **_about(schedule),
             }
             for name, schedule in settings.schedules.items()
@@ -287,8 +287,8 @@ def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> di
     }
 
 
-def _upcoming(schedule: ScheduleSettings, local_zone: tzinfo, now: datetime) -> list[datetime]:
-    return timetable.upcoming(schedule.cron, local_zone, now, _ADVERTISED) if schedule.enabled else []
+def _next_fire_times(schedule: ScheduleSettings, local_zone: tzinfo, now: datetime) -> list[datetime]:
+    return timetable.next_fire_times(schedule.cron, local_zone, now, _ADVERTISED) if schedule.enabled else []
 
 
 def _about(schedule: ScheduleSettings) -> dict[str, Any]:

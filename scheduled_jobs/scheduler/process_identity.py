@@ -45,7 +45,7 @@ class Owner:
 
 def this_process(machine: str) -> Owner:
     """This process."""
-    return Owner(machine, _boot(machine), os.getpid(), started(os.getpid()) or 0)
+    return Owner(machine, _boot(machine), os.getpid(), start_time(os.getpid()) or 0)
 
 
 def machine_name() -> str:
@@ -62,7 +62,7 @@ def dead_process(owner: str, me: Owner) -> int | None:
     other = Owner.parse(owner)
     if other is None or other.boot != me.boot:
         return None
-    return None if started(other.pid) == other.started else other.pid
+    return None if start_time(other.pid) == other.started else other.pid
 
 
 def _boot(machine: str) -> str:
@@ -72,7 +72,7 @@ def _boot(machine: str) -> str:
     return f"{boot}.{numbering}.{machine}"
 
 
-def started(pid: int) -> int | None:
+def start_time(pid: int) -> int | None:
     """When a living process began; None where there is none, or only its remains."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -23,7 +23,7 @@ class Dead:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Heartbeat:
     beats: int
     silent_seconds: float = 0.0
 
@@ -33,7 +33,7 @@ class Reaper:
 
     def __init__(self, me: Owner) -> None:
         self._me = me
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _Heartbeat] = {}
         self._looked: float | None = None
 
     def look(self, running: Sequence[Task], mine: Collection[str], monotonic: float) -> list[Dead]:
@@ -59,9 +59,9 @@ class Reaper:
             return "claimed, and never begun"
         if (dead := dead_process(owner, self._me)) is not None:
             return f"its scheduler died (process {dead})"
-        seen = self._seen.setdefault(token, _Seen(task.beats))
+        seen = self._seen.setdefault(token, _Heartbeat(task.beats))
         if seen.beats != task.beats:
-            self._seen[token] = _Seen(task.beats)
+            self._seen[token] = _Heartbeat(task.beats)
             return ""
         seen.silent_seconds += passed
         if seen.silent_seconds < LEASE_SECONDS:

@@ -22,10 +22,10 @@ from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
 from db.queue import commands
 from db.queue.commands import beat_all, claim, set_run
-from db.queue.queries import machines_with_partial_runs, running, waiting_for
+from db.queue.queries import machines_with_partial_runs, running_tasks, waiting_for
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import ChildExit, JobContext, OnEvent, Stopped, ignore_event
+from ..jobs.context import ChildExit, JobContext, JobStopped, OnEvent, ignore_event
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
@@ -33,8 +33,8 @@ from .planner import Planner, advertised_facts
 from .process_identity import Owner, this_process
 from .reaper import Reaper
 from .task_results import give_up, record_result, run_details, task_details
-from .timetable import MISSED, CronTrigger, EveryTrigger, upcoming
-from .worker_pool import PoolWorker, Registry, Released, RunningTask, WorkerPool, WorkerSlot
+from .timetable import MISSED, CronTrigger, EveryTrigger, next_fire_times
+from .worker_pool import PoolWorker, Registry, ReleasedAttempt, RunningTask, WorkerPool, WorkerSlot
 
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
@@ -181,7 +181,7 @@ class Service:
         if self._failure is not None:
             raise self._failure
 
-    def _opened(self) -> Database:
+    def _open_database(self) -> Database:
         if self._database is None:
             self._database = self._around.open_database()
         return self._database
@@ -213,7 +213,11 @@ class Service:
                 job.remove()
         local_zone = zone(settings.timezone)
         for name, schedule in settings.schedules.items():
-            moment = next(iter(upcoming(schedule.cron, local_zone, now)), None) if schedule.enabled else None
+            moment = (
+                next(iter(next_fire_times(schedule.cron, local_zone, now)), None)
+                if schedule.enabled
+                else None
+            )
             if moment is not None:
                 self._timer.add_job(
                     self._do,
@@ -233,7 +237,7 @@ class Service:
     def _plan(self, settings: Settings, now: datetime) -> None:
         # Until it has succeeded it is due.
         self._plan_again = True
-        for each in self._planner.plan(self._opened(), settings, now):
+        for each in self._planner.plan(self._open_database(), settings, now):
             event = "missed" if each.due.kind == MISSED else "planned"
             named = run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
@@ -241,7 +245,7 @@ class Service:
 
     def _take_tasks(self) -> None:
         """Record what has ended and claim what waits; while the service stops, only the former."""
-        database = self._opened()
+        database = self._open_database()
         self._record_ended(database)
         if self._stopping:
             return
@@ -259,7 +263,7 @@ class Service:
 
     def _beat(self) -> None:
         """Write the heartbeats of workers and attempts, and stop attempts that this scheduler lost."""
-        database = self._opened()
+        database = self._open_database()
         self._pool.report(database, self._facts, self._around.version)
         alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]
         ours = beat_all(database, [work.token for work in alive])
@@ -269,10 +273,10 @@ class Service:
 
     def _reap(self) -> None:
         """Give up attempts whose scheduler is dead."""
-        database, now = self._opened(), self._around.now()
+        database, now = self._open_database(), self._around.now()
         mine = {work.token for work in self._pool.works()}
         mine |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
-        for dead in self._reaper.look(running(database), mine, time.monotonic()):
+        for dead in self._reaper.look(running_tasks(database), mine, time.monotonic()):
             give_up(database, dead.task, dead.token, dead.detail, now, self._log)
 
     def _fence(self, work: RunningTask) -> None:
@@ -282,14 +286,14 @@ class Service:
 
     def _record_ended(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
-        for work in self._pool.ended():
+        for work in self._pool.collect_endings():
             record_result(database, work, self._around.now(), self._log)
 
     def _claim(self, database: Database) -> None:
         """Claim waiting tasks for idle slots; first checked without a lock, as mostly none waits."""
         idle = self._pool.idle()
         waiting = set(waiting_for(database, self._around.now())) if idle else set[tuple[str, str]]()
-        idle = [each for each in idle if each[1].claiming or not waiting.isdisjoint(self._wanted(*each))]
+        idle = [each for each in idle if each[1].claiming or not waiting.isdisjoint(self._slot_jobs(*each))]
         if not idle:
             return
         # An outdated scheduler must not claim tasks that it cannot run.
@@ -300,7 +304,7 @@ class Service:
             idle, key=lambda each: (bool(each[0].only_labels), each[0].host.machine not in homes)
         )
         for worker, slot in in_order:
-            wanted = self._wanted(worker, slot)
+            wanted = self._slot_jobs(worker, slot)
             if not slot.claiming and waiting.isdisjoint(wanted):
                 continue
             slot.claiming = slot.claiming or uuid.uuid4().hex
@@ -319,7 +323,7 @@ class Service:
             else:
                 self._begin(slot, RunningTask(task, token, worker.host))
 
-    def _wanted(self, worker: PoolWorker, slot: WorkerSlot) -> set[tuple[str, str]]:
+    def _slot_jobs(self, worker: PoolWorker, slot: WorkerSlot) -> set[tuple[str, str]]:
         """The jobs and labels of the tasks that a slot takes."""
         jobs = slot.jobs & self._around.jobs.keys()
         return {(job, label) for job in jobs for label in worker.takes}
@@ -337,10 +341,10 @@ class Service:
         def set_our_run(run: str) -> None:
             with around.open_database() as database:
                 if not set_run(database, work.token, run):
-                    raise Stopped
+                    raise JobStopped
             self._log("began", about=task_details(task) | {"run": run})
 
-        def waits(sentence: str) -> None:
+        def report_wait(sentence: str) -> None:
             # People would like to know; it changes nothing, and the next one that waits says it again.
             with suppress(DatabaseError), around.open_database() as database:
                 commands.set_wait_reason(database, work.token, sentence)
@@ -361,7 +365,7 @@ class Service:
             set_run=set_our_run,
             say=lambda sentence: self._log("note", sentence, task_details(task)),
             away=self._is_away(work),
-            waits=waits,
+            waits=report_wait,
         )
 
     def _is_away(self, work: RunningTask) -> bool:
@@ -399,9 +403,9 @@ class Service:
             self._raise_failure()
         self._timer.shutdown(wait=True)
         for work in self._pool.works():
-            work.ending = work.ending or Released()
+            work.ending = work.ending or ReleasedAttempt()
         try:
-            database = self._opened()
+            database = self._open_database()
             self._record_ended(database)
             self._pool.unregister(database)
             database.close()

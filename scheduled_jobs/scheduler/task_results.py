@@ -10,7 +10,7 @@ from records.tasks import Task, TaskState
 from ..jobs.context import FollowUp, JobResult
 from .log import Log
 from .planner import FOLLOW_UP, plan_now
-from .worker_pool import Lost, Released, RunningTask
+from .worker_pool import LostAttempt, ReleasedAttempt, RunningTask
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
 #: the others after 4, 8 and 16 minutes.
@@ -21,10 +21,10 @@ def record_result(database: Database, work: RunningTask, now: datetime, log: Log
     """Store the result of an attempt. Raises DatabaseError, and may then be called again."""
     if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
-    elif isinstance(work.ending, Lost) and not work.fenced:
+    elif isinstance(work.ending, LostAttempt) and not work.fenced:
         give_up(database, work.task, work.token, work.ending.detail, now, log)
     elif (
-        isinstance(work.ending, Released)
+        isinstance(work.ending, ReleasedAttempt)
         and not work.fenced
         # One that was given up meanwhile is no longer ours to give back.
         and release(database, work.token, "the service was stopped", now)

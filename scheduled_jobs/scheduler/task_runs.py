@@ -13,7 +13,7 @@ from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
 from workflows.errors import CANNOT_RESUME
-from workflows.ingest import Ingested, ingest_pending, read_run
+from workflows.ingest import IngestResult, ingest_pending, read_run
 from workflows.measure import new_run_id
 
 from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
@@ -63,8 +63,8 @@ def run_measurement(
     """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
 
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
-    `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
-    interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
+    `--resume RUN` in place of everything else. Raises JobStopped, and ChildLost for a child that was killed
+    or interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
     not start. A run that can never be resumed is left as it is, and another one begun.
     """
     run = _known_run(task, context) or new_run_id()
@@ -163,7 +163,7 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
     except JournalError as error:
         return MeasuredRun(run, unreadable=str(error))
     counts = Counter(outcome.status for outcome in contents.outcomes)
-    return MeasuredRun(run, None, True, not contents.missing(header.replicates), counts)
+    return MeasuredRun(run, None, True, not contents.missing_replicates(header.replicates), counts)
 
 
 def store_runs(context: JobContext, *runs: str) -> list[JournalError]:
@@ -189,6 +189,6 @@ def store_runs(context: JobContext, *runs: str) -> list[JournalError]:
     return refused
 
 
-def _report(context: JobContext, done: Ingested | JournalError) -> None:
+def _report(context: JobContext, done: IngestResult | JournalError) -> None:
     if isinstance(done, JournalError):
         context.say(f"{done}; it is left alone")

@@ -33,7 +33,7 @@ class CronTrigger(BaseTrigger):
     ) -> datetime | None:
         """The next moment after `now` and after the previous one, in UTC."""
         after = now if previous_fire_time is None else max(previous_fire_time, now)
-        return next(iter(upcoming(self._cron, self._zone, after)), None)
+        return next(iter(next_fire_times(self._cron, self._zone, after)), None)
 
 
 class EveryTrigger(BaseTrigger):
@@ -75,7 +75,7 @@ def due(cron: str, zone: tzinfo, since: datetime, now: datetime) -> list[Due]:
     return [*(Due(moment, MISSED) for moment in missed), Due(newest, kind)]
 
 
-def upcoming(cron: str, zone: tzinfo, after: datetime, count: int = 1) -> list[datetime]:
+def next_fire_times(cron: str, zone: tzinfo, after: datetime, count: int = 1) -> list[datetime]:
     """The next moments later than `after`, in UTC; fewer where there are no more within fifty years."""
     found: list[datetime] = []
     moments = _moments(cron, zone, after)

@@ -20,21 +20,21 @@ from runner.errors import RunnerError
 from workflows.errors import JobError
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import ChildLost, Job, JobContext, JobResult, Stopped
+from ..jobs.context import ChildLost, Job, JobContext, JobResult, JobStopped
 from .hosts import Host, HostProvider, HostStatus
 from .log import Log
 from .process_identity import Owner, dead_process
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostAttempt:
     """An attempt that failed for reasons outside the task; the task is tried again."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedAttempt:
     """An attempt that was stopped and is given back to the queue."""
 
 
@@ -42,7 +42,7 @@ class Released:
 Registry = Mapping[str, Job]
 
 #: How an attempt ended.
-Ending = JobResult | Lost | Released
+Ending = JobResult | LostAttempt | ReleasedAttempt
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class WorkerSlot:
 
         def attempt() -> None:
             try:
-                work.ending = _ending(job, work.task, context)
+                work.ending = _run_job(job, work.task, context)
             finally:
                 ended()
 
@@ -86,13 +86,13 @@ class WorkerSlot:
         threading.Thread(target=attempt, name=self.name, daemon=True).start()
 
 
-def _ending(job: Job, task: Task, context: JobContext) -> Ending:
+def _run_job(job: Job, task: Task, context: JobContext) -> Ending:
     try:
         return job(task, context)
-    except Stopped:
-        return Released()
+    except JobStopped:
+        return ReleasedAttempt()
     except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
-        return Lost(str(error))
+        return LostAttempt(str(error))
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
         return JobResult(TaskState.FAILED, error=str(error))
     except OSError as error:
@@ -156,7 +156,7 @@ class PoolWorker:
 
     def note_result(self, work: RunningTask) -> None:
         """Note how an attempt ended; the host rests after a loss."""
-        if isinstance(work.ending, Lost):
+        if isinstance(work.ending, LostAttempt):
             rest = min(REST_SECONDS * 2 ** min(self.losses, 30), _LONGEST_REST_SECONDS)
             self.losses, self.rests_until = self.losses + 1, time.monotonic() + rest
         elif isinstance(work.ending, JobResult):
@@ -198,7 +198,7 @@ class WorkerPool:
         """The slots of all workers."""
         return (slot for worker in self.workers for slot in worker.slots)
 
-    def ended(self) -> Iterator[RunningTask]:
+    def collect_endings(self) -> Iterator[RunningTask]:
         """The attempts that are over; each is released when the next one is read."""
         for worker in self.workers:
             for slot in worker.slots:
@@ -248,7 +248,7 @@ class WorkerPool:
             self._forget_the_dead(database, now)
         self._beats += 1
         reported = [worker for worker in self.workers if worker.there and self._is_due(worker)]
-        seen_all(database, [self._seen(worker, served, version, now) for worker in reported])
+        seen_all(database, [self._describe_scheduler(worker, served, version, now) for worker in reported])
         for worker in reported:
             worker.changed, worker.beats = False, worker.beats + 1
         # A host that is back is reported by this process; what an earlier one reported is outdated.
@@ -311,7 +311,7 @@ class WorkerPool:
     def _is_due(self, worker: PoolWorker) -> bool:
         return worker is self._local or worker.changed or self._beats % _REPORT_EVERY == 0
 
-    def _seen(
+    def _describe_scheduler(
         self, worker: PoolWorker, served: Mapping[str, Any], version: str, now: datetime
     ) -> SchedulerSeen:
         if worker is not self._local:

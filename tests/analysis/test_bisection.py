@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.bisection import Answer, BisectionEnd, Mark, Question, answer, left, walk
+from analysis.bisection import Answer, BisectionEnd, Mark, Question, answer, count_remaining, walk
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, not_comparable
 
@@ -87,10 +87,10 @@ def test_next_to_the_good_end_the_walk_has_made_the_comparison_already() -> None
 
 
 def test_what_is_left_is_counted() -> None:
-    assert left(7, []) == (5, 3)
-    assert left(7, [Answer(0, 6, "bad"), Answer(0, 3, "good")]) == (2, 2)
-    assert left(7, [Answer(0, 6, "bad"), Answer(0, 3, "good"), Answer(0, 5, "skip")]) == (1, 1)
-    assert left(2, []) == (0, 0)
+    assert count_remaining(7, []) == (5, 3)
+    assert count_remaining(7, [Answer(0, 6, "bad"), Answer(0, 3, "good")]) == (2, 2)
+    assert count_remaining(7, [Answer(0, 6, "bad"), Answer(0, 3, "good"), Answer(0, 5, "skip")]) == (1, 1)
+    assert count_remaining(2, []) == (0, 0)
 
 
 def test_there_are_two_ends() -> None:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from analysis.detection.change_points import judge
-from analysis.detection.night_scan import Raised, scan
+from analysis.detection.night_scan import CandidateChange, scan
 from analysis.detection.nights import Change, Decision, NightValue, Rules
 
 Values = NDArray[np.float64]
@@ -42,11 +42,11 @@ def modes(rng: np.random.Generator, nights: int, longest: int = 10) -> Values:
     return 0.05 * np.repeat(np.arange(len(lengths)) % 2, lengths)[:nights].astype(np.float64)
 
 
-def raised(values: Values, decisions: tuple[Decision, ...] = ()) -> list[Raised]:
+def raised(values: Values, decisions: tuple[Decision, ...] = ()) -> list[CandidateChange]:
     return scan(values.tolist(), (), RULES, range(0, len(values), 7), decisions).raised
 
 
-def against(one: Raised) -> int:
+def against(one: CandidateChange) -> int:
     """The old side of the session, as findings take it."""
     change = Change(
         one.index, one.change, "worse", one.shape, one.strength, one.raised, one.since, anchored=one.anchored

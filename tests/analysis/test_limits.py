@@ -12,7 +12,7 @@ from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.upgrade import decide
-from reports.text.numbers import allowed, change_near, share, share_near
+from reports.text.numbers import change_near, format_limit, share, share_near
 from reports.text.reason_text import sentence
 from support.builders.upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
@@ -176,8 +176,8 @@ def test_a_share_reads_on_the_side_of_its_limit(value: float, thousandths: int) 
 
 
 def test_a_limit_is_written_with_all_its_digits() -> None:
-    text = [allowed(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
+    text = [format_limit(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
     assert text == ["+10.0 %", "+1.25 %", "+12.5 %", "-0.50 %", "0 %"]
-    assert allowed(-math.log1p(0.1)) == "-9.1 %"
+    assert format_limit(-math.log1p(0.1)) == "-9.1 %"
     assert change_near(20.0, None, None, math.log(11)) == ("4.9e+8 times", "11.0 times")
     assert change_near(None, None, None) == ("–", "")

@@ -9,14 +9,14 @@ from analysis.staleness import (
     MeasuredNight,
     Outage,
     coverage,
-    disturbed,
     eligible_machines,
+    machine_disturbance,
     overdue_nights,
     recovered,
     silent_machines,
-    unplanned,
+    unplanned_outage,
     unplanned_since,
-    waiting,
+    wait_reason,
 )
 from records.outcomes import OutcomeCount
 from records.tasks import SUPERSEDED, SchedulerSeen, Task
@@ -145,9 +145,9 @@ def test_a_case_of_which_one_replicate_is_left_is_still_measured() -> None:
 
 
 def test_disturbed_is_the_share_of_what_the_machine_spoiled() -> None:
-    found = disturbed("h200", [{"ok": 15, "throttled": 2}, {"contended": 1, "crashed": 2}])
+    found = machine_disturbance("h200", [{"ok": 15, "throttled": 2}, {"contended": 1, "crashed": 2}])
     assert (found.throttled, found.contended, found.outcomes, found.share) == (2, 1, 20, 0.15)
-    assert disturbed("h200", []).share == 0
+    assert machine_disturbance("h200", []).share == 0
 
 
 def test_lengths_in_words() -> None:
@@ -170,9 +170,9 @@ def test_coverage_counts_the_usual_cases_and_of_a_run_that_broke_off_those_it_di
     )
     before = ("run-8", "run-7")
     whole = coverage(MeasuredNight(a_task(), before), by_run)
-    assert (whole.usual, whole.measured, [one.case for one in whole.lost]) == (2, 1, ["b"])
+    assert (whole.usual, whole.measured_cases, [one.case for one in whole.lost]) == (2, 1, ["b"])
     torn = coverage(MeasuredNight(a_task(state="failed"), before), by_run)
-    assert (torn.usual, torn.measured) == (3, 1)
+    assert (torn.usual, torn.measured_cases) == (3, 1)
     assert [(one.case, one.status) for one in torn.lost] == [("b", "crashed"), ("c", "not reached")]
     assert coverage(MeasuredNight(a_task(), ()), by_run).usual == 0
 
@@ -197,13 +197,13 @@ def test_a_schedule_of_working_days_rests_at_the_weekend() -> None:
 
 
 def test_an_unscheduled_night_is_late_after_hours_and_dropped_after_weeks() -> None:
-    late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
+    late = unplanned_outage("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
     assert late is not None and late.kind == "night" and late.since == DUE
     assert staleness_text.silence(late) == (
         "nightly (nightly) was due 6 hours ago and was not planned: no scheduler was running"
     )
-    assert unplanned("n", DUE, DUE + timedelta(hours=5), 5) is None
-    assert unplanned("n", DUE, DUE + timedelta(days=15), 5) is None
+    assert unplanned_outage("n", DUE, DUE + timedelta(hours=5), 5) is None
+    assert unplanned_outage("n", DUE, DUE + timedelta(days=15), 5) is None
 
 
 def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
@@ -212,7 +212,7 @@ def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
     task = a_task(**WAITING)
 
     def why(task: Task, able: EligibleMachines = able, *busy: str) -> tuple[str, tuple[str, ...]]:
-        found = waiting(task, able, set(busy), MORNING)
+        found = wait_reason(task, able, set(busy), MORNING)
         return found.why, found.machines
 
     assert why(task) == ("next", ("h1", "h2"))

@@ -242,7 +242,7 @@ def test_triage_takes_the_flag_and_is_signed(folder: Path) -> None:
 
 
 def has_ended(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0 and journal.read(path).ended is not None
+    return path.exists() and path.stat().st_size > 0 and journal.read_contents(path).ended is not None
 
 
 @pytest.mark.torch

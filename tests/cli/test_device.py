@@ -101,7 +101,7 @@ def test_builds_that_see_the_same_gpus_are_compared_on_them(world: World) -> Non
 def headers(world: World) -> list[Header]:
     """Of the runs that were made, oldest first."""
     files = world.place.folder.glob(f".pyrometer/runs/*/{journal.FILE}")
-    found = [Header.from_body(journal.read(file).header) for file in files]
+    found = [Header.from_body(journal.read_contents(file).header) for file in files]
     return sorted(found, key=lambda header: header.started_at)
 
 

@@ -63,6 +63,6 @@ def test_every_metric_that_a_replicate_emits_is_in_the_catalogue(
     measured_once: tuple[Site, Done],
 ) -> None:
     site, done = measured_once
-    emitted = {name for o in journal.read(site.journal(done.run)).outcomes for name in o.metrics}
+    emitted = {name for o in journal.read_contents(site.journal(done.run)).outcomes for name in o.metrics}
     assert {"latency", "throughput", "first_call", "rss_peak", "model_tflops"} <= emitted
     assert emitted <= METRICS.keys()

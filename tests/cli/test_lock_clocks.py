@@ -42,7 +42,7 @@ def upgraded(world: World, *options: str) -> Any:
 
 def header(world: World, run: str) -> Any:
     """The first line of a run's journal."""
-    return journal.read(world.place.folder / ".pyrometer/runs" / run / journal.FILE).header
+    return journal.read_contents(world.place.folder / ".pyrometer/runs" / run / journal.FILE).header
 
 
 def test_clocks_are_held_while_an_upgrade_measures_and_stored_with_the_card(

@@ -123,7 +123,7 @@ def test_a_traced_run_that_is_to_be_reported_is_not_resumed(half: tuple[Site, st
     change_header(site.journal(run), lambda body: body.update(kind="trace"))
     said = typed(site, "run", "--resume", run, "--report", str(site.folder / "run.md")).one_sentence()
     assert said == f"pyrometer: run {run} was traced: --report needs a run of cases or an upgrade"
-    assert journal.read(site.journal(run)).outcomes == () and not (site.folder / "run.md").exists()
+    assert journal.read_contents(site.journal(run)).outcomes == () and not (site.folder / "run.md").exists()
 
 
 def began_elsewhere(runs: Path, run: str) -> None:
@@ -178,7 +178,7 @@ def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
 def test_what_an_earlier_part_measured_is_spent_of_the_budget(half: tuple[Site, str]) -> None:
     site, run = half
     path = site.journal(run)
-    before = journal.read(path)
+    before = journal.read_contents(path)
     spent = sum(sum(one.phases.values()) for one in before.outcomes)
     path.unlink()
     with journal.Journal(path.parent) as begun:
@@ -186,7 +186,7 @@ def test_what_an_earlier_part_measured_is_spent_of_the_budget(half: tuple[Site, 
         for one in before.outcomes:
             begun.outcome(one)
     site.call("run", "--resume", run)
-    left = journal.read(path).outcomes[len(before.outcomes) :]
+    left = journal.read_contents(path).outcomes[len(before.outcomes) :]
     # A part of a run measures one session whatever is left.
     assert [one.status == "skipped" for one in left] == [False, True, True]
     assert left[1].reason.startswith("budget of ")
@@ -198,12 +198,12 @@ def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, st
         file.write(b'{"v": 1, "kind": "outcome", "bo')
     (site.folder / ".pyrometer" / "runs" / "99999999-000000-ffff").mkdir()
     (site.folder / ".pyrometer" / "runs" / "99999999-000000-ffff" / journal.FILE).touch()
-    before = journal.read(site.journal(run)).outcomes
+    before = journal.read_contents(site.journal(run)).outcomes
     done = site.call("run", "--resume", "latest", "--json")
     assert done.code == 1, done
     assert f"note: stored 5 outcomes of run {run} from its journal" in done.err
     assert "torn or not a journal line; set aside, its case is measured again" in done.err
     assert len(done.events[0]["planned"]) == 3
-    after = journal.read(site.journal(run))
+    after = journal.read_contents(site.journal(run))
     assert after.outcomes[:5] == before and len(after.outcomes) == 8
     assert after.ended is not None and after.ended["state"] == "complete"

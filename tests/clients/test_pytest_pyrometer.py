@@ -104,7 +104,7 @@ def test_a_batch_is_long_enough_for_the_clock(monkeypatch: pytest.MonkeyPatch) -
 
     clock = CoarseClock(slow_calls=2)
     monkeypatch.setattr(pytest_pyrometer, "time", clock)
-    times, _ = pytest_pyrometer.timed(clock.step, 0.05)
+    times, _ = pytest_pyrometer.time_calls(clock.step, 0.05)
     assert times.median == pytest.approx(3e-6, rel=0.03)
     assert times.min == pytest.approx(3e-6, rel=0.03)
 

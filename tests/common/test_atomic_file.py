@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from common.atomic_file import replacing, write_whole
+from common.atomic_file import replace_atomically, write_whole
 from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
-from runner.environments.spec import Wanted
+from runner.environments.spec import EnvironmentSpec
 from workflows.errors import UsageError
 from workflows.planning.resolve_environment import add_table
 
-OLD = Wanted("2.9.1", recipe=Recipe(torch="2.9.1"))
+OLD = EnvironmentSpec("2.9.1", recipe=Recipe(torch="2.9.1"))
 TABLE = b'[environments.old]\ntorch = "2.9.1"\n'
 
 
@@ -107,7 +107,7 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
 def test_a_block_that_raises_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     file = tmp_path / "night.md"
     file.write_text("before")
-    with pytest.raises(KeyError), replacing(file) as partial:
+    with pytest.raises(KeyError), replace_atomically(file) as partial:
         partial.write_text("half")
         raise KeyError
     assert file.read_text() == "before" and list(tmp_path.iterdir()) == [file]

@@ -27,7 +27,7 @@ def ask(number: int) -> None:
 
 
 def test_the_same_wish_handed_on_twice_cuts_through_nothing() -> None:
-    with interruptible() as interrupts, interrupts.deferred():
+    with interruptible() as interrupts, interrupts.defer_signals():
         ask(signal.SIGTERM)
         ask(signal.SIGTERM)
         ask(signal.SIGHUP)
@@ -47,7 +47,7 @@ def test_what_follows_an_interruption_is_not_interrupted_by_the_same_wish() -> N
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_who_asks_twice_is_obeyed_at_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with interruptible() as interrupts, interrupts.deferred():
+    with interruptible() as interrupts, interrupts.defer_signals():
         ask(number)
         assert interrupts.requested()
         now = time.monotonic()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from configuration.database_url import anchored, sqlite_file, usable
+from configuration.database_url import anchor_url, sqlite_file, usable
 
 FOLDER = Path("/some/folder")
 
@@ -21,7 +21,7 @@ FOLDER = Path("/some/folder")
     ],
 )
 def test_sqlite_paths_become_absolute(url: str, file: str) -> None:
-    result = anchored(url, FOLDER)
+    result = anchor_url(url, FOLDER)
     assert sqlite_file(result) == Path(file)
     assert make_url(result).database == file
     assert make_url(result).query == make_url(url).query
@@ -30,7 +30,7 @@ def test_sqlite_paths_become_absolute(url: str, file: str) -> None:
 
 def test_the_home_folder_is_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
-    assert sqlite_file(anchored("sqlite:///~/x.db", FOLDER)) == Path("/home/someone/x.db")
+    assert sqlite_file(anchor_url("sqlite:///~/x.db", FOLDER)) == Path("/home/someone/x.db")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_home_folder_is_spelled_out(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_other_urls_stay_as_they_are_and_have_no_file(url: str) -> None:
     assert usable(url) == url
-    assert anchored(url, FOLDER) == url
+    assert anchor_url(url, FOLDER) == url
     assert sqlite_file(url) is None
 
 

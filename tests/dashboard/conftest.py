@@ -25,7 +25,7 @@ from streamlit.components.v2 import manifest_scanner
 
 from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import PageRecord
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from dashboard.server.settings import METRICS_CASES
 from db.connection.engine import Database
 from records.environments import Environment
@@ -220,7 +220,7 @@ def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
 def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
     """What the pages showed that are opened from now on, the last one last."""
     kept: list[PageRecord] = []
-    real = page_recorder.recorded
+    real = page_recorder.record_page
 
     @contextmanager
     def recorded() -> Iterator[PageRecord]:
@@ -228,7 +228,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
             kept.append(record)
             yield record
 
-    monkeypatch.setattr(page_recorder, "recorded", recorded)
+    monkeypatch.setattr(page_recorder, "record_page", recorded)
     return kept
 
 
@@ -238,7 +238,7 @@ def forget() -> Iterator[None]:
     yield
     st.cache_data.clear()
     st.cache_resource.clear()
-    opened.cache_clear()
+    database_at.cache_clear()
 
 
 class Served:

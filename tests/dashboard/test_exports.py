@@ -24,7 +24,7 @@ from db.runs import queries
 from records.evidence import evidence_body
 from records.runs import RunSummary
 from reports.table import Column, DataTable
-from reports.text.html_markdown import converted
+from reports.text.html_markdown import convert_html
 from support.builders import technique_runs, upgrade_journals
 from support.builders.detection_nights import HOSTILE, Nights, a_regression
 from support.builders.run_records import BERT, MLP, RESNET, a_run
@@ -153,9 +153,9 @@ def test_the_markdown_is_shown_on_request(open_page: Open, past_url: str) -> Non
 
 def test_nothing_is_recorded_between_runs_of_a_script() -> None:
     shown.note("words", "lost")
-    with shown.recorded() as one:
+    with shown.record_page() as one:
         shown.note("words", "kept")
-        with shown.recorded() as inner:
+        with shown.record_page() as inner:
             shown.section("A", None, "a.csv")
         shown.note("words", "too")
     assert [piece.text for piece in one.pieces] == ["kept", "too"]
@@ -164,7 +164,7 @@ def test_nothing_is_recorded_between_runs_of_a_script() -> None:
 
 
 def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
-    with shown.recorded():
+    with shown.record_page():
         assert [shown.chart_name(), shown.chart_name()] == ["chart", "chart-2"]
         shown.section("Samples", None, "samples-run 1/x.csv")
         assert [shown.chart_name(), shown.chart_name()] == ["samples-run-1-x", "samples-run-1-x-2"]
@@ -198,7 +198,7 @@ def a_table(heads: Sequence[tuple[str, bool]], rows: Sequence[tuple[str, ...]]) 
 def test_tables_lists_cards_and_links_become_markdown() -> None:
     link = markup.link("/runs?run=a(b)|c", "Open [it] →")
     rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
-    assert converted(a_table([("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
+    assert convert_html(a_table([("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
         "| Case | N&#124;o |",
         "| --- | --- |",
         "| resnet50 · infer `eager` · batch=8 image=224 | 1 · n 3 |",
@@ -207,9 +207,9 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     cards = markup.panels(
         markup.card("Runs", "5", markup.link("/runs", "All →")), markup.card("Other", "6", "")
     )
-    assert converted(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/runs)\n- Other · 6"
-    assert converted(cards, "") == "- Runs · 5 · All →\n- Other · 6"
-    facts = converted(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
+    assert convert_html(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/runs)\n- Other · 6"
+    assert convert_html(cards, "") == "- Runs · 5 · All →\n- Other · 6"
+    facts = convert_html(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
     assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")
     assert facts.count("flag") == 100
 
@@ -217,8 +217,8 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
 def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
     nasty = "@ann #1 | *b* ![x](http://evil) <img src=x> `c` __d__"
     for made in (
-        converted(a_table([("A", False)], [(markup.case(nasty),)]), HOME),
-        converted(markup.notes([nasty]), HOME),
+        convert_html(a_table([("A", False)], [(markup.case(nasty),)]), HOME),
+        convert_html(markup.notes([nasty]), HOME),
         shown.plain_words(parts.plain(nasty)),
         shown.of_page(PageRecord("x", [PageItem("chart", nasty), PageItem("complaint", nasty)]), "", NOON),
     ):
@@ -229,12 +229,12 @@ def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
 
 
 def test_a_script_address_is_no_link() -> None:
-    assert converted('<a href="javascript:alert(1)">x</a>', HOME) == "x"
+    assert convert_html('<a href="javascript:alert(1)">x</a>', HOME) == "x"
 
 
 def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     rows = [(str(number),) for number in range(60)]
-    table = converted(a_table([("N", True)], rows), HOME)
+    table = convert_html(a_table([("N", True)], rows), HOME)
     assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = PageRecord("x", [PageItem("heading", "A", lambda: frame)])
@@ -332,11 +332,11 @@ def test_a_log_keeps_its_tabs() -> None:
 def test_commands_stay_lines_of_their_own() -> None:
     commands = "<pre><code>pyrometer run &amp;&amp; a\nb  c</code></pre>"
     body = f"<p>These:</p><details><summary>two</summary>{commands}</details>"
-    assert converted(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
+    assert convert_html(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
     cell = f"<table><tr><td>why</td></tr><tr><td>slower{body}</td></tr></table>"
-    assert "| slower · These: `pyrometer run && a` · `b c` |" in converted(cell, HOME)
+    assert "| slower · These: `pyrometer run && a` · `b c` |" in convert_html(cell, HOME)
     long = "<dl><dt>built</dt><dd><details><summary>a …</summary><pre>a\nb *c*</pre></details></dd></dl>"
-    assert converted(long, HOME) == "- built: a b &#42;c&#42;"
+    assert convert_html(long, HOME) == "- built: a b &#42;c&#42;"
 
 
 def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_every_line_end_in_a_text_comes_back() -> None:
 
 
 def test_a_letter_and_its_case_are_two_words() -> None:
-    assert converted(markup.legend([MLP, RESNET])).splitlines() == [
+    assert convert_html(markup.legend([MLP, RESNET])).splitlines() == [
         "- A mlp_overhead · infer `eager` · batch=8",
         "- B resnet50 · infer `eager` · batch=8 image=224",
     ]

@@ -10,8 +10,8 @@ import pytest
 from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
-from dashboard.hardware import charts, load, normalised, tables, view
-from dashboard.hardware.normalised import HardwareColumn, HardwareValue
+from dashboard.hardware import charts, load, normalisation, tables, view
+from dashboard.hardware.normalisation import HardwareColumn, HardwareValue
 from records.kinds import EnvironmentKind
 from records.runs import RunPreset
 from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
@@ -52,37 +52,37 @@ def column(label: str, **values: float) -> HardwareColumn:
 def test_above_one_is_better_whichever_way_a_metric_goes(
     value: float, reference: float, better: Better, expected: float | None
 ) -> None:
-    assert normalised.ratio(value, reference, better) == expected
+    assert normalisation.ratio(value, reference, better) == expected
 
 
 def test_the_mean_is_geometric_over_the_cases_that_both_have() -> None:
     reference, other = column("slow", a=10.0, b=10.0, c=7.0), column("fast", a=5.0, b=2.5)
-    found = normalised.overall(other, reference, "lower")
+    found = normalisation.overall(other, reference, "lower")
     # Twice and four times as fast.
     assert found.ratio == pytest.approx(math.sqrt(8))
     assert (found.smallest, found.largest, found.n) == (2.0, 4.0, 2)
     assert found.left_out == ((C, "not measured on fast"),)
-    back = normalised.overall(reference, other, "lower")
+    back = normalisation.overall(reference, other, "lower")
     assert back.ratio is not None and found.ratio is not None
     assert back.ratio * found.ratio == pytest.approx(1)
     assert back.left_out == ((C, "not measured on fast"),)
 
 
 def test_what_is_no_number_above_zero_is_left_out_with_a_reason() -> None:
-    found = normalised.overall(column("x", a=0.0, b=1.0), column("y", a=1.0, b=1.0), "lower")
+    found = normalisation.overall(column("x", a=0.0, b=1.0), column("y", a=1.0, b=1.0), "lower")
     assert (found.n, found.ratio) == (1, 1.0)
     assert found.left_out == ((A, "one of the two is not a number above 0"),)
-    nothing = normalised.overall(column("x", a=1.0), column("y", b=1.0), "lower")
+    nothing = normalisation.overall(column("x", a=1.0), column("y", b=1.0), "lower")
     assert (nothing.n, nothing.ratio) == (0, None)
     assert dict(nothing.left_out) == {A: "not measured on y", B: "not measured on x"}
 
 
 def test_a_million_items_cost_what_the_hours_for_them_cost() -> None:
     # 1,000 items/s do a million in 1,000 s, which is 1/3.6 of an hour.
-    assert normalised.cost(3.6, 1000.0) == pytest.approx(1.0)
-    assert normalised.cost(7.2, 1000.0) == pytest.approx(2.0)
-    assert normalised.cost(3.6, 2000.0) == pytest.approx(0.5)
-    assert [normalised.cost(1.0, rate) for rate in (0.0, -1.0, math.nan, math.inf)] == [None] * 4
+    assert normalisation.cost(3.6, 1000.0) == pytest.approx(1.0)
+    assert normalisation.cost(7.2, 1000.0) == pytest.approx(2.0)
+    assert normalisation.cost(3.6, 2000.0) == pytest.approx(0.5)
+    assert [normalisation.cost(1.0, rate) for rate in (0.0, -1.0, math.nan, math.inf)] == [None] * 4
 
 
 DDP = "a/train/batch=8/parallel=ddp,ranks=4"
@@ -113,7 +113,7 @@ def test_a_case_is_charged_for_the_gpus_that_it_uses(
     where = HardwareColumn("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
     (row,) = charts.costs([where], {"f": 24.0}, "USD").to_dict("records")
     assert row["cost_per_million_items"] == pytest.approx(charged / 3600 / 129_000 * 1e6)
-    both = normalised.cheapest(
+    both = normalisation.cheapest(
         [where, HardwareColumn("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)],
         {"f": 24.0, "g": charged},
     )
@@ -123,24 +123,24 @@ def test_a_case_is_charged_for_the_gpus_that_it_uses(
 def test_the_cheaper_hardware_is_named_over_the_cases_that_both_have() -> None:
     slow, fast = column("slow", a=100.0, b=100.0), column("fast", a=400.0, b=1600.0, c=1.0)
     # Four times the price; four times and sixteen times the items.
-    found = normalised.cheapest([slow, fast], {slow.hardware: 1.0, fast.hardware: 4.0})
+    found = normalisation.cheapest([slow, fast], {slow.hardware: 1.0, fast.hardware: 4.0})
     assert [(each.label, pytest.approx(ratio), n) for each, ratio, n in found] == [
         ("slow", 1.0, 2),
         ("fast", 0.5, 2),
     ]
-    assert normalised.cheapest([slow, fast], {}) == []
+    assert normalisation.cheapest([slow, fast], {}) == []
 
 
 def test_runs_apart_are_compared_by_their_median() -> None:
-    assert normalised.apart(10.0, 11.0) == pytest.approx(0.1)
-    assert normalised.apart(0.0, 11.0) is None
+    assert normalisation.relative_distance(10.0, 11.0) == pytest.approx(0.1)
+    assert normalisation.relative_distance(0.0, 11.0) is None
     quiet, loud = column("x", a=1.0, b=1.0, c=1.0), column("y")
     cells = {
         case: HardwareValue(1.0, 1.0, 1.0, 2, "run", NOW, OLD, "r", "h", apart)
         for case, apart in ((A, 0.01), (B, 0.03), (C, 0.5))
     }
-    assert normalised.noise([HardwareColumn("f", "x", "p", 1, cells), loud]) == (0.03, 3)
-    assert normalised.noise([quiet, loud]) is None
+    assert normalisation.noise([HardwareColumn("f", "x", "p", 1, cells), loud]) == (0.03, 3)
+    assert normalisation.noise([quiet, loud]) is None
 
 
 @pytest.mark.parametrize(
@@ -163,16 +163,16 @@ def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, text
 
 def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
     latency, alone = "latency_floor", column("x", a=1.0)
-    assert normalised.threshold([alone], latency) == normalised.UNKNOWN_NOISE
+    assert normalisation.threshold([alone], latency) == normalisation.UNKNOWN_NOISE
 
     def twice(apart: float) -> list[HardwareColumn]:
         return [HardwareColumn("f", "x", "p", 1, {A: replace(cell(1.0), apart=apart)}), alone]
 
-    assert normalised.threshold(twice(0.0374), latency) == 0.0374
+    assert normalisation.threshold(twice(0.0374), latency) == 0.0374
     # Two runs that happen to agree prove no difference of 0.1 %.
-    assert normalised.threshold(twice(0.0001), latency) == rules_of(latency).floor > 0.01
+    assert normalisation.threshold(twice(0.0001), latency) == rules_of(latency).floor > 0.01
     assert all(
-        normalised.threshold([alone], name) > 0 for name, one in METRICS.items() if one.better != "neither"
+        normalisation.threshold([alone], name) > 0 for name, one in METRICS.items() if one.better != "neither"
     )
 
 
@@ -242,10 +242,10 @@ PLACE_KEYS = [(fingerprint(each.hardware_label), each.preset) for each in PLACES
 
 
 def test_how_many_cpus_a_preset_pins_is_the_machines_own_and_all_else_is_not() -> None:
-    assert normalised.unlike(preset(pinned=30).settings, preset().settings) == ""
+    assert normalisation.unlike(preset(pinned=30).settings, preset().settings) == ""
     capped = preset(ONEDNN_MAX_CPU_ISA="AVX2").settings
-    assert normalised.unlike(capped, preset().settings) == "ONEDNN_MAX_CPU_ISA"
-    assert normalised.unlike({**preset().settings, "threads": 4}, capped) == "ONEDNN_MAX_CPU_ISA, threads"
+    assert normalisation.unlike(capped, preset().settings) == "ONEDNN_MAX_CPU_ISA"
+    assert normalisation.unlike({**preset().settings, "threads": 4}, capped) == "ONEDNN_MAX_CPU_ISA, threads"
 
 
 def test_hardware_under_other_settings_of_the_preset_is_refused() -> None:
@@ -335,7 +335,7 @@ def test_prices_in_an_address_are_those_that_were_given() -> None:
 def test_hardware_that_measured_nothing_is_no_reference_of_costs() -> None:
     bare, slow, fast = column("bare"), column("slow", a=100.0), column("fast", a=400.0)
     prices = {each.hardware: 1.0 for each in (bare, slow, fast)}
-    found = normalised.cheapest([bare, slow, fast], prices)
+    found = normalisation.cheapest([bare, slow, fast], prices)
     assert [(each.label, ratio) for each, ratio, _ in found] == [("slow", 1.0), ("fast", pytest.approx(0.25))]
 
 
@@ -389,7 +389,7 @@ def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
     both = [HardwareColumn("x", "x", "p", 1, cases), HardwareColumn("y", "y", "p", 1, cases)]
     latency = METRICS["latency"]
-    drawn = charts.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
+    drawn = charts.overall(both, [normalisation.overall(each, both[0], "lower") for each in both], 0.05)
     assert len(drawn) == 2
     assert charts.dots(both, drawn, latency).empty
     assert len(charts.cells(both, latency)) == 2000

@@ -42,7 +42,7 @@ def regressed(database: Database, mornings: Mornings, runs: list[str], change: f
 def tonight(url: str) -> dict[str, CaseNight]:
     """The cases of the newest night, by case."""
     (part,) = load.results(url, load.morning(url).parts)
-    newest, runs = part.measured, headlines.runs_of(part)
+    newest, runs = part.night_task, headlines.runs_of(part)
     assert newest is not None and newest.run_id is not None
     found = load.points_of_runs(url, runs)
     made = headlines.headlines(part, newest.run_id, found, load.findings_of(url, tuple(found)))

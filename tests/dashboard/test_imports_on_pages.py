@@ -17,7 +17,7 @@ from db.runs import queries, series_queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
 from interchange.errors import SourcePlace
-from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key, machine_called
+from interchange.foreign_runs import Failure, ForeignOrigin, Point, assemble_run, case_key, machine_called
 from records.kinds import RunSource
 from records.runs import RunSummary
 from support.pages import HARDWARE, HISTORY, RUN_PAIR, RUNS, TECHNIQUES, TODAY, Open, html, text, typed
@@ -68,7 +68,7 @@ def put(
         ),
     ]
     failures = [Failure(case_key(f"{hostile}{n}", "infer"), "crashed", hostile) for n in range(failed)]
-    run, definitions, problems = assembled(origin, points, failures)
+    run, definitions, problems = assemble_run(origin, points, failures)
     assert not problems
     with open_with_tables(url) as database:
         save_run(database, run.run)
@@ -279,7 +279,7 @@ def test_the_metric_with_most_cases_to_compare_comes_first(tmp_path: Path) -> No
             hardware=hardware,
             torch_version="2.3.0",
         )
-        run, definitions, _ = assembled(origin, points, [])
+        run, definitions, _ = assemble_run(origin, points, [])
         with open_with_tables(url) as database:
             save_run(database, run.run)
             save_outcomes(database, run.run.id, run.outcomes)

@@ -112,7 +112,7 @@ def test_a_count_of_none_has_a_range_too(old: float, new: float, status: str) ->
 
 def test_what_moved_from_none_moved_furthest() -> None:
     found = compare(counted(A, mlp=10, resnet=0), counted(B, mlp=20, resnet=1), "graph_breaks")
-    assert [one.case for one in found.having("outside")] == [RESNET, MLP]
+    assert [one.case for one in found.with_status("outside")] == [RESNET, MLP]
 
 
 @pytest.mark.parametrize("status", ["skipped", "contended", "lost"])
@@ -121,11 +121,11 @@ def test_what_a_run_does_not_know_neither_broke_nor_was_mended(status: str) -> N
     unknown = [replace(one, status=status, metrics={}) if one.case == BERT else one for one in outcomes(OLD)]
     before = side("a", OLD, unknown)
     found = compare(before, B, "latency")
-    assert found.having("broke", "fixed") == []
-    (bert,) = found.having("not measured")
+    assert found.with_status("broke", "fixed") == []
+    (bert,) = found.with_status("not measured")
     assert (bert.case, bert.old_status, bert.new_status) == (BERT, status, "crashed")
     assert "broke" not in tables.headline(found)
-    assert compare(B, before, "latency").having("broke", "fixed") == []
+    assert compare(B, before, "latency").with_status("broke", "fixed") == []
     # Of one that works, but was not measured in a run, there is no number and not one of a single process.
     (bert,) = (one for one in compare(A, before, "latency").cases if one.case == BERT)
     assert bert.status == "not measured" and bert.old is not None and bert.new is None

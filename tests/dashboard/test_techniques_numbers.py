@@ -12,7 +12,7 @@ from dashboard.components import markup, wording
 from dashboard.exports.page_recorder import frame_of
 from dashboard.techniques import break_even, charts, columns, frames, ranking, sections
 from dashboard.techniques.ranking import WorkloadRanking
-from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, read
+from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, read_techniques
 from reports.text.verdict_text import refusal
 from runner.worker.case_key import CaseKey
 from support.builders.run_records import measurements_for
@@ -56,7 +56,10 @@ def test_a_run_is_read_in_the_environment_of_the_version_alone() -> None:
     both = [*outcomes(ON_CPU[:2]), *outcomes([ON_CPU[0], other], version="2.14.0+cpu")]
     made = replace(run(), environments=(environment(), environment("2.14.0+cpu")))
     measured = measurements_for(both)
-    ratios = [read(made, version, both, measured).brought[0].speed_up for version in (VERSION, "2.14.0+cpu")]
+    ratios = [
+        read_techniques(made, version, both, measured).brought[0].speed_up
+        for version in (VERSION, "2.14.0+cpu")
+    ]
     assert [found.ratio for found in ratios if found is not None] == [pytest.approx(2), pytest.approx(4)]
 
 
@@ -257,7 +260,7 @@ def test_what_pairs_cannot_tell_apart_is_not_called_the_fastest_alone() -> None:
 
 def test_against_a_technique_that_compiles_only_the_rest_is_to_be_paid() -> None:
     measured = outcomes(ON_CPU)
-    found = read(run(), VERSION, measured, measurements_for(measured), "compile=default")
+    found = read_techniques(run(), VERSION, measured, measurements_for(measured), "compile=default")
     cases = {case.case: case for case in found.brought}
     assert DEFAULT not in cases
     eager, tuned = cases[f"{RESNET}/eager"].speed_up, cases[TUNED].speed_up
@@ -270,13 +273,13 @@ def test_against_a_technique_that_compiles_only_the_rest_is_to_be_paid() -> None
 
 
 def test_scaling_is_drawn_from_one_rank_against_the_ideal() -> None:
-    curves = frames.scaled(list(CASES.values()))
+    curves = frames.rank_curves(list(CASES.values()))
     assert curves is not None and curves.names == (f"{TRAIN}/cpus=all,parallel=ddp",)
     assert list(curves.points["ranks"]) == [1, 2]
     # 80 % of two ranks.
     assert list(curves.points["times"]) == [1.0, pytest.approx(1.6)]
     assert list(frames.ideal(curves)["times"]) == [1, 2]
-    assert frames.scaled([CASES[DEFAULT]]) is None
+    assert frames.rank_curves([CASES[DEFAULT]]) is None
 
 
 def test_a_batch_curve_needs_several_batches_in_one_run() -> None:
@@ -351,7 +354,7 @@ def test_without_an_interval_nothing_else_than_one_pair_is_called_one() -> None:
 def test_launch_bound_shares_of_all_machines_are_in_one_table() -> None:
     made = run(hardware="8 x H200")
     measured = outcomes(ON_GPU, device="cuda")
-    found = read(made, VERSION, measured, measurements_for(measured))
+    found = read_techniques(made, VERSION, measured, measurements_for(measured))
     assert not found.on_cpu and READ.on_cpu
     assert {each.environment for each in found.brought} == {environment().fingerprint}
     (case,) = (case for case in found.brought if case.case == f"{MLP}/graph=capture")

@@ -305,11 +305,11 @@ def test_a_picture_says_in_words_what_it_shows() -> None:
 def test_what_other_versions_say_that_they_serve_is_read_as_far_as_it_can_be(mornings: Mornings) -> None:
     nothing: list[Any] = [None, [], {"schedules": "x"}, {"schedules": [1, None, {}]}]
     seen = [replace(mornings.scheduler(f"m{n}"), facts=each or {}) for n, each in enumerate(nothing)]
-    found = track_status.served(seen, mornings.now, 30)
+    found = track_status.served_schedules(seen, mornings.now, 30)
     assert [(one.schedule, one.next, one.by) for one in found] == [("", (), ("m3",))]
     assert announced_patience(seen) == Patience(30, 12, 0.05)
     odd: dict[str, Any] = {"schedule": "n", "next": ["never", "2026-01-01T00:00:00", 7], "enabled": "yes"}
-    (one,) = track_status.served([replace(seen[0], facts={"schedules": [odd]})], mornings.now, 30)
+    (one,) = track_status.served_schedules([replace(seen[0], facts={"schedules": [odd]})], mornings.now, 30)
     assert (one.next, one.enabled, one.timezone, one.alive) == ((), False, "UTC", True)
     assert announced_patience([replace(seen[0], facts={"silent_minutes": 0, "overdue_hours": "x"})]) == (
         Patience(30, 12, 0.05)
@@ -324,11 +324,15 @@ def test_schedulers_that_serve_alike_are_listed_once_and_the_newest_says_what_is
         mornings.scheduler("one", seen=timedelta(days=3), facts=early),
         mornings.scheduler("two", facts=late),
     ]
-    nightly = [one for one in track_status.served(seen, mornings.now, 20) if one.schedule == "nightly"]
+    nightly = [
+        one for one in track_status.served_schedules(seen, mornings.now, 20) if one.schedule == "nightly"
+    ]
     assert [(one.by, one.alive) for one in nightly] == [(("one", "two"), True)]
     assert min(nightly[0].next) > mornings.now
     assert announced_patience(seen) == Patience(20, 5, 0.05)
-    (alone,) = (one for one in track_status.served(seen[:1], mornings.now, 20) if one.schedule == "nightly")
+    (alone,) = (
+        one for one in track_status.served_schedules(seen[:1], mornings.now, 20) if one.schedule == "nightly"
+    )
     assert not alone.alive and min(alone.next) < mornings.now
 
 

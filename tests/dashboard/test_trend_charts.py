@@ -148,7 +148,7 @@ def test_the_pointer_meets_the_nearest_moment_and_reads_every_line_there() -> No
     points = frames.points([first, other], ONE, "date")
     (one, _), (two, title) = named = frames.series(points)
     assert (one, two) == ("A", "B") and title.startswith("B bert_base")
-    rows = frames.hovered(points).to_dict("records")
+    rows = frames.hover_rows(points).to_dict("records")
     assert [(row["A"], row["B"]) for row in rows] == [("2.000", "–"), ("2.000", "50.00"), ("3.000", "60.00")]
     # The time between two moments is halved, so that no place is without one.
     assert [row["to"] for row in rows[:-1]] == [row["from"] for row in rows[1:]] == [a_night(1), a_night(3)]
@@ -351,7 +351,7 @@ def test_a_mark_stands_on_its_line_on_each_axis_and_scale() -> None:
         a_point(2, "2.14.0", point=4.0),
     ]
     line = a_line(points)
-    moved = moves.found([line], [found(points[1], a_key())])
+    moved = moves.moves_of_findings([line], [found(points[1], a_key())])
 
     def placed(axis: Literal["date", "version"], levels: frames.Levels | None) -> dict[str, Any]:
         rows = frames.points([line], ONE, axis, levels)
@@ -366,7 +366,7 @@ def test_a_mark_stands_on_its_line_on_each_axis_and_scale() -> None:
     assert (row["x"], row["point"], row["point_share"]) == (1, 3.0, 2.0)
     # A line that cannot be set against the baseline is not drawn, nor what stands on it.
     assert marks.moves(moved, "date", frames.points([line], ONE, "date", {}), {}).empty
-    assert marks.opened([(line, points[2])], "date", frames.points([line], ONE, "date"), None)[
+    assert marks.ring_points([(line, points[2])], "date", frames.points([line], ONE, "date"), None)[
         "point"
     ].tolist() == [4.0]
 

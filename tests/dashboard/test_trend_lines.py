@@ -66,9 +66,9 @@ def test_a_session_of_a_pinned_release_is_no_night_of_it() -> None:
     (line,) = drawn({KEY: [*points, *session]}, about)
     assert {p.run for p in line.of_track("2.13.0")} == {f"old-{night}" for night in range(10)}
     assert [p.run for p in line.of_track(f"2.13.0{lines.SINGLE}")] == ["s"]
-    assert lines.scheduled([line], about) == {"nightly", "2.13.0"}
+    assert lines.scheduled_tracks([line], about) == {"nightly", "2.13.0"}
     (line,) = drawn({KEY: session}, tracks_of_place(session))
-    assert lines.scheduled([line], tracks_of_place(session)) == set()
+    assert lines.scheduled_tracks([line], tracks_of_place(session)) == set()
 
 
 def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
@@ -121,10 +121,10 @@ def test_tracks_are_those_of_each_hardware() -> None:
 def test_the_default_baseline_is_the_pinned_one_else_the_oldest_version_else_the_oldest_run() -> None:
     points, about = two_tracks()
     (line,) = drawn({KEY: points}, about)
-    assert lines.pinned([line], about) == "2.13.0"
-    assert lines.pinned([line], {}) == "2.14.0.dev0"
-    assert lines.pinned([a_line([a_point(1, ""), a_point(2, "")])], {}) == "run-1"
-    assert lines.pinned([], {}) == ""
+    assert lines.default_baseline([line], about) == "2.13.0"
+    assert lines.default_baseline([line], {}) == "2.14.0.dev0"
+    assert lines.default_baseline([a_line([a_point(1, ""), a_point(2, "")])], {}) == "run-1"
+    assert lines.default_baseline([], {}) == ""
 
 
 def test_a_level_is_the_median_of_a_version_or_the_point_of_a_run() -> None:
@@ -148,7 +148,10 @@ def test_builds_are_distinguished_where_a_line_has_several_and_else_have_the_pub
         "2.13.0+cu130": "2.13.0+cu130",
         "2.15.0+cu130": "2.15.0",
     }
-    assert (lines.pinned([of_cpu], {}), lines.pinned([of_gpu], {})) == ("2.13.0", "2.13.0+cu126")
+    assert (lines.default_baseline([of_cpu], {}), lines.default_baseline([of_gpu], {})) == (
+        "2.13.0",
+        "2.13.0+cu126",
+    )
     assert (lines.build(of_cpu, "2.13.0"), lines.build(of_gpu, "2.13.0")) == ("2.13.0+cpu", "2.13.0+cu130")
     assert lines.build(a_line([a_point(0, "2.13.0"), a_point(1, "2.13.0+cpu")]), "2.13.0") == "2.13.0"
     assert lines.build(of_gpu, "2.12.0") == lines.build(of_gpu, "") == ""
@@ -172,11 +175,11 @@ def test_a_confirmed_finding_stands_at_its_first_night_and_no_other_move_is_comp
     points, about = stepped(), {}
     line = a_line(points)
     one = found(points[16], KEY, track=OTHER)
-    (move,) = moves.found([line], [one])
+    (move,) = moves.moves_of_findings([line], [one])
     assert (move.point.run, move.finding, move.word) == ("run-16", 7, "regression")
     assert (marks.sign(move), marks.tone(move)) == ("▲", "bad")
     assert marks.what(move) == "regression: +10.0 % [+9.4 %, +10.5 %], worse"
-    assert moves.seen([line], [one], about, (), "lower") == []
+    assert moves.detect_moves([line], [one], about, (), "lower") == []
 
 
 @pytest.mark.parametrize(
@@ -195,41 +198,41 @@ def test_a_mark_says_by_its_sign_what_is_known(
 ) -> None:
     point = a_point(3)
     one = found(point, KEY, state=state, change=change, direction=direction)
-    (move,) = moves.found([a_line([point])], [one])
+    (move,) = moves.moves_of_findings([a_line([point])], [one])
     assert (marks.sign(move), marks.tone(move)) == (sign, tone)
 
 
 @pytest.mark.parametrize("changes", [{"state": "refuted"}, {"state": "no longer"}, {"at_run": "older"}])
 def test_what_was_taken_back_or_is_not_shown_has_no_mark(changes: dict[str, str]) -> None:
     point = a_point(3)
-    assert moves.found([a_line([point])], [found(point, KEY, **changes)]) == []
-    assert moves.found([a_line([point])], [found(point, a_key(RESNET))]) == []
+    assert moves.moves_of_findings([a_line([point])], [found(point, KEY, **changes)]) == []
+    assert moves.moves_of_findings([a_line([point])], [found(point, a_key(RESNET))]) == []
 
 
 def test_of_a_run_with_two_environments_the_one_that_the_finding_is_about_is_marked() -> None:
     old, new = a_point(0, "2.13.0", run="s"), a_point(0, "2.14.0", run="s")
-    (move,) = moves.found([a_line([old, new])], [found(new, KEY)])
+    (move,) = moves.moves_of_findings([a_line([old, new])], [found(new, KEY)])
     assert move.point is new
 
 
 def test_an_unwatched_line_marks_where_it_moved() -> None:
     line = a_line(stepped(at=15))
-    (move,) = moves.seen([line], [], {}, (), "lower")
+    (move,) = moves.detect_moves([line], [], {}, (), "lower")
     assert (move.point.run, move.state, move.direction, move.before) == ("run-15", "moved", "worse", "run-14")
     assert move.change == pytest.approx(math.log(1.1), abs=0.005)
     assert (marks.sign(move), marks.tone(move), move.finding) == ("△", "quiet", None)
     assert marks.what(move).startswith("moved here by +") and "(not confirmed), worse" in marks.what(move)
-    (move,) = moves.seen([line], [], {}, (), "higher")
+    (move,) = moves.detect_moves([line], [], {}, (), "higher")
     assert move.direction == "better"
 
 
 def test_a_border_hides_a_step_and_machines_are_judged_apart() -> None:
     points = stepped(at=15)
     line = a_line(points)
-    assert moves.seen([line], [], {}, {("A", lines.place_of(points[15]))}, "lower") == []
-    assert moves.seen([line], [], {}, {("B", lines.place_of(points[15]))}, "lower")
+    assert moves.detect_moves([line], [], {}, {("A", lines.place_of(points[15]))}, "lower") == []
+    assert moves.detect_moves([line], [], {}, {("B", lines.place_of(points[15]))}, "lower")
     mixed = [a_point(night, point=2.0 + night % 2, machine=f"bench-{night % 2}") for night in range(30)]
-    assert moves.seen([a_line(mixed)], [], {}, (), "lower") == []
+    assert moves.detect_moves([a_line(mixed)], [], {}, (), "lower") == []
 
 
 def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
@@ -238,10 +241,10 @@ def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
     about = tracks_of_place(points, track="nightly")
     for key, many in ((watched, 0), (other, 1)):
         (line,) = drawn({key: points}, about)
-        assert len(moves.seen([line], [], about, (), "lower")) == many
+        assert len(moves.detect_moves([line], [], about, (), "lower")) == many
     # A manual run is not watched.
     (line,) = drawn({watched: points}, tracks_of_place(points))
-    assert len(moves.seen([line], [], tracks_of_place(points), (), "lower")) == 1
+    assert len(moves.detect_moves([line], [], tracks_of_place(points), (), "lower")) == 1
 
 
 @pytest.mark.parametrize("metric", ["latency", "throughput"])
@@ -249,28 +252,28 @@ def test_a_finding_of_the_watched_metric_stands_on_what_follows_from_it(metric: 
     points = stepped(at=15)
     (line,) = drawn({a_key(metric=metric): points}, tracks_of_place(points, track="nightly"))
     one = found(points[16], a_key(metric="latency_floor"))
-    (move,) = moves.found([line], [one])
+    (move,) = moves.moves_of_findings([line], [one])
     assert (move.word, move.finding, move.metric) == ("regression", 7, "latency_floor")
     # The same change is not a second, unconfirmed one.
     better, about = METRICS[metric].better, tracks_of_place(points, track="nightly")
     same = replace(one, direction="worse" if better == "lower" else "better")
-    assert moves.seen([line], [same], about, (), better) == []
+    assert moves.detect_moves([line], [same], about, (), better) == []
     far = replace(same, at_run=points[25].run)
-    assert len(moves.seen([line], [far], about, (), better)) == 1
+    assert len(moves.detect_moves([line], [far], about, (), better)) == 1
     other = found(points[16], a_key(RESNET, metric="latency_floor"))
-    assert moves.found([line], [other]) == []
+    assert moves.moves_of_findings([line], [other]) == []
 
 
 def test_values_without_a_logarithm_are_passed_over() -> None:
     points = [*stepped(), a_point(40, point=0.0), a_point(41, point=math.inf)]
-    (move,) = moves.seen([a_line(points)], [], {}, (), "lower")
+    (move,) = moves.detect_moves([a_line(points)], [], {}, (), "lower")
     assert move.point.run == "run-15"
-    assert moves.seen([a_line([a_point(0, point=0.0)])], [], {}, (), "lower") == []
+    assert moves.detect_moves([a_line([a_point(0, point=0.0)])], [], {}, (), "lower") == []
 
 
 def test_a_metric_of_another_tool_is_judged_by_the_usual_rules() -> None:
     line = a_line(stepped(), key=a_key(metric="tool.speed"))
-    (move,) = moves.seen([line], [], {}, (), "neither")
+    (move,) = moves.detect_moves([line], [], {}, (), "neither")
     assert move.change > 0 and move.direction == ""
     assert marks.what(move).startswith("moved here by +") and marks.what(move).endswith("(not confirmed)")
     table = tables.moves([move], {OTHER: "other runs"}, several=False)
@@ -324,7 +327,10 @@ def test_many_changes_before_one_point_are_counted_and_those_of_one_moment_are_o
 def test_the_moves_table_says_what_is_confirmed() -> None:
     points = stepped()
     line = a_line(points)
-    moved = [*moves.found([line], [found(points[16], KEY)]), *moves.seen([line], [], {}, (), "lower")]
+    moved = [
+        *moves.moves_of_findings([line], [found(points[16], KEY)]),
+        *moves.detect_moves([line], [], {}, (), "lower"),
+    ]
     first, second = tables.moves(moved, {OTHER: "other runs"}, several=False).records()
     assert (first["what"], second["what"]) == ("regression", "moved, not confirmed")
     assert (first["case"], second["case"], first["finding"]) == (MLP, MLP, 7)

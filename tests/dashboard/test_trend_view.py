@@ -177,7 +177,7 @@ def test_labels_that_two_fingerprints_share_are_distinguished() -> None:
 
 def test_what_only_points_can_tell_is_resolved_with_them() -> None:
     wanted = replace(OPENING, tracks=("nightly", "x"), scale="relative", baseline="2.12.9", at="gone")
-    chosen, complaints = view.resolved(
+    chosen, complaints = view.resolve_selection(
         wanted, ["nightly", "other"], ["2.12.0", "2.13.0"], "2.13.0", ["run-1"]
     )
     assert (chosen.tracks, chosen.baseline, chosen.at) == (("nightly",), "2.13.0", "")
@@ -190,13 +190,13 @@ def test_what_only_points_can_tell_is_resolved_with_them() -> None:
 def test_a_version_with_or_without_its_local_part_and_a_run_can_be_the_baseline(baseline: str) -> None:
     wanted = replace(OPENING, scale="relative", baseline=baseline, at="run-1")
     known = ["2.12.0", "2.13.0", "2.13.0+cpu"]
-    assert view.resolved(wanted, [], known, "2.13.0", ["run-1"]) == (wanted, [])
+    assert view.resolve_selection(wanted, [], known, "2.13.0", ["run-1"]) == (wanted, [])
 
 
 def test_the_baseline_that_is_taken_by_default_is_pinned_in_the_address() -> None:
-    chosen, _ = view.resolved(replace(OPENING, scale="relative"), [], ["2.13.0"], "2.13.0", [])
+    chosen, _ = view.resolve_selection(replace(OPENING, scale="relative"), [], ["2.13.0"], "2.13.0", [])
     assert "baseline=2.13.0" in chosen.address
-    chosen, _ = view.resolved(OPENING, [], ["2.13.0"], "2.13.0", [])
+    chosen, _ = view.resolve_selection(OPENING, [], ["2.13.0"], "2.13.0", [])
     assert "baseline" not in chosen.address
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 from sqlalchemy import update
 
 from dashboard.upgrades import load
-from dashboard.upgrades.view import LATEST, on_all_hardware, wanted, worst_first
+from dashboard.upgrades.view import LATEST, on_all_hardware, resolve_address, worst_first
 from db.connection.engine import open_database
 from db.schema.core_tables import HardwareRow
 from support.builders.run_records import an_environment
@@ -124,11 +124,11 @@ def test_the_newest_run_that_can_answer_stands_for_its_hardware(stored: str, tmp
     )
     known = load.newest(store_upgrades(tmp_path, *STORIES, by_hand, cut))
     items = {one.run.id: one for one in known.items}
-    assert wanted({}, known.items).run == ON_H200
+    assert resolve_address({}, known.items).run == ON_H200
     assert {one.run.id for one in on_all_hardware(items[ON_H200], known.items)} == {RUN, ON_A100, ON_H200}
     # Its own hardware is that of the run that is looked at.
     assert on_all_hardware(items[LATER], known.items)[0].run.id == LATER
-    assert wanted({"run": [LATEST]}, known.items).any_hardware
+    assert resolve_address({"run": [LATEST]}, known.items).any_hardware
     assert worst_first([]) == []
 
 

@@ -63,7 +63,7 @@ def test_limits_of_single_cases_are_changed_by_the_address_and_stand_over_the_po
     changes, complaints = rules.rule_changes(query, policy)
     assert complaints == []
     assert changes == RuleChanges(case=8.0, worst=(("latency_floor", 15.0), ("first_call", 50.0)))
-    applied = changes.applied(policy)
+    applied = changes.apply_to(policy)
     assert (applied.case, applied.worst) == (
         0.08,
         {"latency_floor": 0.15, "rss_peak": 0.5, "first_call": 0.5},
@@ -79,7 +79,7 @@ def test_a_limit_of_the_policy_can_be_taken_away() -> None:
     query = {"worst": ["latency_floor:none", "first_call:none"]}
     changes, complaints = rules.rule_changes(query, policy)
     assert complaints == [] and changes == RuleChanges(worst=(("latency_floor", math.inf),))
-    applied = changes.applied(policy)
+    applied = changes.apply_to(policy)
     assert applied.worst == {"rss_peak": 0.5}
     assert view.UpgradeView(RUN, changes).address == f"/compare?run={RUN}&worst=latency_floor%3Anone"
     kept = tomllib.loads(rules.toml(applied, "ours"))["policies"]["ours"]

@@ -337,7 +337,7 @@ def test_facts_of_another_version_are_no_error(facts_value: Any) -> None:
     run = replace(a_run(), facts={"telemetry": facts_value})
     assert (capabilities.tables(run), capabilities.absent(run)) == ("", [])
     facts = {"tainted_blocks": facts_value}
-    assert (rounds.tainted(facts), tables.in_words(facts)) == (frozenset(), "")
+    assert (rounds.tainted_block_numbers(facts), tables.in_words(facts)) == (frozenset(), "")
 
 
 def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(

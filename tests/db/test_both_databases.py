@@ -138,7 +138,7 @@ def _technique_runs(database: Database) -> Any:
 
 def _refute_and_reopen(database: Database) -> Any:
     findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, Confirmation(), a_night(4))
-    findings.reopen(database, {1: findings.Reopened(0.2, ComparedRuns("a"), "once more")}, a_night(5))
+    findings.reopen(database, {1: findings.RepeatRequest(0.2, ComparedRuns("a"), "once more")}, a_night(5))
     return findings.finding(database, 1)
 
 
@@ -257,12 +257,12 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     traces.newest_operator_table: lambda database: traces.newest_operator_table(
         database, _latency(database)[0], "2.13.0+cpu"
     ),
-    queue_queries.running: queue_queries.running,
+    queue_queries.running_tasks: queue_queries.running_tasks,
     queue_queries.tasks: lambda database: queue_queries.tasks(database, schedule="nightly", newest=2),
-    queue_queries.waiting: lambda database: [
+    queue_queries.waiting_tasks: lambda database: [
         (task, more)
         for labels in (None, ["a10", "h200"], [""])
-        for found, more in [queue_queries.waiting(database, labels=labels, oldest=1)]
+        for found, more in [queue_queries.waiting_tasks(database, labels=labels, oldest=1)]
         for task in found
     ],
     queue_queries.waiting_for: lambda database: queue_queries.waiting_for(database, a_night(4)),

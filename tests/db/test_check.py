@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, text, update
 
 from db.admin.check import (
     WHOLE,
-    Checked,
+    CheckResult,
     measurement_check,
     metric_check,
     open_read_only,
@@ -67,7 +67,7 @@ def filled(database: Database) -> None:
         store.save_measurements(database, run.id, measurements_of(replicates))
 
 
-def everything(url: str, **how: Any) -> dict[str, Checked]:
+def everything(url: str, **how: Any) -> dict[str, CheckResult]:
     with open_read_only(url) as database:
         found = [
             schema_check(database),
@@ -78,7 +78,7 @@ def everything(url: str, **how: Any) -> dict[str, Checked]:
     return {each.name: each for each in found}
 
 
-def problems(found: dict[str, Checked]) -> dict[str, list[str]]:
+def problems(found: dict[str, CheckResult]) -> dict[str, list[str]]:
     assert all(p.mend.endswith(".") for each in found.values() for p in each.problems)
     return {name: [p.sentence for p in each.problems] for name, each in found.items() if each.problems}
 

@@ -93,7 +93,7 @@ def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> 
     fill_once(small_disk)
     done = running.end()
     assert done.code == 0, done
-    kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
+    kept = journal.read_contents(small_disk / "data" / "runs" / done.run / journal.FILE)
     assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 2
     (small_disk / "ballast").unlink()
     typed(site, "run", "--resume", done.run, **places)
@@ -113,7 +113,7 @@ def test_what_fits_nowhere_waits_in_memory_until_there_is_room_or_goes_elsewhere
         running.until("note", text=WAITS)
     running.until("note", text="the journal has room again and holds everything")
     measured = sum('"event": "outcome"' in line for line in running.lines)
-    written = len(journal.read(target).outcomes)
+    written = len(journal.read_contents(target).outcomes)
     assert 1 <= measured <= written < 6
     with filled(small_disk):
         done = running.end()
@@ -124,10 +124,10 @@ def test_what_fits_nowhere_waits_in_memory_until_there_is_room_or_goes_elsewhere
     assert note, notes(done)
     rescued = Path(note[1])
     assert Path(note[2].rstrip('"}')) == target
-    assert written <= len(journal.read(target).outcomes) < 6
+    assert written <= len(journal.read_contents(target).outcomes) < 6
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
-    kept = journal.read(target)
+    kept = journal.read_contents(target)
     assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 6
     the_next_command_stores(site, done, url, 6, **places)
     as_if_nothing_had_happened(url, run, replicates=3)
@@ -167,11 +167,11 @@ def test_output_to_a_full_disk_ends_no_run(site: Site, small_disk: Path) -> None
     assert code == 0, err.read_text()
     (path,) = (small_disk / "data" / "runs").glob(f"*/{journal.FILE}")
     run = path.parent.name
-    assert 1 <= len(journal.read(path).outcomes) < 4
+    assert 1 <= len(journal.read_contents(path).outcomes) < 4
     as_if_nothing_had_happened(site.url, run, replicates=2)
     with path.open("ab") as file:
         file.write((site.temporary / f"pyrometer-{run}.jsonl").read_bytes())
-    kept = journal.read(path)
+    kept = journal.read_contents(path)
     assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
 
 
@@ -194,10 +194,10 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
     note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
     assert note, running.said()
     rescued, target = Path(note[1]), Path(note[2])
-    before = len(journal.read(target).outcomes)
+    before = len(journal.read_contents(target).outcomes)
     with target.open("ab") as file:
         file.write(rescued.read_bytes())
-    kept = journal.read(target)
+    kept = journal.read_contents(target)
     assert kept.set_aside == () and before < len(kept.outcomes)
 
 
@@ -211,7 +211,7 @@ def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
     assert sum("disk is full" in note for note in notes(done)) == 1, "the same problem is reported once"
-    assert len(journal.read(site.journal(done.run)).outcomes) == 1
+    assert len(journal.read_contents(site.journal(done.run)).outcomes) == 1
     the_next_command_stores(site, done, url, 1, PYROMETER_DATABASE_URL=url)
 
 

@@ -130,7 +130,7 @@ def test_the_bundle_is_small_and_holds_the_runs(
     assert names == {"accept.json", "doctor.json", "log.txt", "run.jsonl.gz", "journals.tar.gz"}
     assert len(names) <= 8 and sum(path.stat().st_size for path in out.iterdir()) < 16 << 20
     subprocess.run(["tar", "xzf", "journals.tar.gz"], cwd=out, check=True)
-    runs = [journal.read(path) for path in sorted(out.glob(f"*/{journal.FILE}"))]
+    runs = [journal.read_contents(path) for path in sorted(out.glob(f"*/{journal.FILE}"))]
     assert [run.header["suite"] for run in runs] == ["accept-cpu", "accept-kills", "accept-kills"]
 
 

@@ -71,7 +71,7 @@ def gone_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoneOn]:
         running.process.send_signal(signal.SIGINT)
         done = running.end()
         run = interrupted(done)
-        kept = journal.read(site.journal(run))
+        kept = journal.read_contents(site.journal(run))
         with open_database(site.url, create=False) as database:
             stored = len(of_the_plan(queries.outcomes_of_run(database, run)))
             summary = queries.run_summary(database, run)
@@ -88,7 +88,7 @@ def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(gone_on: Gone
 
     assert gone_on.resumed.code == 0, gone_on.resumed
     assert "is complete: 2 ok of 2 planned" in gone_on.resumed.out
-    whole = journal.read(gone_on.site.journal(run))
+    whole = journal.read_contents(gone_on.site.journal(run))
     assert whole.outcomes[: len(kept.outcomes)] == kept.outcomes
     with open_database(gone_on.site.url, create=False) as database:
         assert len(of_the_plan(queries.outcomes_of_run(database, run))) == 2
@@ -103,7 +103,7 @@ def test_the_canary_sings_between_sessions_and_a_resumed_run_counts_on(gone_on: 
     done = gone_on.resumed
     assert done.code == 0 and "is complete: 2 ok of 2 planned" in done.out
     assert "canary" not in done.out, "it is no case of the suite"
-    contents = journal.read(gone_on.site.journal(run))
+    contents = journal.read_contents(gone_on.site.journal(run))
     assert contents.canaries[: len(before)] == before and contents.set_aside == ()
     numbers: dict[str, list[int]] = defaultdict(list)
     for outcome in contents.canaries:
@@ -139,7 +139,7 @@ def test_a_second_signal_at_once_hurries_and_leaves_no_process(site: Site) -> No
     assert done.code == 130, done
     assert f"--resume {run}" in done.err and "Traceback" not in done.err
     wait_until_gone(run)
-    assert journal.read(site.journal(run)).set_aside == ()
+    assert journal.read_contents(site.journal(run)).set_aside == ()
 
 
 def test_a_closed_terminal_does_the_same_even_before_the_first_case_stands(site: Site) -> None:
@@ -152,7 +152,7 @@ def test_a_closed_terminal_does_the_same_even_before_the_first_case_stands(site:
     running.until("began")
     running.process.send_signal(signal.SIGHUP)
     run = interrupted(running.end())
-    assert journal.read(site.journal(run)).ended is not None
+    assert journal.read_contents(site.journal(run)).ended is not None
 
 
 def test_a_signal_to_the_whole_tree_is_no_crash_of_a_case(site: Site) -> None:
@@ -164,7 +164,7 @@ def test_a_signal_to_the_whole_tree_is_no_crash_of_a_case(site: Site) -> None:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGTERM)
     run = interrupted(running.end())
-    kept = journal.read(site.journal(run))
+    kept = journal.read_contents(site.journal(run))
     assert {outcome.status for outcome in kept.outcomes} <= {"ok"}
     assert len(kept.outcomes) < 4
 

@@ -13,7 +13,7 @@ import pytest
 
 from db.connection.engine import open_database
 from db.runs import queries
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import journal
 from support.site import Site, carriers, of_the_plan, wait_until_gone
 from workflows.run_header import Header
@@ -24,11 +24,11 @@ FROM_THE_START, UNDER_WAY = 1, 3
 REPLICATES, PLANNED = 2, 4
 
 
-def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
+def outcomes_by_plan(path: Path) -> dict[PlannedReplicate, Outcome]:
     """What the journal holds; a line that cannot be read fails the test."""
-    contents = journal.read(path)
+    contents = journal.read_contents(path)
     assert not [line for line in contents.set_aside if "torn" not in line]
-    return {outcome.planned: outcome for outcome in contents.outcomes}
+    return {outcome.planned_replicate: outcome for outcome in contents.outcomes}
 
 
 def kill_from_the_start(site: Site, rng: random.Random) -> tuple[str, float]:
@@ -55,7 +55,7 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> int
 
     Answers how many were killed.
     """
-    known: dict[Planned, Outcome] = {}
+    known: dict[PlannedReplicate, Outcome] = {}
     kills = 0
     with subprocess.Popen(
         [sys.executable, Path(__file__).with_name("controllers.py"), run],
@@ -98,14 +98,14 @@ def test_kills_at_random_moments_lose_nothing(
 
     path = site.journal(run)
     measured = outcomes_by_plan(path)
-    planned = Header.from_body(journal.read(path).header).replicates
+    planned = Header.from_body(journal.read_contents(path).header).replicates
     assert sorted(measured, key=str) == sorted(planned, key=str)
     with open_database(site.url, create=False) as database:
         stored = of_the_plan(queries.outcomes_of_run(database, run))
-        found = Counter(Planned(o.case, o.environment, o.replicate) for o in stored)
+        found = Counter(PlannedReplicate(o.case, o.environment, o.replicate) for o in stored)
         assert found == Counter(planned)
         for outcome in stored:
-            original = measured[Planned(outcome.case, outcome.environment, outcome.replicate)]
+            original = measured[PlannedReplicate(outcome.case, outcome.environment, outcome.replicate)]
             assert (outcome.status, outcome.metrics) == (original.status, original.metrics)
             samples = queries.samples(database, run, outcome.case, outcome.environment, outcome.replicate)
             assert samples == original.blocks

@@ -40,7 +40,7 @@ def locked(file: Path) -> Iterator[None]:
 
 def each_once(url: str, site: Site, run: str) -> None:
     """Journal and database hold the same outcomes, each once."""
-    kept = journal.read(site.journal(run)).outcomes
+    kept = journal.read_contents(site.journal(run)).outcomes
     with open_database(url, create=False) as database:
         stored = of_the_plan(queries.outcomes_of_run(database, run))
     assert sorted((o.case, o.replicate, o.status) for o in stored) == sorted(

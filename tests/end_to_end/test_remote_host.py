@@ -13,7 +13,7 @@ from db.runs import queries
 from fleet import remote_host
 from fleet.agent import Agent
 from runner import journal
-from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobStopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import RUN, Head, under_way
 from support.site import ADD, ROOT, Site, of_the_plan
@@ -59,10 +59,10 @@ def test_a_run_on_a_node_is_stopped_resumed_and_stored_on_the_head(
     with under_way(begin) as future:
         until(lambda: any(event["event"] == "outcome" for event in head.events), "a replicate is measured")
         head.stop.set()
-        with pytest.raises(Stopped):
+        with pytest.raises(JobStopped):
             future.result(PATIENCE_SECONDS)
     path = head.data_dir / "runs" / RUN / journal.FILE
-    assert 1 <= len(journal.read(path).outcomes) < 3
+    assert 1 <= len(journal.read_contents(path).outcomes) < 3
     assert head.mirror() == node.journal(RUN).read_bytes()
     head.stop.clear()
     assert head.run("run", "--resume", RUN, "--json", name="real") == ChildExit(0, None, "")

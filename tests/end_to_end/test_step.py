@@ -100,10 +100,10 @@ def test_a_screened_script_is_kept_and_a_killed_upgrade_goes_on_without_it(place
     assert f"--step {place.folder}" not in issue
     logs = [path.read_text() for path in place.journal(run).parent.glob("logs/**/*.log")]
     assert logs and all("set up ['kept.py']" in log and "on stderr" in log for log in logs)
-    contents = journal.read(place.journal(run))
+    contents = journal.read_contents(place.journal(run))
     header = Header.from_body(contents.header)
     assert header.step is not None and header.step["text"] == SCRIPT
-    assert not contents.missing(header.replicates)
+    assert not contents.missing_replicates(header.replicates)
     # Of a stored run everything is known without its journal too.
     place.journal(run).unlink()
     again = typed(place, "report", run, "--report", "again.md")

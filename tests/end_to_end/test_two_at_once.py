@@ -51,7 +51,7 @@ def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) ->
             (one.run, "complete", {"ok": 2}),
         ]
         later = [outcome.started_at for outcome in queries.outcomes_of_run(database, two.run)]
-    ended = journal.read(site.journal(one.run)).ended
+    ended = journal.read_contents(site.journal(one.run)).ended
     assert ended is not None and min(later).isoformat() > str(ended["at"])
 
 
@@ -75,4 +75,4 @@ def test_a_killed_run_takes_its_workers_along_and_of_two_that_resume_it_the_seco
     assert (two.code, [event["event"] for event in two.events]) == (2, ["waiting"])
     nothing_left = re.escape(f"pyrometer: run {run} is complete: there is nothing to resume\n")
     assert re.fullmatch(WAITING + nothing_left, two.err), two.err
-    assert len(journal.read(site.journal(run)).outcomes) == 2
+    assert len(journal.read_contents(site.journal(run)).outcomes) == 2

@@ -115,7 +115,7 @@ def resume(place: Site, run: str, *options: str) -> tuple[Done, dict[str, Any]]:
 
 def assert_each_once(contents: journal.Contents) -> None:
     """Assert that every replicate of the plan has one outcome."""
-    found = [outcome.planned for outcome in contents.outcomes]
+    found = [outcome.planned_replicate for outcome in contents.outcomes]
     assert len(found) == len(set(found))
     assert set(found) == set(Header.from_body(contents.header).replicates)
 
@@ -134,11 +134,11 @@ def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_finger
     assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in running.said()
     assert '"spins"' not in running.said()
     # As of a run whose fingerprints were refused, or that began before there were any.
-    line, _ = encode_line("header", {**journal.read(place.journal(run)).header, "dispatch": []})
+    line, _ = encode_line("header", {**journal.read_contents(place.journal(run)).header, "dispatch": []})
     text = place.journal(run).read_bytes().split(b"\n", 1)[1]
     place.journal(run).write_bytes(line + text)
     done, body = resume(place, run)
-    assert_each_once(journal.read(place.journal(run)))
+    assert_each_once(journal.read_contents(place.journal(run)))
     (differs,) = body["dispatch"]
     assert (differs["case"], differs["warnings"]) == (SPINS, ["copy"])
     assert "aten::clone(fp32)" in {change["after"] for change in differs["changes"]}
@@ -153,7 +153,7 @@ def test_what_stopped_working_outweighs_everything_and_no_fingerprints_stay_none
     verdict = next(event for event in done.events if event["event"] == "verdict")
     assert verdict["broken"] == [BREAKS]
     assert "the API is gone" in json.dumps(verdict["reasons"])
-    contents = journal.read(place.journal(run))
+    contents = journal.read_contents(place.journal(run))
     assert_each_once(contents)
     # Twice is enough to know; the other pairs are not measured.
     assert [outcome.status for outcome in contents.outcomes].count("crashed") == 2
@@ -195,7 +195,7 @@ def test_a_screen_measures_in_full_only_what_looks_slower(place: Site) -> None:
     assert 1.9 < verdict["ratio"] < 2.1
     numbers: dict[str, set[int]] = {}
     checked: set[tuple[int, bool]] = set()
-    for outcome in journal.read(place.journal(run)).outcomes:
+    for outcome in journal.read_contents(place.journal(run)).outcomes:
         if outcome.status == "ok":
             numbers.setdefault(outcome.case, set()).add(outcome.replicate)
             checked.add((outcome.replicate, "check" in outcome.facts))
@@ -222,7 +222,7 @@ def test_an_environment_against_itself_and_a_budget_without_room_for_a_screen_ar
     assert done.code == 3, done
     assert "both are the same environment" in done.err
     assert "may not have room for the short pairs of 2 cases" in done.err
-    header = journal.read(place.journal(done.run)).header
+    header = journal.read_contents(place.journal(done.run)).header
     assert header["comparison"]["plan"]["largest"] == 8
 
 

@@ -143,7 +143,7 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
     assert agent.runs() == {"runs": [{"run": RUN, "path": path, "size": size, "in_use": False}]}
     whole = node.journal(RUN).read_bytes()
     monkeypatch.setattr(fleet_engine, "CHUNK_BYTES", 100)
-    chunk = engine.read("one", {path: 7}, final=True)[path]
+    chunk = engine.read_files("one", {path: 7}, final=True)[path]
     assert (chunk.data, chunk.more) == (whole[7:107], True)
     monkeypatch.undo()
     with Journal(node.journal(RUN).parent) as writing, writing.path.open("ab") as file:
@@ -151,8 +151,8 @@ def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch:
         file.flush()
         # A line without a newline may be taken back.
         assert agent.runs()["runs"][0]["in_use"]
-        assert engine.read("one", {path: 0}, final=False)[path].data == whole
-    assert engine.read("one", {path: 0}, final=True)[path].data == whole + b"half"
+        assert engine.read_files("one", {path: 0}, final=False)[path].data == whole
+    assert engine.read_files("one", {path: 0}, final=True)[path].data == whole + b"half"
 
 
 def test_a_niceness_that_children_would_inherit_is_said(

@@ -75,7 +75,7 @@ class Cluster:
         (self.folder / f"go-{order.run}").touch()
 
     def read(self, order: Order, path: str, at: int = 0, *, final: bool = True) -> bytes:
-        return tried(lambda: self.engine.read(order.node, {path: at}, final=final))[path].data
+        return tried(lambda: self.engine.read_files(order.node, {path: at}, final=final))[path].data
 
     def events(self, order: Order, handle: Handle) -> list[Mapping[str, object]]:
         return [json.loads(line) for line in self.read(order, handle.paths.events).splitlines()]

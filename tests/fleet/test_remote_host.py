@@ -13,7 +13,7 @@ from fleet.agent import Agent
 from fleet.engine import NodeRefused
 from runner import journal
 from runner.journal import Journal
-from scheduled_jobs.jobs.context import ChildExit, ChildLost, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobStopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
@@ -75,7 +75,7 @@ def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackE
     assert head.measure("quick", logs=logs) == WELL
     node = engine.own_nodes["one"]
     assert head.mirror() == node.journal(RUN).read_bytes() != b""
-    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
+    assert len(journal.read_contents(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
     assert head.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
     assert executions(node.data_dir) == all_of()
@@ -146,10 +146,10 @@ def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> No
     with under_way(lambda: head.measure("patient")) as future:
         midway(node)
         head.stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         future.result()
     assert head.mirror() == node.journal(RUN).read_bytes()
-    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert len(journal.read_contents(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     head.stop.clear()
     node.go_on()
     # The next attempt resumes the run on that node, and its mirror grows from its end.
@@ -161,10 +161,10 @@ def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> No
 def test_a_stop_before_it_began_has_it_never_begin(head: Head, engine: LoopbackEngine) -> None:
     engine.before = lambda method: head.stop.set() if method == "submit" else None
     engine.lost_every = 2
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         head.measure("patient")
     head.stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         head.measure("patient", run=f"{RUN[:-1]}1")
     assert not engine.own_nodes["one"].journal(f"{RUN[:-1]}1").exists()
 
@@ -174,7 +174,7 @@ def test_a_killed_child_and_a_killed_supervisor_are_reported(
 ) -> None:
     ended = head.measure("suicidal")
     assert (ended.code, ended.signal) == (None, signal.SIGKILL)
-    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert len(journal.read_contents(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
 
     other = f"{RUN[:-1]}1"
     node = engine.own_nodes["two"]

@@ -33,7 +33,7 @@ def test_a_file_of_another_format_is_refused(name: str, tmp_path: Path) -> None:
         path = written(tmp_path / other, SAMPLES[other])
         if not IMPORTERS[name].knows(path):
             with pytest.raises(BadFile):
-                IMPORTERS[name].read(path)
+                IMPORTERS[name].read_runs(path)
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
@@ -60,7 +60,7 @@ def test_a_missing_file_an_empty_folder_and_a_pipe_are_neither_known_nor_read(
     for each in ("absent", "folder", "pipe"):
         assert not IMPORTERS[name].knows(tmp_path / each)
         with pytest.raises(BadFile):
-            IMPORTERS[name].read(tmp_path / each)
+            IMPORTERS[name].read_runs(tmp_path / each)
 
 
 def test_a_large_file_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import dynamo_csv
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 
-def read(folder: Path, text: str, name: str) -> Imported:
+def read(folder: Path, text: str, name: str) -> ImportBatch:
     path = folder / name
     path.write_text(text)
-    return dynamo_csv.read(path)
+    return dynamo_csv.read_runs(path)
 
 
 ROW = "dev,name,batch_size,speedup\ncuda,net,4,1.5\n"

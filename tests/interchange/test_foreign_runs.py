@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interchange.errors import SourcePlace
-from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key, is_undated, plain
+from interchange.foreign_runs import Failure, ForeignOrigin, Point, assemble_run, case_key, is_undated, plain
 from interchange.units import slug
 
 WHEN = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -27,7 +27,7 @@ LATENCY = replace(SPEED, metric="latency", unit="ms", better="lower", values=(3.
 
 
 def test_a_run_holds_its_points_as_replicates_and_measurements() -> None:
-    imported, metrics, problems = assembled(
+    imported, metrics, problems = assemble_run(
         ORIGIN, [SPEED, LATENCY], [Failure("net/train/-/eager", "oom", "no room")]
     )
     assert problems == ()
@@ -46,7 +46,9 @@ def test_a_run_holds_its_points_as_replicates_and_measurements() -> None:
 
 def test_a_case_that_went_well_and_failed_keeps_both() -> None:
     failures = [Failure(SPEED.case, "crashed", "first"), Failure(SPEED.case, "timeout", "second")]
-    imported, _, _ = assembled(ORIGIN, [LATENCY], [*failures, *failures, Failure(SPEED.case, "ok", "pass")])
+    imported, _, _ = assemble_run(
+        ORIGIN, [LATENCY], [*failures, *failures, Failure(SPEED.case, "ok", "pass")]
+    )
     assert [(one.replicate, one.status, one.reason) for one in imported.outcomes] == [
         (0, "ok", ""),
         (1, "crashed", "first"),
@@ -69,14 +71,14 @@ def test_a_case_that_went_well_and_failed_keeps_both() -> None:
     ],
 )
 def test_what_cannot_be_used_is_set_aside_with_its_place(points: list[Point], sentence: str) -> None:
-    imported, _, problems = assembled(ORIGIN, points)
+    imported, _, problems = assemble_run(ORIGIN, points)
     assert [str(problem) for problem in problems] == [f"results.json, line 3, metrics.speed: {sentence}"]
     assert len(imported.measurements) == len(points) - 1
 
 
 def test_the_same_origin_is_the_same_run_and_any_other_is_another() -> None:
     def run(origin: ForeignOrigin) -> str:
-        return assembled(origin, [SPEED])[0].run.id
+        return assemble_run(origin, [SPEED])[0].run.id
 
     elsewhere = WHEN.astimezone(timezone(timedelta(hours=5)))
     assert (
@@ -97,7 +99,7 @@ def test_the_same_origin_is_the_same_run_and_any_other_is_another() -> None:
 
 def test_an_undated_run_is_identified_without_its_time() -> None:
     def run(**changed: Any) -> str:
-        return assembled(replace(ORIGIN, dated=False, **changed), [SPEED])[0].run.id
+        return assemble_run(replace(ORIGIN, dated=False, **changed), [SPEED])[0].run.id
 
     assert run() == run(started_at=WHEN + timedelta(days=9)) == "undated-tool-" + run()[-16:]
     others = [
@@ -108,31 +110,33 @@ def test_an_undated_run_is_identified_without_its_time() -> None:
         {"hardware": "H"},
     ]
     assert len({run(), *(run(**each) for each in others)}) == 6
-    assert is_undated(run()) and not is_undated(assembled(ORIGIN, [SPEED])[0].run.id)
+    assert is_undated(run()) and not is_undated(assemble_run(ORIGIN, [SPEED])[0].run.id)
 
 
 def test_what_is_to_be_known_of_a_run_is_among_its_notes() -> None:
     origin = replace(ORIGIN, facts={"notes": ["the time is that of the upload"]})
-    assert assembled(origin, [SPEED])[0].run.notes == ("the time is that of the upload",)
+    assert assemble_run(origin, [SPEED])[0].run.notes == ("the time is that of the upload",)
 
 
 def test_no_time_and_no_rate_is_impossible() -> None:
     points = [replace(SPEED, values=(2.0, -1.0)), replace(LATENCY, values=(0.0,))]
-    imported, metrics, problems = assembled(ORIGIN, points)
+    imported, metrics, problems = assemble_run(ORIGIN, points)
     assert [each.sentence for each in problems] == [
         "-1 items/s is no rate: it is below 0",
         "0 ms is no time: nothing was measured",
     ]
     assert (imported.outcomes, metrics) == ((), ())
     unbound = [replace(each, unbound=True) for each in points]
-    assert len(assembled(ORIGIN, unbound)[0].measurements) == 2
+    assert len(assemble_run(ORIGIN, unbound)[0].measurements) == 2
 
 
 def test_machines_that_share_a_label_are_compared_and_formats_never() -> None:
-    one, other = (assembled(replace(ORIGIN, machine=name), [SPEED])[0].run for name in ("a", "b"))
+    one, other = (assemble_run(replace(ORIGIN, machine=name), [SPEED])[0].run for name in ("a", "b"))
     assert one.machine.hardware == other.machine.hardware
     assert one.machine.fingerprint != other.machine.fingerprint
-    assert one.preset.fingerprint != assembled(replace(ORIGIN, format="x"), [SPEED])[0].run.preset.fingerprint
+    assert (
+        one.preset.fingerprint != assemble_run(replace(ORIGIN, format="x"), [SPEED])[0].run.preset.fingerprint
+    )
 
 
 def test_a_key_is_sorted_and_leaves_out_what_is_not_known() -> None:

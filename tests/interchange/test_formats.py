@@ -24,7 +24,7 @@ def test_a_file_is_known_to_its_own_importer_alone_and_all_of_it_can_be_used(
     path = written(tmp_path, SAMPLES[name])
     assert [each.NAME for each in formats.FORMATS if each.knows(path)] == [name]
     assert formats.reader(path) is formats.reader(Path("anything"), name)
-    imported = formats.reader(path).read(path)
+    imported = formats.reader(path).read_runs(path)
     assert imported.format == name and imported.set_aside == ()
     assert imported.runs and all(one.outcomes and one.measurements for one in imported.runs)
 
@@ -32,7 +32,7 @@ def test_a_file_is_known_to_its_own_importer_alone_and_all_of_it_can_be_used(
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_run_says_where_it_comes_from(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, SAMPLES[name])
-    (run, *_) = [one.run for one in formats.reader(path).read(path).runs]
+    (run, *_) = [one.run for one in formats.reader(path).read_runs(path).runs]
     title = formats.reader(path).TITLE
     # What our own export holds was measured by us.
     assert formats.came_from(run) == ("" if name == "pyrometer" else f"imported from {title}")

@@ -122,7 +122,7 @@ def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) 
     path = tmp_path / "data.js"
     path.write_text("window.BENCHMARK_DATA = " + json.dumps({"entries": {"suite": [entry]}}))
 
-    found = action_benchmark.read(path)
+    found = action_benchmark.read_runs(path)
 
     assert len(found.set_aside) == MOST_PROBLEMS + 1
     assert str(found.set_aside[-1]) == "data.js: and 7 more"
@@ -145,7 +145,7 @@ def test_a_list_of_nothing_is_not_held(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(BadFile, match="is missing"):
-            pytest_benchmark.read(path)
+            pytest_benchmark.read_runs(path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interchange import formats
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 from interchange.source_file import NO_TIME
 from support.builders.foreign_files import PYTEST, SAMPLES, TORCHBENCH, V3, Sample, of_json, one_file, written
 
@@ -47,13 +47,13 @@ CHANGED = {
 }
 
 
-def read(path: Path, modified: int) -> Imported:
+def read(path: Path, modified: int) -> ImportBatch:
     for file in [path, *path.rglob("*")]:
         os.utime(file, (modified, modified))
-    return formats.reader(path).read(path)
+    return formats.reader(path).read_runs(path)
 
 
-def ids(imported: Imported) -> list[str]:
+def ids(imported: ImportBatch) -> list[str]:
     return [each.run.id for each in imported.runs]
 
 

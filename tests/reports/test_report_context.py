@@ -12,7 +12,7 @@ from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
 from reports.report_context import EnvironmentChange, changes
-from reports.upgrade_report import environment_of, judged
+from reports.upgrade_report import environment_of, judge_upgrade
 from support.builders.run_records import a_run, an_environment
 from support.builders.upgrade_reports import a_subject, reported
 
@@ -51,7 +51,7 @@ def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
         replace(an_environment("2.13.0a0", name), facts=own)
         for name, own in (("good", facts), ("bad", other))
     )
-    one = judged(
+    one = judge_upgrade(
         a_run(environments=[old, new]), Comparison(old.fingerprint, new.fingerprint, Plan(), Policy()), []
     )
     assert changes(one.subject.old, one.subject.new) == (

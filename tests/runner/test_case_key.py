@@ -132,5 +132,5 @@ def test_a_counting_axis_takes_whole_numbers_above_zero_only(value: str) -> None
 def test_the_baseline_of_a_case_is_the_same_workload_without_a_technique() -> None:
     key = CaseKey.parse("mlp/train/batch=4/compile=default,precision=amp-bf16,ranks=2")
     assert str(key.eager) == "mlp/train/batch=4/eager"
-    assert str(key.under(ranks="1")) == "mlp/train/batch=4/compile=default,precision=amp-bf16"
+    assert str(key.with_technique(ranks="1")) == "mlp/train/batch=4/compile=default,precision=amp-bf16"
     assert key.count("ranks") == 2

@@ -18,7 +18,7 @@ import pytest
 from records.outcomes import Outcome
 from records.telemetry import Recording
 from runner import journal
-from runner.execution.session import Conditions, Entered, Measured
+from runner.execution.session import Conditions, OutcomeMeasured, PhaseEntered
 from runner.journal import Journal
 from runner.preset import MachinePreset
 from runner.session_plan import Timing
@@ -86,7 +86,7 @@ def send_signal(pids: list[int], number: int) -> None:
 
 def measured(
     shared: Conditions,
-    meanwhile: Callable[[Entered | Measured], None] = lambda event: None,
+    meanwhile: Callable[[PhaseEntered | OutcomeMeasured], None] = lambda event: None,
     case: str = "counts",
 ) -> tuple[Outcome, Happened]:
     """The outcome of one case."""
@@ -108,7 +108,9 @@ def on_a_gpu(forking: Conditions, timing: Timing) -> Conditions:
     return replace(forking, timing=timing, gpus=(H200,))
 
 
-def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], None], *cases: str) -> Happened:
+def one_session(
+    shared: Conditions, meanwhile: Callable[[PhaseEntered | OutcomeMeasured], None], *cases: str
+) -> Happened:
     """What became of cases that are measured together."""
     with start(shared, *cases) as session:
         return follow(session, shared, meanwhile)
@@ -120,9 +122,9 @@ def test_a_case_next_to_hogs_is_contended_and_one_hog_is_named(scratch: Scratch,
         scratch.folder, CASE_FILES / "counts.py", timing=timing, preset=PINNED, telemetry=Sampler
     )
 
-    def wake_and_end_them(event: Entered | Measured) -> None:
+    def wake_and_end_them(event: PhaseEntered | OutcomeMeasured) -> None:
         # Not before: importing torch beside them takes its time.
-        if isinstance(event, Entered) and event.phase in ("first_call", "finish"):
+        if isinstance(event, PhaseEntered) and event.phase in ("first_call", "finish"):
             send_signal(hogs, signal.SIGUSR1 if event.phase == "first_call" else signal.SIGKILL)
 
     outcome, happened = measured(shared, wake_and_end_them)
@@ -163,10 +165,10 @@ def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
     )
     called = 0
 
-    def wake_and_end_them(event: Entered | Measured) -> None:
+    def wake_and_end_them(event: PhaseEntered | OutcomeMeasured) -> None:
         nonlocal called
-        called += isinstance(event, Entered) and event.phase == "first_call"
-        if isinstance(event, Entered) and event.phase in ("measure", "finish") and called == 2:
+        called += isinstance(event, PhaseEntered) and event.phase == "first_call"
+        if isinstance(event, PhaseEntered) and event.phase in ("measure", "finish") and called == 2:
             send_signal(hogs, signal.SIGUSR1 if event.phase == "measure" else signal.SIGKILL)
 
     happened = one_session(shared, wake_and_end_them, "counts", "counts/infer/-/cpus=1")
@@ -187,11 +189,11 @@ def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: 
     )
     begun = 0
 
-    def wake_and_end_them(event: Entered | Measured) -> None:
+    def wake_and_end_them(event: PhaseEntered | OutcomeMeasured) -> None:
         nonlocal begun
-        if isinstance(event, Entered) and event.phase == "first_call":
+        if isinstance(event, PhaseEntered) and event.phase == "first_call":
             send_signal(hogs, signal.SIGUSR1)
-        begun += isinstance(event, Entered) and event.phase == "measure"
+        begun += isinstance(event, PhaseEntered) and event.phase == "measure"
         if begun == 4:
             send_signal(hogs, signal.SIGKILL)
 
@@ -238,7 +240,7 @@ def test_a_gpu_that_is_slowed_down_and_looked_at(
     with Journal(tmp_path / "kept") as kept:
         kept.header({"run": "kept"})
         kept.outcome(outcome)
-    (again,) = journal.read(tmp_path / "kept" / journal.FILE).outcomes
+    (again,) = journal.read_contents(tmp_path / "kept" / journal.FILE).outcomes
     assert again.telemetry == outcome.telemetry
     assert json.dumps(again.to_body()) == json.dumps(outcome.to_body())
 
@@ -276,8 +278,8 @@ def test_a_sampler_that_is_killed_costs_no_outcome(forking: Conditions) -> None:
     shared = replace(forking, timing=replace(TIMING, observe_seconds=0.2, contention_limit=1.0))
     killed: list[int] = []
 
-    def kill_it(event: Entered | Measured) -> None:
-        if isinstance(event, Entered) and event.phase in ("measure", "observe"):
+    def kill_it(event: PhaseEntered | OutcomeMeasured) -> None:
+        if isinstance(event, PhaseEntered) and event.phase in ("measure", "observe"):
             for pid in carriers(shared.run):
                 with contextlib.suppress(psutil.Error):
                     if "runner.telemetry.sampler" in psutil.Process(pid).cmdline():
@@ -316,7 +318,7 @@ class ErrorsInTheFirstBlocks(SilentTelemetry):
         self._slow = slow
         self._marks = 0
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         self._marks += 1
         if self._marks == 1:
             self._slow.touch()
@@ -332,7 +334,7 @@ class TwoGpus(SilentTelemetry):
     def __init__(self) -> None:
         self._marks = 0
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         self._marks += 1
         second = GpuCounters("GPU-2", ecc_uncorrected=self._marks)
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=0), second))

@@ -81,7 +81,7 @@ def test_it_offers_its_own_cases_and_those_that_joined(described: MeasuredEnviro
     sources = {str(workload["name"]): workload["source"] for workload in described.workloads}
     assert sources["resnet50"] == "runner.cases.resnet"
     assert sources["honest"] == "user_cases.answers"
-    joined = plan.offered(described.workloads, source="user_cases.answers")
+    joined = plan.eager_cases(described.workloads, source="user_cases.answers")
     assert "honest/train/-/eager" in joined
     assert "resnet50" not in {case.split("/")[0] for case in joined}
     assert plan.invalid(joined, described.workloads) == {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
@@ -60,7 +60,7 @@ def an_outcome(replicate: int = 0, reason: str = "") -> Outcome:
 
 def with_members(**members: Any) -> bytes:
     """The line of a small outcome with other members."""
-    return journal._encoded("outcome", an_outcome(9).to_body() | members).strip()
+    return journal._encode_body("outcome", an_outcome(9).to_body() | members).strip()
 
 
 def three(folder: Path) -> Path:
@@ -78,13 +78,15 @@ def test_the_canarys_outcomes_stand_apart(tmp_path: Path) -> None:
         written.header(HEADER)
         for replicate in (0, 1, 1):
             assert written.canary(an_outcome(replicate)) and written.outcome(an_outcome(replicate + 5))
-    contents = journal.read(tmp_path / journal.FILE)
+    contents = journal.read_contents(tmp_path / journal.FILE)
     assert [outcome.replicate for outcome in contents.canaries] == [0, 1]
     assert [outcome.replicate for outcome in contents.outcomes] == [5, 6]
-    assert contents.missing(tuple(outcome.planned for outcome in contents.canaries)), "no plan asks for them"
+    assert contents.missing_replicates(tuple(outcome.planned_replicate for outcome in contents.canaries)), (
+        "no plan asks for them"
+    )
 
 
-@given(written=st.lists(outcomes, max_size=5, unique_by=lambda outcome: outcome.planned))
+@given(written=st.lists(outcomes, max_size=5, unique_by=lambda outcome: outcome.planned_replicate))
 @settings(max_examples=40)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, written: list[Outcome]) -> None:
     folder = tmp_path_factory.mktemp("journal")
@@ -92,18 +94,18 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, writt
         open_journal.header(HEADER)
         for outcome in written:
             open_journal.outcome(outcome)
-    contents = journal.read(folder / journal.FILE)
+    contents = journal.read_contents(folder / journal.FILE)
     assert contents.header == HEADER
     assert contents.outcomes == tuple(written)
     assert contents.set_aside == ()
 
 
 def test_a_whole_journal(tmp_path: Path) -> None:
-    contents = journal.read(three(tmp_path))
+    contents = journal.read_contents(three(tmp_path))
     assert [outcome.replicate for outcome in contents.outcomes] == [0, 1, 2]
     assert contents.ended == {"state": "complete"}
-    planned = tuple(Planned("mlp/infer/-/eager", "default", replicate) for replicate in range(5))
-    assert contents.missing(planned) == planned[3:]
+    planned = tuple(PlannedReplicate("mlp/infer/-/eager", "default", replicate) for replicate in range(5))
+    assert contents.missing_replicates(planned) == planned[3:]
     assert sorted(file.name for file in tmp_path.iterdir()) == [journal.FILE]
 
 
@@ -117,7 +119,7 @@ def test_torn_anywhere_in_its_last_outcome_the_rest_is_good_and_the_next_line_to
         complete = end >= len(whole) - 1
         with Journal(torn) as resumed:
             assert resumed.outcome(an_outcome(7))
-        contents = journal.read(torn / journal.FILE)
+        contents = journal.read_contents(torn / journal.FILE)
         assert [o.replicate for o in contents.outcomes] == ([0, 1, 2, 7] if complete else [0, 1, 7]), end
         assert len(contents.set_aside) == (0 if complete or end == last else 1), end
 
@@ -125,14 +127,14 @@ def test_torn_anywhere_in_its_last_outcome_the_rest_is_good_and_the_next_line_to
 def test_a_damaged_byte_costs_its_line_only(tmp_path: Path) -> None:
     path = three(tmp_path)
     whole = path.read_bytes()
-    good = journal.read(path).outcomes
+    good = journal.read_contents(path).outcomes
     lines = whole.splitlines(keepends=True)
     begin, end = len(b"".join(lines[:2])), len(b"".join(lines[:3])) - 1
     harmless = 0
     for position in range(begin, end):
         for damage in b"e9\x00\n\xff":
             path.write_bytes(whole[:position] + bytes([damage]) + whole[position + 1 :])
-            contents = journal.read(path)
+            contents = journal.read_contents(path)
             assert contents.ended == {"state": "complete"}
             if contents.outcomes == good:
                 # The same byte, or another spelling of the same number: 0e0 for 0.0.
@@ -150,7 +152,7 @@ def test_junk_among_the_lines_is_set_aside(tmp_path_factory: pytest.TempPathFact
     path = three(tmp_path_factory.mktemp("journal"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], junk, b"\n", *lines[2:]]))
-    assert [outcome.replicate for outcome in journal.read(path).outcomes] == [0, 1, 2]
+    assert [outcome.replicate for outcome in journal.read_contents(path).outcomes] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_junk_among_the_lines_is_set_aside(tmp_path_factory: pytest.TempPathFact
         (b'{"v":1e999,"kind":"outcome","crc":1,"body":{}}', "torn or not a journal line"),
         (b'{"v":1,"kind":"outcome","crc":1,"body":{}}', "damaged: its checksum does not match"),
         (b"[" * 100_000, "torn or not a journal line"),
-        (journal._encoded("weather", {"sun": 1}).strip(), "unknown kind 'weather', perhaps from a newer"),
+        (journal._encode_body("weather", {"sun": 1}).strip(), "unknown kind 'weather', perhaps from a newer"),
         (with_members(colour=1), "colour: is unknown, perhaps from a newer Pyrometer"),
         (with_members(blocks=3), "blocks: expected a list, found 3"),
         (with_members(replicate=True), "replicate[0]: expected an integer from 0 to 2147483647, found true"),
@@ -174,7 +176,7 @@ def test_lines_that_are_not_ours_are_set_aside_with_a_reason(
 ) -> None:
     path = three(tmp_path)
     path.write_bytes(path.read_bytes() + line + b"\n")
-    contents = journal.read(path)
+    contents = journal.read_contents(path)
     assert len(contents.outcomes) == 3
     assert len(contents.set_aside) == 1
     assert contents.set_aside[0].startswith("line 6: ")
@@ -184,9 +186,9 @@ def test_lines_that_are_not_ours_are_set_aside_with_a_reason(
 def test_what_an_early_journal_lacks_is_empty_and_any_number_is_a_metric(tmp_path: Path) -> None:
     path = three(tmp_path)
     early = {"case": "mlp/infer/-/eager", "environment": "default", "replicate": 9, "status": "ok"}
-    line = journal._encoded("outcome", early | {"metrics": {"latency": float("inf")}})
+    line = journal._encode_body("outcome", early | {"metrics": {"latency": float("inf")}})
     path.write_bytes(path.read_bytes() + line)
-    contents = journal.read(path)
+    contents = journal.read_contents(path)
     assert contents.set_aside == ()
     (*_, last) = contents.outcomes
     assert (last.metrics, last.blocks, last.facts, last.reason) == ({"latency": float("inf")}, (), {}, "")
@@ -202,7 +204,7 @@ def test_the_first_outcome_of_a_replicate_counts_and_the_last_end(tmp_path: Path
         written.outcome(an_outcome(reason="second"))
         written.header({"run": "another"})
         written.ended({"state": "complete"})
-    contents = journal.read(tmp_path / journal.FILE)
+    contents = journal.read_contents(tmp_path / journal.FILE)
     assert [outcome.reason for outcome in contents.outcomes] == ["first"]
     assert contents.ended == {"state": "complete"}
     assert contents.header == HEADER
@@ -210,10 +212,10 @@ def test_the_first_outcome_of_a_replicate_counts_and_the_last_end(tmp_path: Path
 
 def test_without_a_header_there_is_no_journal(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="No such file"):
-        journal.read(tmp_path / "nothing")
+        journal.read_contents(tmp_path / "nothing")
     (tmp_path / journal.FILE).write_bytes(b'{"v":1,"kind":"head')
     with pytest.raises(JournalError, match="has no readable header"):
-        journal.read(tmp_path / journal.FILE)
+        journal.read_contents(tmp_path / journal.FILE)
 
 
 def test_one_process_at_a_time_writes(tmp_path: Path) -> None:
@@ -256,11 +258,11 @@ def test_an_interrupted_write_leaves_no_half_line_and_is_made_up_for(
         patch.setattr("runner.journal.os.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             written.outcome(an_outcome(0))
-    assert written.waiting == 1
+    assert written.pending_lines == 1
     assert len((tmp_path / journal.FILE).read_bytes().splitlines()) == 1
     assert written.outcome(an_outcome(1))
     written.close()
-    contents = journal.read(tmp_path / journal.FILE)
+    contents = journal.read_contents(tmp_path / journal.FILE)
     assert [outcome.replicate for outcome in contents.outcomes] == [0, 1]
     assert contents.set_aside == ()
 
@@ -268,7 +270,7 @@ def test_an_interrupted_write_leaves_no_half_line_and_is_made_up_for(
 def test_a_write_in_pieces_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr("runner.journal.os.write", lambda d, data: real(d, data[:7]))
-    assert len(journal.read(three(tmp_path)).outcomes) == 3
+    assert len(journal.read_contents(three(tmp_path)).outcomes) == 3
 
 
 def big(replicate: int, size: int) -> Outcome:
@@ -285,16 +287,16 @@ def test_on_a_full_disk_the_reserve_is_used_and_then_lines_wait(small_disk: Path
     fill(small_disk / "run")
     assert not written.outcome(big(1, 1 << 20))
     assert not written.outcome(big(2, 10))
-    assert written.waiting == 2
+    assert written.pending_lines == 2
     assert written.unwritten().count(b"\n") == 2
     # Half a line would fit: it must not stay.
-    assert [o.replicate for o in journal.read(written.path).outcomes] == [0]
-    assert journal.read(written.path).set_aside == ()
+    assert [o.replicate for o in journal.read_contents(written.path).outcomes] == [0]
+    assert journal.read_contents(written.path).set_aside == ()
     filling.unlink()
     assert written.outcome(big(3, 10))
-    assert written.waiting == 0
+    assert written.pending_lines == 0
     written.close()
-    assert [o.replicate for o in journal.read(written.path).outcomes] == [0, 1, 2, 3]
+    assert [o.replicate for o in journal.read_contents(written.path).outcomes] == [0, 1, 2, 3]
 
 
 def test_closing_writes_what_waits_if_there_is_room_again(small_disk: Path) -> None:
@@ -307,7 +309,7 @@ def test_closing_writes_what_waits_if_there_is_room_again(small_disk: Path) -> N
     filling.unlink()
     written.header(HEADER)
     written.close()
-    assert len(journal.read(written.path).outcomes) == 1
+    assert len(journal.read_contents(written.path).outcomes) == 1
 
 
 def test_a_torn_journal_on_a_full_disk_can_be_resumed(small_disk: Path) -> None:
@@ -321,7 +323,7 @@ def test_a_torn_journal_on_a_full_disk_can_be_resumed(small_disk: Path) -> None:
     with Journal(run) as resumed:
         assert not resumed.outcome(an_outcome(3))
         filling.unlink()
-    contents = journal.read(path)
+    contents = journal.read_contents(path)
     assert [o.replicate for o in contents.outcomes] == [0, 1, 2, 3]
     assert len(contents.set_aside) == 1
 
@@ -347,7 +349,7 @@ def test_a_run_killed_at_any_moment_loses_no_line_that_was_acknowledged(tmp_path
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) as writer:
         until(lambda: number_in(acknowledged) >= 100, "a hundred outcomes are written")
         writer.kill()
-    contents = journal.read(tmp_path / journal.FILE)
+    contents = journal.read_contents(tmp_path / journal.FILE)
     read = [outcome.replicate for outcome in contents.outcomes]
     assert read == list(range(len(read)))
     assert len(read) > max(99, number_in(acknowledged))

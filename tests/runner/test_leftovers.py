@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import preset
-from runner.execution.session import Entered, Measured
+from runner.execution.session import OutcomeMeasured, PhaseEntered
 from support.measuring import (
     CASE_FILES,
     ENVIRONMENT,
@@ -132,8 +132,8 @@ def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
 def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
 
-    def cancel(event: Entered | Measured) -> None:
-        if isinstance(event, Entered) and event.phase == "first_call":
+    def cancel(event: PhaseEntered | OutcomeMeasured) -> None:
+        if isinstance(event, PhaseEntered) and event.phase == "first_call":
             slow.cancel()
 
     with start(shared, "sleeps_with_a_child") as slow:

@@ -145,7 +145,7 @@ def described(cpuinfo: str, monkeypatch: pytest.MonkeyPatch) -> machine.MachineF
     # What Python knows of an arm64 processor is one word for all of them.
     monkeypatch.setattr(machine.platform, "processor", lambda: "aarch64")
     read = {Path("/proc/cpuinfo"): cpuinfo.strip()}
-    monkeypatch.setattr(machine, "_read", read.get)
+    monkeypatch.setattr(machine, "_read_text", read.get)
     return machine.describe([], 2)
 
 

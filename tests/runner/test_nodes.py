@@ -12,7 +12,7 @@ import pytest
 from runner.environment import MeasuredEnvironment
 from runner.errors import NodeFailed
 from runner.execution import harness
-from runner.nodes import Node, environment_difference, inspect, read, write
+from runner.nodes import Node, environment_difference, inspect, read_nodes, write
 from runner.preset import MachinePreset
 from support.measuring import CASE_FILES, Scratch
 from support.processes import alive
@@ -166,16 +166,16 @@ def test_a_file_that_names_no_nodes_is_refused(tmp_path: Path, text: str, why: s
     file = tmp_path / "nodes.json"
     file.write_text(text)
     with pytest.raises(NodeFailed, match=why):
-        read(file)
+        read_nodes(file)
 
 
 def test_a_file_of_nodes_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "nodes.json"
     written = (Node("a", "10.0.0.1"), Node("b", "10.0.0.2", ("srun", "--nodelist=b")))
     write(file, written)
-    assert read(file) == written
+    assert read_nodes(file) == written
     with pytest.raises(NodeFailed, match="No such file"):
-        read(tmp_path / "none.json")
+        read_nodes(tmp_path / "none.json")
 
 
 def test_what_differs_between_environments_is_said() -> None:

@@ -183,7 +183,7 @@ def test_a_collective_too_large_for_memory_costs_no_number(parts: dict[str, Any]
     assert parts["lacking"]["too large"] is None
     ranks = Ranks([], [[[1], [1]]])
     ranks.without = ("all_reduce",)
-    assert set(measure(ranks, KEY.under(compile="default")).metrics) == {
+    assert set(measure(ranks, KEY.with_technique(compile="default")).metrics) == {
         "all_gather_bandwidth",
         "reduce_scatter_bandwidth",
     }
@@ -257,7 +257,7 @@ def test_noise_is_not_hidden_and_one_rank_has_neither_skew_nor_bandwidth() -> No
 
 def test_compiled_steps_are_not_compiled_anew_to_leave_communication_out() -> None:
     ranks = Ranks([], [[[1], [1]]])
-    found = measure(ranks, KEY.under(compile="default")).metrics
+    found = measure(ranks, KEY.with_technique(compile="default")).metrics
     assert set(found) == {"bus_bandwidth", "all_gather_bandwidth", "reduce_scatter_bandwidth"}
     assert ranks.asked == []
 
@@ -265,7 +265,7 @@ def test_compiled_steps_are_not_compiled_anew_to_leave_communication_out() -> No
 def test_a_collective_that_the_backend_lacks_has_no_bandwidth() -> None:
     ranks = Ranks([], [[[1], [1]]])
     ranks.without = ("reduce_scatter",)
-    found = measure(ranks, KEY.under(parallel="fsdp2"))
+    found = measure(ranks, KEY.with_technique(parallel="fsdp2"))
     # FSDP2 gathers and scatters: an all-reduce of all gradients may not fit beside its shards.
     assert set(found.metrics) == {"all_gather_bandwidth"}
     assert list(found.facts["all_gather_gb_per_second"]) == ["1", "4", "16", "64"]

@@ -216,7 +216,7 @@ def test_who_does_not_fit_alone_either_is_out_of_memory(forking: Conditions) -> 
 class AlmostFull(SilentTelemetry):
     """A GPU of whose memory a twentieth is free."""
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         return Reading(time.monotonic_ns(), gpus=(GpuCounters("GPU-1", memory_free=0.05),))
 
 

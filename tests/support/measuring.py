@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.execution import harness
 from runner.execution.fork_server import ForkServers
 from runner.execution.process import sweep
-from runner.execution.session import Conditions, Entered, Measured, RunningSession, SessionEnded
+from runner.execution.session import Conditions, OutcomeMeasured, PhaseEntered, RunningSession, SessionEnded
 from runner.preset import MachinePreset
 from runner.session_plan import SessionPlan, TargetEnvironment, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
@@ -45,7 +45,7 @@ class Happened:
     run: str
     outcomes: tuple[Outcome, ...]
     ended: tuple[SessionEnded, ...]
-    entered: tuple[Entered, ...]
+    entered: tuple[PhaseEntered, ...]
 
     def of(self, name: str) -> Outcome:
         """The only outcome of the case named `name`."""
@@ -104,7 +104,7 @@ def key(case: str) -> str:
 
 def start(shared: Conditions, *cases: str, replicate: int = 0) -> RunningSession:
     """Start a session of these cases."""
-    contenders = tuple(Planned(key(case), ENVIRONMENT, replicate) for case in cases)
+    contenders = tuple(PlannedReplicate(key(case), ENVIRONMENT, replicate) for case in cases)
     plan = SessionPlan(f"{contenders[0].case}#0", contenders)
     return RunningSession(plan, shared, f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}")
 
@@ -132,12 +132,12 @@ def measure(shared: Conditions, sessions: Sequence[Sequence[str]], *, again: boo
 def follow(
     session: RunningSession,
     shared: Conditions,
-    meanwhile: Callable[[Entered | Measured], None] = lambda event: None,
+    meanwhile: Callable[[PhaseEntered | OutcomeMeasured], None] = lambda event: None,
 ) -> Happened:
     """The events of a session until it has ended; `meanwhile` is called with each as it comes."""
     outcomes: list[Outcome] = []
     ended: list[SessionEnded] = []
-    entered: list[Entered] = []
+    entered: list[PhaseEntered] = []
     quiet_since = time.monotonic()
     while not ended:
         assert time.monotonic() - quiet_since < PATIENCE_SECONDS * 2, "the session is silent"
@@ -146,7 +146,7 @@ def follow(
             if isinstance(event, SessionEnded):
                 ended.append(event)
                 continue
-            if isinstance(event, Measured):
+            if isinstance(event, OutcomeMeasured):
                 outcomes.append(event.outcome)
             else:
                 entered.append(event)

@@ -134,7 +134,7 @@ def test_of_a_run_neither_samples_nor_what_was_not_planned_are_held(tmp_path: Pa
         for outcome in (*(an_outcome(each, now) for each in plan[:-1]), stranger):
             journal.outcome(outcome)
     _, contents = read_run(journal.path)
-    assert contents.missing(plan) == plan[-1:] and len(contents.outcomes) == len(plan) - 1
+    assert contents.missing_replicates(plan) == plan[-1:] and len(contents.outcomes) == len(plan) - 1
     assert not any(each.blocks or each.telemetry for each in contents.outcomes)
 
 

@@ -16,7 +16,7 @@ from db.errors import DatabaseUnavailable
 from db.runs import queries, series_queries, store
 from interchange.errors import BadFile, SourcePlace
 from interchange.importers import pyrometer
-from interchange.runs import Imported, ImportedRun
+from interchange.runs import ImportBatch, ImportedRun
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
 from runner import journal
@@ -59,13 +59,13 @@ def numbers_of(outcomes: Sequence[Outcome]) -> list[Measurement]:
     return measurements_of(Replicate(each.case, each.environment, each.metrics) for each in outcomes)
 
 
-def pieces_of(whole: ImportedRun) -> list[Imported]:
+def pieces_of(whole: ImportedRun) -> list[ImportBatch]:
     """An outcome each, then all measurements, as they stand in a file."""
     parts = [ImportedRun(whole.run, (outcome,), ()) for outcome in whole.outcomes]
-    return [Imported("tool", (part,)) for part in (*parts, ImportedRun(whole.run, (), whole.measurements))]
+    return [ImportBatch("tool", (part,)) for part in (*parts, ImportedRun(whole.run, (), whole.measurements))]
 
 
-def kept(database: Database | None, parts: Iterable[Imported], *, dry_run: bool = False) -> ImportSummary:
+def kept(database: Database | None, parts: Iterable[ImportBatch], *, dry_run: bool = False) -> ImportSummary:
     return keep("tool", parts, PLACE, database, lambda stored: None, dry_run=dry_run)
 
 
@@ -86,7 +86,7 @@ def test_others_write_while_the_next_piece_is_read(
     whole = a_large_run(id)
     with open_database(url, timeout=0.2) as other:
 
-        def read() -> Iterator[Imported]:
+        def read() -> Iterator[ImportBatch]:
             for number, piece in enumerate(pieces_of(whole)):
                 run = a_run(f"other-{number}", started_at=a_night(number))
                 store.save_run(other, run)
@@ -97,7 +97,7 @@ def test_others_write_while_the_next_piece_is_read(
     assert arrived.held == arrived.new == Amount(1, 6, 3) and arrived.set_aside == ()
     assert queries.run_record(database, id) == whole.run
     with open_database(f"sqlite:///{tmp_path}/at-once.db") as at_once:
-        kept(at_once, [Imported("tool", (whole,))])
+        kept(at_once, [ImportBatch("tool", (whole,))])
         assert facts_of(database, id) == facts_of(at_once, id)
 
 
@@ -105,7 +105,7 @@ def test_the_decision_comes_with_the_last_piece(sqlite: Database) -> None:
     whole = a_large_run()
     *pieces, last = pieces_of(whole)
     decided = replace(whole.run, facts={**whole.run.facts, DECIDED: {"decision": "go"}})
-    end = Imported(last.format, (replace(last.runs[0], run=decided),))
+    end = ImportBatch(last.format, (replace(last.runs[0], run=decided),))
     kept(sqlite, [*pieces, end])
     assert queries.run_record(sqlite, OURS) == decided
 
@@ -117,7 +117,7 @@ def test_what_is_half_in_says_so_and_the_next_import_ends_it(
 ) -> None:
     whole = a_large_run(id)
 
-    def killed() -> Iterator[Imported]:
+    def killed() -> Iterator[ImportBatch]:
         yield from pieces_of(whole)[:4]
         raise KeyboardInterrupt
 
@@ -191,14 +191,14 @@ def test_a_file_that_tells_of_less_leaves_a_run_that_is_half_in_unfinished(sqlit
     with pytest.raises(KeyboardInterrupt):
         kept(sqlite, interrupted(pieces_of(whole)[:3], KeyboardInterrupt()))
     earlier = ImportedRun(replace(whole.run, state="interrupted"), whole.outcomes[:1], ())
-    kept(sqlite, [Imported("tool", (earlier,))])
+    kept(sqlite, [ImportBatch("tool", (earlier,))])
     run = queries.run_record(sqlite, OURS)
     assert run and run.state == "interrupted"
     kept(sqlite, pieces_of(whole))
     assert queries.run_record(sqlite, OURS) == whole.run
 
 
-def interrupted(pieces: Sequence[Imported], error: BaseException) -> Iterator[Imported]:
+def interrupted(pieces: Sequence[ImportBatch], error: BaseException) -> Iterator[ImportBatch]:
     yield from pieces
     raise error
 
@@ -207,9 +207,9 @@ def test_of_a_run_that_was_stored_before_a_bad_piece_leaves_a_part_and_says_so(s
     whole = a_large_run()
     begun = replace(whole.run, state="interrupted")
     first = ImportedRun(begun, whole.outcomes[:1], tuple(numbers_of(whole.outcomes[:1])))
-    kept(sqlite, [Imported("tool", (first,))])
+    kept(sqlite, [ImportBatch("tool", (first,))])
     stranger = replace(whole.outcomes[5], environment="of-no-run")
-    bad = [*pieces_of(whole)[:3], Imported("tool", (ImportedRun(whole.run, (stranger,), ()),))]
+    bad = [*pieces_of(whole)[:3], ImportBatch("tool", (ImportedRun(whole.run, (stranger,), ()),))]
     arrived = kept(sqlite, bad)
     (problem,) = arrived.set_aside
     left = f"run {OURS} is here only in part, and importing the file again stores the rest"
@@ -244,7 +244,7 @@ def test_two_imports_of_pieces_do_not_wait_for_each_other_in_a_circle(url: str, 
     failed: list[BaseException] = []
 
     def bring(whole: ImportedRun) -> None:
-        def read() -> Iterator[Imported]:
+        def read() -> Iterator[ImportBatch]:
             for number, piece in enumerate(pieces_of(whole)):
                 if number == 2:
                     both.wait()

@@ -21,9 +21,9 @@ from runner.errors import JournalError
 from support.builders.run_records import a_run
 from support.site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 from workflows.ingest import (
-    Ingested,
+    IngestResult,
+    JournalPart,
     Position,
-    Read,
     finite_outcome,
     ingest,
     ingest_pending,
@@ -57,10 +57,10 @@ def lines_of(path: Path) -> list[bytes]:
 def test_storing_twice_changes_nothing(the_journal: Path, database: Database, tmp_path: Path) -> None:
     first = ingest(the_journal, database)
     rows = everything(tmp_path)
-    assert first == Ingested(the_journal.parent.name, 8, ())
-    sung = len(journal.read(the_journal).canaries)
+    assert first == IngestResult(the_journal.parent.name, 8, ())
+    sung = len(journal.read_contents(the_journal).canaries)
     assert len(rows["outcome"]) == 8 + sung > 8 and len(rows["run"]) == 1 and rows["measurement"]
-    assert ingest(the_journal, database) == Ingested(first.run, 0, ())
+    assert ingest(the_journal, database) == IngestResult(first.run, 0, ())
     assert everything(tmp_path) == rows
 
 
@@ -87,7 +87,7 @@ def test_a_run_stores_the_capabilities_of_its_machine_and_an_older_one_does_not(
     older = json.loads(header)["body"]
     del older["telemetry"], older["timing"]["contention_limit"]
     the_journal.write_bytes(b"".join([a_line("header", older), *lines]))
-    assert ingest(the_journal, database) == Ingested(run, 0, ())
+    assert ingest(the_journal, database) == IngestResult(run, 0, ())
     stored = queries.run_record(database, run)
     assert stored is not None and "telemetry" not in stored.facts
 
@@ -129,7 +129,7 @@ def test_what_went_wrong_is_kept_with_its_reason(the_journal: Path, database: Da
 
 def measurements(outcomes: list[Outcome]) -> list[Measurement]:
     """What outcomes say together."""
-    return Read(Path(), Position(), a_run(), tuple(map(finite_outcome, outcomes)), ()).measurements
+    return JournalPart(Path(), Position(), a_run(), tuple(map(finite_outcome, outcomes)), ()).measurements
 
 
 def test_a_wrong_answer_measures_nothing_however_fast() -> None:
@@ -178,12 +178,12 @@ def test_a_line_that_comes_later_completes_the_run(
     *most, last, _ended = lines_of(the_journal)
     the_journal.write_bytes(b"".join(most))
     (done,) = ingest_pending(data_dir, database)
-    assert isinstance(done, Ingested) and done.new_outcomes == 7
+    assert isinstance(done, IngestResult) and done.new_outcomes == 7
     assert pending_journals(data_dir, stored_outcomes(database)) == []
     with the_journal.open("ab") as file:
         file.write(last)
     (done,) = ingest_pending(data_dir, database)
-    assert isinstance(done, Ingested) and done.new_outcomes == 1
+    assert isinstance(done, IngestResult) and done.new_outcomes == 1
     summary = queries.run_summary(database, done.run)
     assert summary is not None and summary.state == "complete"
 
@@ -195,7 +195,7 @@ def test_what_another_database_holds_is_stored_in_this_one_as_well(
     assert list(ingest_pending(data_dir, database)) == []
     with open_database(f"sqlite:///{tmp_path / 'another.db'}") as another:
         (done,) = ingest_pending(data_dir, another)
-        assert isinstance(done, Ingested) and done.new_outcomes == 8
+        assert isinstance(done, IngestResult) and done.new_outcomes == 8
         assert list(ingest_pending(data_dir, another)) == []
 
 
@@ -219,7 +219,7 @@ def test_a_bad_journal_is_reported_and_does_not_stop_the_others(
         (data_dir / "runs" / name / journal.FILE).write_bytes(content)
     (data_dir / "runs" / "4-folder" / journal.FILE).mkdir(parents=True)
     done = list(ingest_pending(data_dir, database))
-    (good,) = (one for one in done if isinstance(one, Ingested))
+    (good,) = (one for one in done if isinstance(one, IngestResult))
     assert good.new_outcomes == 8
     said = [str(one) for one in done if isinstance(one, JournalError)]
     reported = ("1-headless", "2-torn", "3-strange", "4-folder", "5-unfit", "6-odd")

@@ -19,7 +19,7 @@ from support.builders.journals import a_header, a_plan, an_outcome, write_journa
 from support.sqlite_files import sqlite_with_tables
 from workflows import ingest as ingesting
 from workflows.database_upkeep import check
-from workflows.ingest import Ingested, ingest, ingest_pending, pending_journals
+from workflows.ingest import IngestResult, ingest, ingest_pending, pending_journals
 from workflows.recorder import Recorder
 from workflows.run_header import Header
 
@@ -32,8 +32,8 @@ def a_line(kind: str, body: object, version: int = 1) -> bytes:
 def stored(data_dir: Path, database: Database) -> list[int]:
     """The new outcomes of each journal that was pending."""
     done = list(ingest_pending(data_dir, database))
-    assert all(isinstance(each, Ingested) for each in done)
-    return [each.new_outcomes for each in done if isinstance(each, Ingested)]
+    assert all(isinstance(each, IngestResult) for each in done)
+    return [each.new_outcomes for each in done if isinstance(each, IngestResult)]
 
 
 def test_lines_set_aside_are_noted_with_the_run(tmp_path: Path, database: Database) -> None:
@@ -130,7 +130,7 @@ def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_pa
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:6]))
     with open_database(url) as database:
         assert stored(data_dir, database) == [5] and state(database) == "interrupted"
-        contents = journal.read(path)
+        contents = journal.read_contents(path)
         with journal.Journal(path.parent) as begun:
             recorder = Recorder(
                 begun, Header.from_body(contents.header), lambda: open_database(url), pytest.fail

@@ -77,7 +77,7 @@ def test_what_is_stored_of_a_text_is_its_ends_and_where_all_of_it_is(tmp_path: P
 
 def test_a_run_that_is_loaded_from_its_journal_is_bounded_too(tmp_path: Path, sqlite: Database) -> None:
     path = a_long_journal(tmp_path)
-    assert max(len(each.reason) for each in journal.read(path).outcomes) <= LONGEST_SENTENCE
+    assert max(len(each.reason) for each in journal.read_contents(path).outcomes) <= LONGEST_SENTENCE
     loaded = load_run(tmp_path, RUN, lambda: sqlite)
     assert max(len(each.log_tail) for each in loaded.result.outcomes) <= LONGEST_TEXT
 
@@ -114,7 +114,7 @@ def test_a_line_that_no_reader_would_take_is_written_with_its_ends(tmp_path: Pat
     with Journal(tmp_path / "run-1") as writing:
         writing.header(a_header("run-1", plan).to_body())
         writing.outcome(replace(an_outcome(plan[0], datetime.now(UTC)), facts=facts))
-    (read,) = journal.read(writing.path).outcomes
+    (read,) = journal.read_contents(writing.path).outcomes
     assert "left out" in read.facts["traceback"] and len(read.facts["traceback"]) <= LONGEST_TEXT
 
 
@@ -124,7 +124,7 @@ def test_an_outcome_with_more_samples_than_a_reader_takes_keeps_its_numbers(tmp_
     with Journal(tmp_path / "run-1") as writing:
         writing.header(a_header("run-1", plan).to_body())
         writing.outcome(outcome)
-    (read,) = journal.read(writing.path).outcomes
+    (read,) = journal.read_contents(writing.path).outcomes
     assert read.metrics == outcome.metrics and read.blocks == () and "samples" in read.facts["left_out"]
 
 

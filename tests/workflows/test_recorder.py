@@ -53,9 +53,9 @@ def test_the_journal_is_said_to_hold_everything_only_where_it_does(
         recorder.outcome(an_outcome(plan[1], NOW))
         recorder.between_sessions()
     assert notes[-1] == f"the database is away. {where} is in the journal; the next command stores it."
-    assert begun.waiting == (not fits)
+    assert begun.pending_lines == (not fits)
     recorder.end("interrupted")
-    assert len(journal.read(begun.path).outcomes) == 2
+    assert len(journal.read_contents(begun.path).outcomes) == 2
 
 
 def test_what_the_disk_refuses_is_in_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_what_the_disk_refuses_is_in_the_database(tmp_path: Path, monkeypatch: p
             assert len(queries.outcomes_of_run(database, "run-1")) == 2
             recorder.outcome(an_outcome(plan[2], NOW))
             assert recorder.end("interrupted")
-        assert begun.waiting == 3
+        assert begun.pending_lines == 3
         assert stored_outcomes(database) == {"run-1": 3}
 
 
@@ -155,6 +155,6 @@ def test_a_run_that_goes_on_stores_its_journal_in_pieces(
         assert recorder.end("complete")
     assert sum(read) > size and max(read) <= 4096 < size
     with open_database(url) as database:
-        stored = {each.planned for each in queries.outcomes_of_run(database, "run-1")}
+        stored = {each.planned_replicate for each in queries.outcomes_of_run(database, "run-1")}
         run = queries.run_record(database, "run-1")
     assert stored == {*plan} and run is not None and run.state == "complete"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from workflows.remaining import Durations, UnderWay
@@ -25,10 +25,12 @@ class Machine:
     blocks: int = 6
     now: float = 0.0
 
-    def session(self, session: SessionPlan) -> Iterator[tuple[Planned, str] | Outcome]:
+    def session(self, session: SessionPlan) -> Iterator[tuple[PlannedReplicate, str] | Outcome]:
         begun, phases = self.now, {planned: dict[str, float]() for planned in session.contenders}
 
-        def spend(planned: Planned, phase: str, seconds: float) -> Iterator[tuple[Planned, str]]:
+        def spend(
+            planned: PlannedReplicate, phase: str, seconds: float
+        ) -> Iterator[tuple[PlannedReplicate, str]]:
             yield planned, phase
             phases[planned][phase] = phases[planned].get(phase, 0.0) + seconds
             self.now += seconds
@@ -67,13 +69,13 @@ def estimates(cases: list[str], replicates: int, machine: Machine) -> list[tuple
         under_way.begin(session)
         for event in machine.session(session):
             if isinstance(event, Outcome):
-                under_way.over(event.planned)
+                under_way.end_replicate(event.planned_replicate)
                 durations.learn(event)
                 done += 1
             else:
-                under_way.entered(*event)
+                under_way.enter_phase(*event)
             later = sum(map(durations.session, sessions[number + 1 :]))
-            said.append((under_way.left() + later, machine.now, done))
+            said.append((under_way.seconds_left() + later, machine.now, done))
         under_way.end()
     return [(left, machine.now - at, done) for left, at, done in said]
 
@@ -118,18 +120,18 @@ def test_cases_that_were_not_measured_yet_are_taken_for_as_slow_as_their_kind() 
         durations.learn(
             Outcome(case, "e", 0, "ok", wall_seconds=120.0, facts={"phases": {"measure": seconds}})
         )
-    unseen = [Planned(case, "e", 0) for case in (LSTM, LSTM.replace("eager", "compile=default"))]
+    unseen = [PlannedReplicate(case, "e", 0) for case in (LSTM, LSTM.replace("eager", "compile=default"))]
     assert [durations.replicate(one) for one in unseen] == pytest.approx([20.0, 100.0])
     durations.learn(Outcome(LSTM, "e", 0, "crashed", wall_seconds=3.0, facts={"phases": {"import": 3.0}}))
     assert durations.replicate(unseen[0]) == pytest.approx(3.0), "what crashed at once will again"
-    assert durations.replicate(Planned(EAGER, "e", 0)) == pytest.approx(20.0)
+    assert durations.replicate(PlannedReplicate(EAGER, "e", 0)) == pytest.approx(20.0)
 
 
 def test_what_was_never_started_teaches_nothing() -> None:
     durations = Durations(TIMING)
-    before = durations.replicate(Planned(EAGER, "e", 1))
+    before = durations.replicate(PlannedReplicate(EAGER, "e", 1))
     durations.learn(Outcome(EAGER, "e", 0, "skipped", "budget of 5 s"))
-    assert durations.replicate(Planned(EAGER, "e", 1)) == before
+    assert durations.replicate(PlannedReplicate(EAGER, "e", 1)) == before
 
 
 def test_one_case_of_minutes_does_not_set_the_pace_of_the_others() -> None:
@@ -139,4 +141,4 @@ def test_one_case_of_minutes_does_not_set_the_pace_of_the_others() -> None:
         durations.learn(
             Outcome(case, "e", 0, "ok", wall_seconds=seconds, facts={"phases": {"measure": seconds}})
         )
-    assert durations.replicate(Planned(LSTM, "e", 0)) == pytest.approx(21.0)
+    assert durations.replicate(PlannedReplicate(LSTM, "e", 0)) == pytest.approx(21.0)

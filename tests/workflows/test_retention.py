@@ -14,13 +14,13 @@ from cli.commands.database import app
 from db.connection.engine import Database, open_database
 from db.runs import queries, store
 from db.telemetry import queries as telemetry
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
 from support.sqlite_files import sqlite_with_tables
-from workflows.database_upkeep import FOR_EVER, Kept, prune
+from workflows.database_upkeep import FOR_EVER, Retention, prune
 from workflows.ingest import finite_outcome, ingest
 from workflows.recorder import Recorder
 
@@ -33,9 +33,11 @@ ROWS = Recording(
 OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((5, 6),), telemetry=(ROWS,))
 
 
-def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER, name: str = "tonight") -> Path:
+def a_run_of(
+    folder: Path, url: str, notes: list[str], kept: Retention = FOR_EVER, name: str = "tonight"
+) -> Path:
     """One measured and recorded run; returns its journal."""
-    header = a_header(name, (Planned(MLP, ENVIRONMENT, 0),))
+    header = a_header(name, (PlannedReplicate(MLP, ENVIRONMENT, 0),))
     journal = Journal(folder / header.run)
     journal.header(header.to_body())
     recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, kept)
@@ -61,7 +63,7 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
     tmp_path: Path, url: str, database: Database
 ) -> None:
     notes: list[str] = []
-    path = a_run_of(tmp_path, url, notes, Kept(90))
+    path = a_run_of(tmp_path, url, notes, Retention(90))
     about = ("tonight", MLP, ENVIRONMENT, 0, "GPU-1")
     assert telemetry.recording(database, *about) == ROWS
     assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
@@ -101,7 +103,7 @@ def test_the_end_of_a_run_deletes_old_telemetry_and_says_so(
     an_old_run(database, "older", 31)
     an_old_run(database, "younger", 29)
     notes: list[str] = []
-    a_run_of(tmp_path, url, notes, Kept(30))
+    a_run_of(tmp_path, url, notes, Retention(30))
     assert observed_runs(database) == {"younger", "tonight"}
     assert queries.samples(database, "older", MLP, ENVIRONMENT, 0)
     (note,) = notes
@@ -124,7 +126,7 @@ def test_telemetry_that_cannot_be_deleted_costs_the_run_nothing(
             "CREATE TRIGGER stuck BEFORE DELETE ON telemetry BEGIN SELECT RAISE(FAIL, 'stuck'); END"
         )
     notes: list[str] = []
-    a_run_of(tmp_path, url, notes, Kept(30))
+    a_run_of(tmp_path, url, notes, Retention(30))
     (note,) = notes
     assert "stuck. Old telemetry or samples are still there" in note
     assert observed_runs(database) == {"older", "tonight"}
@@ -133,11 +135,11 @@ def test_telemetry_that_cannot_be_deleted_costs_the_run_nothing(
 def test_more_days_than_the_calendar_has_keep_all(database: Database) -> None:
     an_old_run(database, "older", 30_000)
     assert not [
-        *prune(database, Kept(10**9, 10**9)),
-        *prune(database, Kept(10**15, 10**15)),
+        *prune(database, Retention(10**9, 10**9)),
+        *prune(database, Retention(10**15, 10**15)),
         *prune(database, FOR_EVER),
     ]
-    (gone,) = prune(database, Kept(1))
+    (gone,) = prune(database, Retention(1))
     assert gone.startswith("1 recording (")
     assert gone.endswith("of runs that started more than 1 day ago; all metrics stay")
 
@@ -147,12 +149,12 @@ def test_samples_stay_unless_there_is_a_number_of_days(tmp_path: Path, url: str,
     an_old_run(database, "younger", 399)
     about = MLP, ENVIRONMENT, 0
     before = queries.outcomes_of_run(database, "older")
-    a_run_of(tmp_path, url, [], Kept(30))
+    a_run_of(tmp_path, url, [], Retention(30))
     assert queries.samples(database, "older", *about)
-    (would,) = prune(database, Kept(samples_days=400), dry_run=True)
+    (would,) = prune(database, Retention(samples_days=400), dry_run=True)
     assert queries.samples(database, "older", *about), "a dry run deletes nothing"
     notes: list[str] = []
-    a_run_of(tmp_path, url, notes, Kept(30, 400), "another")
+    a_run_of(tmp_path, url, notes, Retention(30, 400), "another")
     assert notes == [f"deleted {would}"]
     assert would.startswith("the samples of 1 outcome (0.")
     assert would.endswith(" KiB) of runs that started more than 400 days ago; all metrics stay")
@@ -164,9 +166,11 @@ def test_samples_stay_unless_there_is_a_number_of_days(tmp_path: Path, url: str,
 def test_more_runs_than_one_transaction_takes_all_go(database: Database) -> None:
     for number in range(60):
         an_old_run(database, f"run {number}", 100 + number)
-    (would,) = prune(database, Kept(samples_days=102), dry_run=True)
-    assert list(prune(database, Kept(samples_days=102))) == [would] and would.startswith("the samples of 58 ")
-    assert not list(prune(database, Kept(samples_days=102)))
+    (would,) = prune(database, Retention(samples_days=102), dry_run=True)
+    assert list(prune(database, Retention(samples_days=102))) == [would] and would.startswith(
+        "the samples of 58 "
+    )
+    assert not list(prune(database, Retention(samples_days=102)))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from db.connection.engine import Database
 from db.runs import queries, store
 from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
-from interchange.runs import Imported, ImportedRun
+from interchange.runs import ImportBatch, ImportedRun
 from records.outcomes import Outcome
 from support.builders.run_records import FIRST_NIGHT, MLP, a_run, an_outcome, measurements_for
 from support.servers.databases import on_both
@@ -24,7 +24,7 @@ UNDATED = "undated-tool-0123456789abcdef"
 
 def kept(database: Database, *outcomes: Outcome) -> ImportSummary:
     one = ImportedRun(a_run(RUN, planned=1), outcomes, tuple(measurements_for(outcomes)))
-    return keep("tool", [Imported("tool", (one,))], SourcePlace("f"), database, lambda stored: None)
+    return keep("tool", [ImportBatch("tool", (one,))], SourcePlace("f"), database, lambda stored: None)
 
 
 def an_end(status: str = "ok", **metrics: float) -> Outcome:
@@ -62,7 +62,7 @@ def test_another_copy_of_a_file_without_a_time_adds_what_it_has_more(sqlite: Dat
         run = replace(a_run(UNDATED, planned=1), started_at=FIRST_NIGHT + timedelta(days=days))
         outcome = replace(an_end(**metrics), started_at=run.started_at)
         one = ImportedRun(run, (outcome,), tuple(measurements_for([outcome])))
-        arrived = keep("tool", [Imported("tool", (one,))], SourcePlace("f"), sqlite, lambda stored: None)
+        arrived = keep("tool", [ImportBatch("tool", (one,))], SourcePlace("f"), sqlite, lambda stored: None)
     assert (arrived.new, arrived.set_aside) == (Amount(0, 0, 1), ())
     measured = {each.metric for each in queries.measurements_of_run(sqlite, UNDATED)}
     stored = queries.run_record(sqlite, UNDATED)
@@ -114,7 +114,7 @@ def test_a_piece_that_tells_only_numbers_is_held_against_the_processes_as_well(s
         ImportedRun(run, tuple(outcomes), ()),
         ImportedRun(run, (), tuple(measurements_for(outcomes))),
     ]
-    parts = [Imported("tool", (each,)) for each in pieces]
+    parts = [ImportBatch("tool", (each,)) for each in pieces]
     arrived = keep("tool", parts, SourcePlace("f"), sqlite, lambda stored: None)
     assert arrived.new == Amount(0, 1, 0) and len(arrived.set_aside) == 2
     assert numbers(sqlite) == [(4.9, 1)]

@@ -14,7 +14,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy, Waiver
 from analysis.decision.comparison import Comparison
 from analysis.decision.upgrade import Upgrade
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.session_plan import SessionPlan
 from workflows.planning.pair_allocation import SuiteAllocation
 from workflows.session_queue import InOrder, Pairs, Room, enough_lost, enough_pairs, pairs_planned
@@ -31,8 +31,10 @@ class Measured:
     reasons: set[str]
 
 
-def planned(pairs: int, *cases: str) -> list[Planned]:
-    return [Planned(case, side, n) for n in range(pairs) for case in cases for side in ("old", "new")]
+def planned(pairs: int, *cases: str) -> list[PlannedReplicate]:
+    return [
+        PlannedReplicate(case, side, n) for n in range(pairs) for case in cases for side in ("old", "new")
+    ]
 
 
 def never(outcomes: Sequence[Outcome]) -> str:
@@ -123,7 +125,9 @@ def test_a_case_that_has_enough_frees_its_other_pairs():
     pairs = queue(4, A, B, enough=enough)
     assert [number for case, number, _ in drained(pairs) if case == A] == [0, 1]
     not_needed = list(pairs.not_needed())
-    assert not_needed == [(Planned(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")]
+    assert not_needed == [
+        (PlannedReplicate(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")
+    ]
     assert list(pairs.not_needed()) == []
 
 
@@ -166,7 +170,7 @@ def test_of_a_torn_pair_the_other_half_is_not_measured():
     pairs.learn(Outcome(A, "old", 0, "ok"))
     assert [number for _, number, _ in drained(pairs)] == [1]
     assert list(pairs.not_needed()) == [
-        (Planned(A, "new", 0), "its partner was measured before an interruption")
+        (PlannedReplicate(A, "new", 0), "its partner was measured before an interruption")
     ]
 
 
@@ -180,12 +184,12 @@ def test_what_an_earlier_part_measured_is_not_measured_again():
 
 def test_what_is_left_shrinks_as_cases_end():
     pairs = queue(3, A, B, enough=lambda outcomes: "decided" if outcomes[0].case == A else "")
-    assert len(list(pairs.left())) == 6
+    assert len(list(pairs.sessions_left())) == 6
     session = pairs.next(room(math.inf))
     assert session is not None
     for one in session.contenders:
         pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
-    assert {session.contenders[0].case for session in pairs.left()} == {B}
+    assert {session.contenders[0].case for session in pairs.sessions_left()} == {B}
 
 
 def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) -> list[Outcome]:
@@ -361,7 +365,7 @@ def test_a_lost_pair_is_measured_again_in_the_same_order():
 
 
 def test_in_order_keeps_a_workloads_cases_adjacent():
-    todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
+    todo = [PlannedReplicate(case, "e", n) for n in range(2) for case in (A, B)]
     sessions = InOrder(todo)
     ids = []
     while session := sessions.next(room(math.inf)):

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
-from analysis.decision.comparison import COMPARED, DECIDED, compared
+from analysis.decision.comparison import COMPARED, DECIDED, stored_comparison
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.queries import upgrade_runs
@@ -20,7 +20,7 @@ from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.text.reason_text import sentence
 from reports.text.verdict_text import left_out_because
-from reports.upgrade_report import JudgedUpgrade, judged
+from reports.upgrade_report import JudgedUpgrade, judge_upgrade
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
@@ -71,9 +71,9 @@ def from_database(database: Database) -> JudgedUpgrade:
     """The verdict of what the database holds, and nothing else."""
     run = queries.run_record(database, RUN)
     assert run is not None
-    comparison = compared(run.facts)
+    comparison = stored_comparison(run.facts)
     assert comparison is not None
-    return judged(run, comparison, queries.outcomes_of_run(database, RUN))
+    return judge_upgrade(run, comparison, queries.outcomes_of_run(database, RUN))
 
 
 def as_json(found: JudgedUpgrade) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def test_sessions_about_findings_take_no_room_from_upgrades(tmp_path: Path, sqli
 def test_a_comparison_from_another_time_is_stored_and_refused_in_a_sentence(
     tmp_path: Path, sqlite: Database
 ) -> None:
-    lines = journal.read(write_upgrade(tmp_path / "whole"))
+    lines = journal.read_contents(write_upgrade(tmp_path / "whole"))
     header = Header.from_body(lines.header)
     with Journal(tmp_path / "data" / "runs" / RUN) as changed:
         changed.header(replace(header, comparison={"old": "a", "rules": "of the future"}).to_body())

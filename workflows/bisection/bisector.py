@@ -22,7 +22,7 @@ from runner import environment as environments
 from runner import journal
 from runner.environment import MeasuredEnvironment
 from runner.environments.interpreter import look_at
-from runner.environments.package_index import dated, offered
+from runner.environments.package_index import list_versions, resolve_nightly
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, parse
 from runner.errors import BrokenEnvironment, BuildFailed
@@ -36,7 +36,7 @@ from ..load_run import judge_run
 from ..measure import RunResult, new_run_id
 from ..planning.plan_run import (
     Chosen,
-    Prepared,
+    PreparedRun,
     ProbedMachine,
     RunPlan,
     ask,
@@ -85,12 +85,12 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
     Two released versions have the releases between them that the index offers, two nightlies the nightlies,
     one for each day. `listed` are specs with commas between them instead. Raises UsageError, and IndexFailed.
     """
-    ends = (_lasting(settings, good), _lasting(settings, bad))
+    ends = (_absolute_text(settings, good), _absolute_text(settings, bad))
     if ends[0] == ends[1]:
         raise UsageError(f"both ends of the bisection are {good}")
     if listed is None:
         return (ends[0], *_between(settings, *ends), ends[1])
-    specs = [_lasting(settings, text.strip()) for text in listed.split(",") if text.strip()]
+    specs = [_absolute_text(settings, text.strip()) for text in listed.split(",") if text.strip()]
     # Who lists them all has listed the ends as well.
     between = [spec for spec in specs if spec not in ends]
     if twice := {spec for spec in between if between.count(spec) > 1}:
@@ -98,7 +98,7 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
     return (ends[0], *between, ends[1])
 
 
-def _lasting(settings: Settings, text: str) -> str:
+def _absolute_text(settings: Settings, text: str) -> str:
     """`text` in a form that means the same tomorrow and in another folder."""
     if text in declared_environments(settings):
         return text
@@ -108,7 +108,7 @@ def _lasting(settings: Settings, text: str) -> str:
     if one.recipe.torch and one.recipe.dated and one.recipe != _as_those_between(settings, one.recipe.torch):
         # A day of a declared nightly, which has an index of its own.
         return text
-    recipe = one.recipe if one.recipe.dated else dated(one.recipe, look_at(one.recipe.base_python))
+    recipe = one.recipe if one.recipe.dated else resolve_nightly(one.recipe, look_at(one.recipe.base_python))
     return recipe.wheel or recipe.torch
 
 
@@ -119,7 +119,7 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
         mixed = f"one of {good} and {bad} is a nightly and the other is not"
         raise UsageError(f"{mixed}: {_how_to_list(settings, (good, bad))}")
     recipe = replace(first.recipe, torch=NIGHTLY) if first.nightly else first.recipe
-    found = offered(recipe, look_at(""), pre=first.nightly)
+    found = list_versions(recipe, look_at(""), pre=first.nightly)
     return between(first.version, last.version, found)
 
 
@@ -263,24 +263,24 @@ def shelf(app: AppContext) -> Shelf:
 class BisectionReporter(Protocol):
     """Receives the steps of a bisection."""
 
-    def began(self, bisection: Bisection) -> None:
+    def report_start(self, bisection: Bisection) -> None:
         """It begins, or is resumed with the steps that it has."""
         ...
 
-    def asks(self, bisection: Bisection, question: Question) -> None:
+    def report_question(self, bisection: Bisection, question: Question) -> None:
         """Two candidates are compared next."""
         ...
 
-    def compared(self, header: Header, result: RunResult) -> None:
+    def report_run(self, header: Header, result: RunResult) -> None:
         """The run of a comparison is over."""
         ...
 
-    def answered(self, bisection: Bisection, step: Step) -> None:
+    def report_answer(self, bisection: Bisection, step: Step) -> None:
         """A comparison has its answer."""
         ...
 
 
-class _Skipped(Exception):
+class _UnmeasurableCandidate(Exception):
     """A candidate that cannot be measured; the text says why."""
 
 
@@ -314,7 +314,7 @@ class Bisector:
         if self.begun:
             self._check_unchanged()
             self._forgive()
-            self._reporter.began(self.bisection)
+            self._reporter.report_start(self.bisection)
         while True:
             question = walk(len(self.bisection.candidates), self.bisection.answers)
             if self.bisection.current:
@@ -322,11 +322,11 @@ class Bisector:
             elif isinstance(question, BisectionEnd):
                 return question
             else:
-                step = None if self._interrupts.requested() else self._compared(question)
+                step = None if self._interrupts.requested() else self._compare_candidates(question)
             if step is None:
                 return None
             self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))
-            self._reporter.answered(self.bisection, step)
+            self._reporter.report_answer(self.bisection, step)
 
     def _check_unchanged(self) -> None:
         """Comparisons under other conditions would not go together."""
@@ -351,29 +351,29 @@ class Bisector:
         path = folder / journal.FILE
         if not path.exists() or not path.stat().st_size:
             # Killed before it began.
-            return self._compared(current.question)
+            return self._compare_candidates(current.question)
         header, contents = read_run(path)
-        if not contents.missing(header.replicates):
+        if not contents.missing_replicates(header.replicates):
             result = RunResult(header.run, RunState.COMPLETE, contents.outcomes, stored=True, seconds=None)
             return self._step(current.question, header, result)
         with exclusive_machine(self._app.reporter):
-            return self._measured(current.question, prepare_again(self._app, folder))
+            return self._measure_run(current.question, prepare_again(self._app, folder))
 
-    def _compared(self, question: Question) -> Step | None:
+    def _compare_candidates(self, question: Question) -> Step | None:
         if self.begun:
-            self._reporter.asks(self.bisection, question)
+            self._reporter.report_question(self.bisection, question)
         with exclusive_machine(self._app.reporter):
             try:
                 both = self._environments(question)
-            except _Skipped as reason:
+            except _UnmeasurableCandidate as reason:
                 return Step(question.old, question.new, "skip", str(reason))
-            prepared = self._prepared(question, both)
+            prepared = self._prepare_run(question, both)
             if not self.begun:
                 # Not before it is known that the ends are there, and which case is meant.
-                self._reporter.began(self.bisection)
-                self._reporter.asks(self.bisection, question)
+                self._reporter.report_start(self.bisection)
+                self._reporter.report_question(self.bisection, question)
             self._keep(replace(self.bisection, current=Current(question, prepared.header.run)))
-            return self._measured(question, prepared)
+            return self._measure_run(question, prepared)
 
     def _environments(self, question: Question) -> ProbedMachine:
         """Both sides, built and described; raises _Skipped where the new one is to blame that they cannot be.
@@ -386,10 +386,10 @@ class Bisector:
         make_ready(self._app, [old], packages=packages)
         try:
             ready = make_ready(self._app, [old, new], packages=packages)
-            other = self._described(ready[1])
+            other = self._describe_environment(ready[1])
         except (BuildFailed, BrokenEnvironment) as error:
             if may_skip:
-                raise _Skipped(str(error)) from error
+                raise _UnmeasurableCandidate(str(error)) from error
             raise
         found = ask(self._chosen, ready[:1])
         both = replace(found, environments=(*found.environments, other))
@@ -397,16 +397,16 @@ class Bisector:
             check_alike(both.environments, self.bisection.device)
         except UsageError as error:
             if may_skip:
-                raise _Skipped(str(error)) from error
+                raise _UnmeasurableCandidate(str(error)) from error
             raise
         for at, one in zip((question.old, question.new), both.environments, strict=True):
             self.bisection = self.bisection.met(at, one.fingerprint)
         return distinguish_environments(self._app, both)
 
-    def _described(self, one: ReadyEnvironment) -> MeasuredEnvironment:
+    def _describe_environment(self, one: ReadyEnvironment) -> MeasuredEnvironment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.preset)
 
-    def _prepared(self, question: Question, both: ProbedMachine) -> Prepared:
+    def _prepare_run(self, question: Question, both: ProbedMachine) -> PreparedRun:
         one = self.bisection
         old, new = both.environments
         if not one.steps:
@@ -429,8 +429,8 @@ class Bisector:
             RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison, RunKind.BISECTION),
         )
 
-    def _measured(self, question: Question, prepared: Prepared) -> Step | None:
-        result = measure_watched(self._app, prepared, self._interrupts, self._reporter.compared)
+    def _measure_run(self, question: Question, prepared: PreparedRun) -> Step | None:
+        result = measure_watched(self._app, prepared, self._interrupts, self._reporter.report_run)
         return None if result.state == RunState.INTERRUPTED else self._step(question, prepared.header, result)
 
     def _step(self, question: Question, header: Header, result: RunResult) -> Step:

@@ -163,7 +163,7 @@ class Shelf:
         return Bisection.from_body(body)
 
     @contextmanager
-    def held(self, name: str) -> Generator[None]:
+    def lock_bisection(self, name: str) -> Generator[None]:
         """Hold the lock of the bisection; raises CannotResume where another process holds it."""
         lock = self._folder / f"{name}.lock"
         with lock_file(lock) as locked:

@@ -17,7 +17,7 @@ from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.kinds import RunKind
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import environment as environments
 from runner import journal, machine
 from runner.environment import MeasuredEnvironment
@@ -68,7 +68,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRun:
     """A run that can start: its description, and what stays the same when it is resumed."""
 
     header: Header
@@ -93,7 +93,7 @@ class RunPlan:
     `lock_clocks` is where the SM clocks of its GPUs are held, in MHz.
     """
 
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedReplicate]
     timing: Timing
     budget_seconds: float
     device: str
@@ -110,7 +110,7 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
     # A sick driver takes as long to be asked as torch to be imported, or longer.
     with ThreadPoolExecutor(1) as executor:
         probing = executor.submit(probe.examine)
-        described = _described(chosen, ready)
+        described = _describe_environments(chosen, ready)
     for one in described:
         where = f" in {one.name}" if one is not described[0] else ""
         for module, reason in one.broken_cases.items():
@@ -134,7 +134,9 @@ def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mappi
     return {**facts, "devices": devices} if devices else facts
 
 
-def _described(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> tuple[MeasuredEnvironment, ...]:
+def _describe_environments(
+    chosen: Chosen, ready: Sequence[ReadyEnvironment]
+) -> tuple[MeasuredEnvironment, ...]:
     """Each environment as it describes itself; one that is compared with itself is run once."""
     known: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
@@ -159,7 +161,7 @@ def prepare(
     plan: RunPlan,
     run: str | None = None,
     nodes: tuple[Node, ...] = (),
-) -> Prepared:
+) -> PreparedRun:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
     `run` is its name where `--run-id` gives one; raises UsageError where a run of that name has a journal,
@@ -208,7 +210,7 @@ def prepare(
     if builds := compare_builds(described):
         app.reporter.note(builds)
         header = replace(header, notes=(*header.notes, builds))
-    return Prepared(header, preset, harness, nodes=nodes)
+    return PreparedRun(header, preset, harness, nodes=nodes)
 
 
 def _begun(path: Path) -> UsageError:
@@ -346,7 +348,7 @@ def _gpus(environment: MeasuredEnvironment) -> str:
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
     header, contents = read_run(folder / journal.FILE)
-    if not contents.missing(header.replicates):
+    if not contents.missing_replicates(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
     local = machine.describe([])
     if _is_elsewhere(header, local):
@@ -368,7 +370,7 @@ def _refuse_another_pyrometers(header: Header, harness: Harness) -> None:
     Its worker comes with the run, and every replicate would crash if that spoke another protocol.
     """
     try:
-        _ = header.timing_policy, header.compared
+        _ = header.timing_policy, header.pair_comparison
     except JournalError as error:
         raise CannotResume(f"{error}; start a new run") from error
     protocol = protocol_of(harness.path)
@@ -387,7 +389,7 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
     return body
 
 
-def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
+def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> PreparedRun:
     """Resume a run where it stopped; raises CannotResume where that would be another run.
 
     `nodes` are those that a run over several machines has now.
@@ -436,7 +438,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         app.reporter.note(f"the machine has changed since run {header.run} began: {changed}")
     for line in contents.set_aside:
         app.reporter.note(f"journal {line}; set aside, its case is measured again")
-    return Prepared(header, preset, harness, contents.outcomes, nodes)
+    return PreparedRun(header, preset, harness, contents.outcomes, nodes)
 
 
 def _changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from runner.worker.case_key import CaseKey
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
 from ..session_queue import pairs_planned, second_identity
-from .plan_run import Chosen, Prepared, ProbedMachine, RunPlan, ask, gpus_in_use, prepare, timing_of
+from .plan_run import Chosen, PreparedRun, ProbedMachine, RunPlan, ask, gpus_in_use, prepare, timing_of
 from .resolve_environment import make_ready
 from .screening import short
 from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
@@ -96,7 +96,7 @@ def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().la
 
 def prepare_upgrade(
     app: AppContext, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy
-) -> Prepared:
+) -> PreparedRun:
     """The run that compares the two environments of the request, built if need be.
 
     Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
@@ -137,12 +137,12 @@ def prepare_upgrade(
     return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
 
 
-def with_screen(prepared: Prepared) -> Prepared:
+def with_screen(prepared: PreparedRun) -> PreparedRun:
     """A screened run whose plan knows what runs differently: cases that do have no short pairs.
 
     Any other run as it is.
     """
-    header, comparison = prepared.header, prepared.header.compared
+    header, comparison = prepared.header, prepared.header.pair_comparison
     if comparison is None or comparison.screen is None:
         return prepared
     cases = list(dict.fromkeys(planned.case for planned in header.replicates))
@@ -226,7 +226,7 @@ def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:
 
 def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[str]) -> None:
     """Report globs that match no case: misspelt, or meant for another suite."""
-    for rule, glob in policy.unmatched(cases):
+    for rule, glob in policy.unmatched_globs(cases):
         app.reporter.note(f'policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
 
 

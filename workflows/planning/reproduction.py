@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from analysis.decision.comparison import Comparison, compared
+from analysis.decision.comparison import Comparison, stored_comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.environments import Environment, packages_in
@@ -16,7 +16,7 @@ from records.fingerprints import AGAIN
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.runs import Run
 from runner.environments.recipe import NIGHTLY
-from runner.environments.store import FREEZE, Built, Store
+from runner.environments.store import FREEZE, Store, StoredEnvironment
 from runner.environments.versions import date_of, parse
 from runner.execution import harness
 
@@ -128,7 +128,7 @@ def reproduce_command(run: Run, case: str, environment: str, python: Path | None
     measured with the others.
     """
     steps = dict(run.facts.get("timing") or {}).get("trace_steps")
-    repeated = _repeated(run.command)
+    repeated = _command_options(run.command)
     words = ["pyrometer", "run", "--case", case]
     if run.kind == RunKind.TRACE:
         words = ["pyrometer", "profile", case, "--steps", str(steps)]
@@ -153,7 +153,7 @@ def _commands(
     settings: Settings, loaded: LoadedRun, run: Run, case: str, locks: Sequence[EnvironmentLock]
 ) -> tuple[tuple[str, ...], ...]:
     if not case:
-        return (tuple(_typed(settings, run, locks)),)
+        return (tuple(_command_words(settings, run, locks)),)
     if (judged := judge_loaded(loaded)) is not None:
         words = shlex.split(judged.subject.reproduce(case))
         sides = [_side(words, lock.python, asked) for lock, asked in zip(locks, words[2:4], strict=True)]
@@ -163,7 +163,7 @@ def _commands(
     return tuple(tuple(shlex.split(command)) for command in each)
 
 
-def _typed(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> list[str]:
+def _command_words(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> list[str]:
     """The command as it was typed, but for environments that are still here, and nightlies, which have a day.
 
     A name may mean another environment today. What is no command line, as of a file or of a long one that was
@@ -175,7 +175,7 @@ def _typed(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> li
         return [run.command]
     if run.kind == RunKind.UPGRADE:
         with suppress(ValueError):
-            return _with_sides(words, compared(run.facts), locks)
+            return _with_sides(words, stored_comparison(run.facts), locks)
     if len(locks) != 1:
         return words
     (lock,) = locks
@@ -237,7 +237,7 @@ def _name_of_day(settings: Settings, lock: EnvironmentLock) -> str | None:
 def _lock(store: Store, environment: Environment) -> EnvironmentLock:
     # An environment that was compared with itself has a second fingerprint and a second name.
     fingerprint = own_fingerprint(environment.fingerprint)
-    built = _built(store, fingerprint)
+    built = _find_environment(store, fingerprint)
     packages = packages_in(environment.facts)
     if built is not None:
         with suppress(OSError):
@@ -254,13 +254,13 @@ def _lock(store: Store, environment: Environment) -> EnvironmentLock:
     )
 
 
-def _built(store: Store, fingerprint: str) -> Built | None:
+def _find_environment(store: Store, fingerprint: str) -> StoredEnvironment | None:
     """The environment of this fingerprint that was built on this machine and can still be started."""
     same = (one for one in store.all() if one.facts.get("fingerprint") == fingerprint)
     return next((one for one in same if one.python.exists() and not one.replaced), None)
 
 
-def _repeated(command: str) -> list[tuple[str, str]]:
+def _command_options(command: str) -> list[tuple[str, str]]:
     try:
         words = shlex.split(command)
     except ValueError:

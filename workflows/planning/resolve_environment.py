@@ -21,8 +21,8 @@ from runner import environment as environment_room
 from runner.environment import MeasuredEnvironment
 from runner.environments.building import BuildContext, build_all, check_offered
 from runner.environments.recipe import NIGHTLY, Recipe
-from runner.environments.spec import Wanted, parse_spec, which_torch
-from runner.environments.store import Built, Store
+from runner.environments.spec import EnvironmentSpec, parse_spec, which_torch
+from runner.environments.store import Store, StoredEnvironment
 from runner.errors import BadSpec, BuildFailed
 from runner.execution import harness
 from runner.execution.machine_lock import exclusive
@@ -49,14 +49,14 @@ def store_of(app: AppContext) -> Store:
     return Store(environments_folder(app.settings, app.places.data_dir))
 
 
-def declared_environments(settings: Settings) -> dict[str, Wanted]:
+def declared_environments(settings: Settings) -> dict[str, EnvironmentSpec]:
     """What pyrometer.toml names, and `default`."""
-    return {name: _wanted(name, each) for name, each in settings.environments.items()}
+    return {name: _declared_environment(name, each) for name, each in settings.environments.items()}
 
 
-def _wanted(name: str, written: EnvironmentSettings) -> Wanted:
+def _declared_environment(name: str, written: EnvironmentSettings) -> EnvironmentSpec:
     if written.python is not None:
-        return Wanted(name, python=written.python)
+        return EnvironmentSpec(name, python=written.python)
     recipe = Recipe(
         torch=which_torch(written.torch) if written.torch else "",
         wheel=written.wheel or "",
@@ -67,10 +67,10 @@ def _wanted(name: str, written: EnvironmentSettings) -> Wanted:
         base_python=str(written.base_python or ""),
         device=written.device,
     )
-    return Wanted(name, recipe=recipe)
+    return EnvironmentSpec(name, recipe=recipe)
 
 
-def parse_environment(settings: Settings, text: str, defaults: Recipe | None = None) -> Wanted:
+def parse_environment(settings: Settings, text: str, defaults: Recipe | None = None) -> EnvironmentSpec:
     """What `text` means, by a declared name or by a spec; raises UsageError."""
     known = declared_environments(settings)
     try:
@@ -82,7 +82,7 @@ def parse_environment(settings: Settings, text: str, defaults: Recipe | None = N
         raise UsageError(f"{unknown('environment', text, known)}, {others}") from None
 
 
-def with_packages(one: Wanted, packages: Sequence[str]) -> Wanted:
+def with_packages(one: EnvironmentSpec, packages: Sequence[str]) -> EnvironmentSpec:
     """The same with more packages; raises UsageError for an interpreter, which is not built."""
     if not packages:
         return one
@@ -124,7 +124,7 @@ def refuse_two(name: str | None, python: Path | None) -> None:
         raise UsageError("give only one of --environment and --python")
 
 
-def existing_interpreter(store: Store, one: Wanted) -> Path | None:
+def existing_interpreter(store: Store, one: EnvironmentSpec) -> Path | None:
     """The interpreter of what is wanted; None for what is still to be built."""
     if one.recipe is None:
         return one.python
@@ -132,7 +132,7 @@ def existing_interpreter(store: Store, one: Wanted) -> Path | None:
     return built.python if built else None
 
 
-def built_of(store: Store, recipe: Recipe) -> Built | None:
+def built_of(store: Store, recipe: Recipe) -> StoredEnvironment | None:
     """What was built from a recipe; of a nightly without a day the newest that is there."""
     if recipe.dated:
         return store.find(recipe)
@@ -158,10 +158,10 @@ def make_ready(
     built = _build(app, recipes) if recipes else {}
     failures = [made for made in built.values() if isinstance(made, BuildFailed)]
     for failure in failures[1:]:
-        app.reporter.failed(str(failure))
+        app.reporter.report_error(str(failure))
     if failures:
         raise failures[0]
-    found = {name: made for name, made in built.items() if isinstance(made, Built)}
+    found = {name: made for name, made in built.items() if isinstance(made, StoredEnvironment)}
     known = declared_environments(app.settings)
     return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
 
@@ -186,7 +186,7 @@ def built_alone(
     meant = [parse_environment(app.settings, text, defaults) for text in texts]
     if all(one.recipe is None or (one.recipe.dated and store.find(one.recipe)) for one in meant):
         return make_ready(app, texts, defaults)
-    with exclusive(lambda: app.reporter.waiting("a run or another build has this machine")):
+    with exclusive(lambda: app.reporter.report_wait("a run or another build has this machine")):
         return make_ready(app, texts, defaults)
 
 
@@ -202,18 +202,20 @@ def named_folders(settings: Settings, store: Store) -> set[str]:
     return {built.name for built in found if built}
 
 
-def _distinct(meant: Sequence[Wanted]) -> list[Wanted]:
+def _distinct(meant: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
     """The same with different names for different things: two wheels, or two `.venv`, may be called alike."""
     alike = {one.name for one in meant for other in meant if one.name == other.name and one != other}
 
-    def distinguished_spec(one: Wanted) -> Wanted:
+    def distinguished_spec(one: EnvironmentSpec) -> EnvironmentSpec:
         what = one.recipe.folder if one.recipe else str(one.python)
         return replace(one, name=f"{one.name}-{hashlib.sha256(what.encode()).hexdigest()[:4]}")
 
     return [distinguished_spec(one) if one.name in alike else one for one in meant]
 
 
-def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> ReadyEnvironment:
+def _ready(
+    text: str, one: EnvironmentSpec, built: Mapping[str, StoredEnvironment], known: Collection[str]
+) -> ReadyEnvironment:
     if one.recipe is None:
         assert one.python is not None
         asked = text if text in known else str(one.python).removesuffix("/bin/python")
@@ -226,7 +228,7 @@ def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection
     return ReadyEnvironment(made.label if one.name == NIGHTLY else one.name, made.python, asked)
 
 
-def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:
+def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, StoredEnvironment | BuildFailed]:
     store = store_of(app)
     for name in store.sweep():
         app.reporter.note(f"environment {name} was half built by a build that was killed; it is removed")
@@ -234,21 +236,23 @@ def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | 
         name: built for name, recipe in recipes.items() if recipe.dated and (built := store.find(recipe))
     }
     missing = {name: recipe for name, recipe in recipes.items() if name not in there}
-    made: dict[str, Built | BuildFailed] = {}
+    made: dict[str, StoredEnvironment | BuildFailed] = {}
     if missing:
         context = BuildContext(store, describer(app), threading.Event())
         made = build_all(context, missing, _Progress(app.reporter))
         _report(app.reporter, made.values())
-        kept = {built.name for built in (*there.values(), *made.values()) if isinstance(built, Built)}
+        kept = {
+            built.name for built in (*there.values(), *made.values()) if isinstance(built, StoredEnvironment)
+        }
         keep = kept | named_folders(app.settings, store)
         for sentence in store.make_room(app.settings.environments_gib, keep):
             app.reporter.note(sentence)
     return {**there, **made}
 
 
-def _report(reporter: Reporter, made: Iterable[Built | BuildFailed]) -> None:
+def _report(reporter: Reporter, made: Iterable[StoredEnvironment | BuildFailed]) -> None:
     for each in made:
-        if isinstance(each, Built):
+        if isinstance(each, StoredEnvironment):
             facts = each.facts
             reporter.progress(
                 f"{each.name}: torch {facts['torch']}, Python {facts['python']}, "
@@ -271,7 +275,7 @@ class _Progress:
                 self._reporter.progress(f"{name}: {phrase}")
 
 
-def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
+def add_table(settings: Settings, name: str, spec: EnvironmentSpec) -> Path:
     """Append `[environments.NAME]` to the settings file, which is created if there is none; return its path.
 
     The rest of the file stays as it is, with comments, line ends and a byte order mark. Raises UsageError for
@@ -298,7 +302,7 @@ def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
     return file
 
 
-def _table(spec: Wanted) -> Mapping[str, Any]:
+def _table(spec: EnvironmentSpec) -> Mapping[str, Any]:
     if spec.recipe is None:
         return {"python": str(spec.python)}
     recipe, default = spec.recipe, Recipe()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Selection
 from analysis.decision.comparison import Comparison
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.session_plan import SessionPlan, Timing
 
 from ..run_header import Header
@@ -39,18 +39,18 @@ def full(timing: Timing) -> Timing:
     return replace(timing, cold_replicates=FIRST_FULL + timing.cold_replicates)
 
 
-def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
+def timing_of_replicates(header: Header) -> Callable[[PlannedReplicate], Timing]:
     """How long each replicate of a run is measured: in a screened one by whether it is of a short pair.
 
     Answers are checked in the first of the two short pairs, and in any that takes the place of a lost one.
     """
-    timing, comparison = header.timing_policy, header.compared
+    timing, comparison = header.timing_policy, header.pair_comparison
     if comparison is None or comparison.screen is None:
         return lambda planned: timing
     of_short, of_full = short(timing), full(timing)
     second = replace(of_short, check=False)
 
-    def of(planned: Planned) -> Timing:
+    def of(planned: PlannedReplicate) -> Timing:
         if not comparison.is_short(planned.replicate):
             return of_full
         return second if planned.replicate == SHORT_PAIRS - 1 else of_short
@@ -61,16 +61,16 @@ def timing_of_replicates(header: Header) -> Callable[[Planned], Timing]:
 class ScreenedPairs:
     """The sessions of a screened upgrade: short pairs of every case, then full ones of those selected."""
 
-    def __init__(self, planned: Sequence[Planned], comparison: Comparison) -> None:
+    def __init__(self, planned: Sequence[PlannedReplicate], comparison: Comparison) -> None:
         self._comparison = comparison
         self._full_planned = [one for one in planned if one.replicate >= FIRST_FULL]
         self._outcomes: dict[str, list[Outcome]] = defaultdict(list)
         short_planned = [one for one in planned if one.replicate < FIRST_FULL]
         sides = comparison.old, comparison.new
-        self._short = Pairs(short_planned, sides, self._screened, SHORT_PAIRS)
+        self._short = Pairs(short_planned, sides, self._stop_reason, SHORT_PAIRS)
         self._full: Pairs | None = None
         self._selected: set[str] = set()
-        self._passed: list[Planned] = []
+        self._passed: list[PlannedReplicate] = []
 
     def next(self, room: Room) -> SessionPlan | None:
         """A short pair while there is one, then a full pair of a case that the screen selects."""
@@ -88,13 +88,13 @@ class ScreenedPairs:
             self._full.learn(outcome)
         self._outcomes[outcome.case].append(outcome)
 
-    def left(self) -> Iterable[SessionPlan]:
+    def sessions_left(self) -> Iterable[SessionPlan]:
         """The short pairs that are left, without those kept for lost ones; then the full pairs."""
         if self._full is not None:
-            return self._full.left()
-        return [one for one in self._short.left() if one.contenders[0].replicate < SHORT_PAIRS]
+            return self._full.sessions_left()
+        return [one for one in self._short.sessions_left() if one.contenders[0].replicate < SHORT_PAIRS]
 
-    def not_needed(self) -> Iterator[tuple[Planned, str]]:
+    def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
         """What is not needed, of short pairs and of full ones."""
         yield from self._short.not_needed()
         if self._full is not None:
@@ -103,9 +103,9 @@ class ScreenedPairs:
             for planned in passed:
                 yield planned, "not needed: nothing was seen in two short pairs"
 
-    def _screened(self, outcomes: Sequence[Outcome]) -> str:
+    def _stop_reason(self, outcomes: Sequence[Outcome]) -> str:
         """Why a case needs no more short pairs; empty while it does."""
-        screened = self._comparison.screened(outcomes[0].case, outcomes)
+        screened = self._comparison.screen_outcomes(outcomes[0].case, outcomes)
         assert screened is not None
         if screened.selection == Selection.NO_PAIRS:
             return ""
@@ -118,7 +118,7 @@ class ScreenedPairs:
         """
         selected, priorities = self._selected, dict[str, tuple[bool, float]]()
         for case in {planned.case for planned in self._full_planned}:
-            screened = self._comparison.screened(case, self._outcomes[case])
+            screened = self._comparison.screen_outcomes(case, self._outcomes[case])
             if screened is not None and screened.selection is not None:
                 selected.add(case)
                 priorities[case] = screened.priority
@@ -128,7 +128,7 @@ class ScreenedPairs:
         sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
         allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose
         pairs = Pairs(planned, sides, enough_lost(self._comparison), look, allocate)
-        known = {outcome.planned for own in self._outcomes.values() for outcome in own}
+        known = {outcome.planned_replicate for own in self._outcomes.values() for outcome in own}
         self._passed = [one for one in passed if one not in known]
         for outcome in (one for own in self._outcomes.values() for one in own):
             if outcome.replicate >= FIRST_FULL and outcome.case in selected:

@@ -9,7 +9,7 @@ from common.text import key_matches, plural
 from configuration.reading import label_of
 from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
-from records.outcomes import Planned
+from records.outcomes import PlannedReplicate
 from runner import preset
 from runner.environment import MeasuredEnvironment
 from runner.errors import BadSuite
@@ -155,7 +155,7 @@ def refuse_too_many(cases: int, replicates: int) -> None:
 
 
 def refuse_long(
-    patterns: Sequence[str], planned: Sequence[Planned], timing: Timing, *, on_cuda: bool = False
+    patterns: Sequence[str], planned: Sequence[PlannedReplicate], timing: Timing, *, on_cuda: bool = False
 ) -> None:
     """Raise UsageError for cases chosen by patterns that take long, unless that was confirmed.
 
@@ -190,8 +190,8 @@ def choose_cases(
     suite: Suite, patterns: list[str], environment: MeasuredEnvironment, settings: Settings
 ) -> list[str]:
     """The case keys to measure; raises UsageError when a pattern or a suite names what does not exist."""
-    offered = plan.offered(environment.workloads)
-    own = plan.offered(environment.workloads, source="user_cases")
+    offered = plan.eager_cases(environment.workloads)
+    own = plan.eager_cases(environment.workloads, source="user_cases")
     if suite.cases:
         candidates = expand_globs(suite, offered) + own
     elif own and not patterns:
@@ -233,7 +233,7 @@ def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> No
     """Raise UsageError if a configured suite names a case that the harness cannot build."""
     if suite.name not in settings.suites:
         return
-    offered = plan.offered(workloads)
+    offered = plan.eager_cases(workloads)
     own = any(map(_is_own, workloads))
     for wanted in suite.cases:
         if not is_glob(wanted):

@@ -37,7 +37,7 @@ _UNREADABLE = (DamagedSamples, DamagedTelemetry, SchemaTooNew)
 
 
 @dataclass(slots=True)
-class Exported:
+class ExportCounts:
     """How much has been written so far, of `total_runs` runs."""
 
     total_runs: int
@@ -47,7 +47,7 @@ class Exported:
 
 
 #: Called at every run and outcome; and called with a sentence for what could not be exported.
-Progress = Callable[[Exported], None]
+Progress = Callable[[ExportCounts], None]
 Note = Callable[[str], None]
 
 
@@ -80,14 +80,14 @@ def export(
     table: str = "",
     progress: Progress,
     note: Note,
-) -> Exported:
+) -> ExportCounts:
     """Write the runs of these ids, one outcome in memory at a time; `table` is one of TABLES.
 
     Samples and recordings that cannot be read back are left out, with a note. Raises NoSuchRun for a run
     that has gone meanwhile, OSError where the sink takes no more, and DatabaseError.
     """
     catalogue = Catalogue(metric_definitions.metric_definitions(database), _telemetry_unit)
-    done = Exported(len(names))
+    done = ExportCounts(len(names))
     with_outcomes = form not in OF_TABLES or TABLES[table].of_outcomes
     runs = _runs(database, names, done, progress, note, with_outcomes)
     if form == "csv":
@@ -108,7 +108,12 @@ def export(
 
 
 def _runs(
-    database: Database, names: Sequence[str], done: Exported, progress: Progress, note: Note, outcomes: bool
+    database: Database,
+    names: Sequence[str],
+    done: ExportCounts,
+    progress: Progress,
+    note: Note,
+    outcomes: bool,
 ) -> Iterator[ExportedRun]:
     for name in names:
         exported = exported_run(database, name, note, with_outcomes=outcomes)

@@ -16,18 +16,18 @@ from db.runs import metric_definitions
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.foreign_runs import MOST_PROBLEMS, digest, machine_called
-from interchange.importers import pyrometer, submitted
-from interchange.importers.submitted import Gpu
+from interchange.importers import pyrometer, submission
+from interchange.importers.submission import Gpu
 from interchange.overrides import JOURNAL
-from interchange.runs import Imported, ImportedRun, ImportProblem
+from interchange.runs import ImportBatch, ImportedRun, ImportProblem
 from interchange.source_file import json_of, refuse_streams
 from records.machines import Hardware, Machine
 from records.outcomes import MetricDefinition
 from runner import journal, machine
 from runner.errors import JournalError
 
-from ..ingest import Read
-from .merge_runs import Added, Amount, all_of, merge_run
+from ..ingest import JournalPart
+from .merge_runs import Amount, MergeResult, all_of, merge_run
 
 
 class Definitions:
@@ -93,7 +93,7 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 _DEEPEST = 32
 #: Bytes of a name that is a key: Postgres keeps no index of longer ones.
 _LONGEST = 2000
-#: Characters of any other text of a file; of shorter ones the ends are stored (`Outcome.bounded`).
+#: Characters of any other text of a file; of shorter ones the ends are stored (`Outcome.shorten_texts`).
 _LONGEST_TEXT = 200_000
 _REST = "importing the file again stores the rest"
 #: The bytes of a file by which a journal is recognised.
@@ -102,7 +102,7 @@ _SNIFFED = 64
 #: Called with how many runs of a file are stored.
 Progress = Callable[[int], None]
 #: Called with each part of what was read, and where; answers what is stored of it. May raise BadFile.
-Restate = Callable[[Imported, SourcePlace], Imported]
+Restate = Callable[[ImportBatch, SourcePlace], ImportBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _is_one(folder: Path, name: str | None) -> bool:
     return formats.is_one(folder, name) and not any(folder.rglob(journal.FILE))
 
 
-def _unchanged(imported: Imported, place: SourcePlace) -> Imported:
+def _identity(imported: ImportBatch, place: SourcePlace) -> ImportBatch:
     return imported
 
 
@@ -154,7 +154,7 @@ def import_path(
     progress: Progress,
     *,
     dry_run: bool = False,
-    restate: Restate = _unchanged,
+    restate: Restate = _identity,
     with_journal: Collection[str] = (),
 ) -> ImportSummary:
     """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
@@ -169,13 +169,13 @@ def import_path(
         refuse_streams(path, place)
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
-            restate(Imported(JOURNAL, ()), place)
+            restate(ImportBatch(JOURNAL, ()), place)
             return _from_journal(found, database, progress, dry_run, with_journal)
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
         # An export may be larger than any memory.
-        parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read(path)])
+        parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read_runs(path)])
         restated = (restate(part, place) for part in parts)
         return keep(
             importer.NAME, restated, place, database, progress, dry_run=dry_run, with_journal=with_journal
@@ -186,7 +186,7 @@ def import_path(
 
 def keep(
     name: str,
-    parts: Iterable[Imported],
+    parts: Iterable[ImportBatch],
     place: SourcePlace,
     database: Database | None,
     progress: Progress,
@@ -201,9 +201,9 @@ def keep(
     come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
     is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
-    keeping = _Keeping(place, database, dry_run, with_journal)
+    keeping = _FileImport(place, database, dry_run, with_journal)
     try:
-        for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
+        for number, (run, pieces) in enumerate(groupby(keeping.run_pieces(parts), _id_of), start=1):
             keeping.keep(run, pieces)
             progress(number)
     except BadFile as error:
@@ -214,14 +214,14 @@ def keep(
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _RunPiece:
     """What a part holds of one run, and how many definitions of metrics the file has given by then."""
 
     one: ImportedRun
     defined: int
 
 
-def _id_of(taken: _Taken) -> str:
+def _id_of(taken: _RunPiece) -> str:
     return taken.one.run.id
 
 
@@ -241,7 +241,7 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
             raise _Undo
 
 
-class _Keeping:
+class _FileImport:
     """The runs of one file on their way in."""
 
     def __init__(
@@ -260,31 +260,31 @@ class _Keeping:
         #: How many of the definitions are stored for good.
         self._defined = 0
 
-    def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
+    def run_pieces(self, parts: Iterable[ImportBatch]) -> Iterator[_RunPiece]:
         """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
             for each in part.set_aside:
                 self.add_problem(each.place, each.sentence)
             self._definitions.add(part.metrics)
             for one in part.runs:
-                yield _Taken(one, len(self._definitions))
+                yield _RunPiece(one, len(self._definitions))
 
-    def keep(self, run: str, pieces: Iterable[_Taken]) -> None:
+    def keep(self, run: str, pieces: Iterable[_RunPiece]) -> None:
         """Store one run, or say why not."""
-        held, new = Amount(), Added()
+        held, new = Amount(), MergeResult()
         try:
             for piece, more in _with_a_look_ahead(pieces):
-                amount, added = self._stored(piece, more)
+                amount, added = self._store_piece(piece, more)
                 held += amount
                 new |= added
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             # What an importer lets through and the store refuses, such as an outcome of no environment.
-            self._problem(f"run {run} is {self._left(run, new)}: {error}")
+            self._problem(f"run {run} is {self._withdraw_run(run, new)}: {error}")
             return
         except BadFile as error:
             if new.nothing:
                 raise
-            sentence = f"{error.sentence}; run {run} is {self._left(run, new)}"
+            sentence = f"{error.sentence}; run {run} is {self._withdraw_run(run, new)}"
             raise BadFile(error.place, sentence) from None
         except DatabaseError as error:
             if new.nothing or self._dry_run:
@@ -297,7 +297,7 @@ class _Keeping:
         for each in new.otherwise:
             self._problem(f"run {run}: {each}; the first stays")
 
-    def _stored(self, piece: _Taken, more: bool) -> tuple[Amount, Added]:
+    def _store_piece(self, piece: _RunPiece, more: bool) -> tuple[Amount, MergeResult]:
         """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
         if _too_deep(piece.one):
             raise ValueError("its facts are nested too deep")
@@ -313,7 +313,9 @@ class _Keeping:
             usable = self._definitions.usable(piece.one, whole)
             journaled = usable.run.id in self._with_journal
             bounded = ImportedRun(
-                usable.run.bounded(), tuple(each.bounded() for each in usable.outcomes), usable.measurements
+                usable.run.shorten_texts(),
+                tuple(each.shorten_texts() for each in usable.outcomes),
+                usable.measurements,
             )
             added = merge_run(bounded, whole, more=more, has_journal=journaled) if whole else all_of(usable)
         # Those of a piece that was undone are defined with the next one.
@@ -321,7 +323,7 @@ class _Keeping:
         # Of a run in pieces each one names the run.
         return Amount(0, len(usable.outcomes), len(usable.measurements)), added
 
-    def _left(self, run: str, new: Added) -> str:
+    def _withdraw_run(self, run: str, new: MergeResult) -> str:
         """How a run is left of which a piece cannot be stored: without the earlier ones, if they can go."""
         if new.nothing or self._database is None or self._dry_run:
             return "left out"
@@ -348,9 +350,9 @@ class _Keeping:
         return (*self._problems, *([ImportProblem(self._place, more)] if self._more_problems else []))
 
 
-def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
+def _with_a_look_ahead(pieces: Iterable[_RunPiece]) -> Iterator[tuple[_RunPiece, bool]]:
     """The pieces of a run, each with whether more follow: the next is read before this one is stored."""
-    before: _Taken | None = None
+    before: _RunPiece | None = None
     for each in chain(pieces, [None]):
         if before is not None:
             yield before, each is not None
@@ -421,17 +423,17 @@ def _from_journal(
     return keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
 
 
-def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[Imported]:
+def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[ImportBatch]:
     """A journal piece by piece, without its dispatch fingerprints: a machine takes its own."""
     known = 0
     try:
-        for read in Read.pieces(path):
+        for read in JournalPart.pieces(path):
             aside = read.position.set_aside
             problems = tuple(_torn(place, line) for line in aside[known:])
             known = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
             del read
-            yield Imported(JOURNAL, (one,), (), problems)
+            yield ImportBatch(JOURNAL, (one,), (), problems)
     except JournalError as error:
         raise BadFile(place, str(error).removeprefix(f"{path} ").removeprefix(f"{path}: ")) from None
 
@@ -456,9 +458,9 @@ def submit(
     `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
     (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.
     """
-    parts = submitted.submissions(json_of(text, place), written_at)
-    imported = submitted.imported(parts, named)
-    arrived = keep(submitted.NAME, [imported], place, database, _unwatched)
+    parts = submission.submissions(json_of(text, place), written_at)
+    imported = submission.group_submissions(parts, named)
+    arrived = keep(submission.NAME, [imported], place, database, _ignore_progress)
     return tuple(one.run.id for one in imported.runs), arrived
 
 
@@ -473,5 +475,5 @@ def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | Non
     return Machine(digest("machine", name, made.fingerprint), name, made)
 
 
-def _unwatched(stored: int) -> None:
+def _ignore_progress(stored: int) -> None:
     """There is nothing to watch: a file of one's own is small."""

@@ -50,7 +50,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class MergeResult:
     """What a piece of a run added; `otherwise` are sentences about stored values that differ.
 
     Outcomes and measurements are given by their keys: one measurement may follow from several pieces.
@@ -61,8 +61,8 @@ class Added:
     measurements: frozenset[Name] = frozenset()
     otherwise: tuple[str, ...] = ()
 
-    def __or__(self, other: "Added") -> "Added":
-        return Added(
+    def __or__(self, other: "MergeResult") -> "MergeResult":
+        return MergeResult(
             self.run or other.run,
             self.outcomes | other.outcomes,
             self.measurements | other.measurements,
@@ -80,15 +80,15 @@ class Added:
         return Amount(int(self.run), len(self.outcomes), len(self.measurements))
 
 
-def all_of(one: ImportedRun) -> Added:
+def all_of(one: ImportedRun) -> MergeResult:
     """All that a piece of a run holds."""
     measurements = frozenset(each.key for each in one.measurements)
-    return Added(True, frozenset(each.key for each in one.outcomes), measurements)
+    return MergeResult(True, frozenset(each.key for each in one.outcomes), measurements)
 
 
 def merge_run(
     one: ImportedRun, database: Database, *, more: bool = False, has_journal: bool = False
-) -> Added:
+) -> MergeResult:
     """Store what is new of one run, or of a piece of it where `more` pieces follow.
 
     Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run that
@@ -110,8 +110,8 @@ def merge_run(
     begun = stored or replace(one.run, state=RunState.INTERRUPTED, notes=(*one.run.notes, UNFINISHED))
     if stored is None:
         store.save_run(database, begun)
-    cases = _named({each.case for each in (*one.outcomes, *one.measurements)})
-    known = _Stored(
+    cases = _case_filter({each.case for each in (*one.outcomes, *one.measurements)})
+    known = _StoredRun(
         begun,
         {each.key: each for each in queries.outcomes_of_run(database, one.run.id, cases=cases)},
         {each.key: each for each in queries.measurements_of_run(database, one.run.id, cases=cases)},
@@ -122,20 +122,20 @@ def merge_run(
         added = _nothing_of_ours(one, known)
     else:
         added = _more_of_ours(one, known, database, more)
-    added = Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
+    added = MergeResult(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
     facts = _facts_otherwise(one, known) if stored is not None and not _is_foreign(one.run) else ()
-    return added | Added(otherwise=tuple(facts))
+    return added | MergeResult(otherwise=tuple(facts))
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredRun:
     """What the database holds of a run, and of the cases that a piece contains."""
 
     run: Run
     outcomes: Mapping[Key, Outcome]
     numbers: Mapping[Name, Measurement]
 
-    def added(self, one: ImportedRun) -> tuple[Outcome, ...]:
+    def new_outcomes(self, one: ImportedRun) -> tuple[Outcome, ...]:
         """The outcomes that are not stored yet."""
         return tuple(each for each in one.outcomes if each.key not in self.outcomes)
 
@@ -145,7 +145,7 @@ class _Stored:
             self.run.state != RunState.COMPLETE and run.state == RunState.COMPLETE
         )
 
-    def going_on(self, run: Run, notes: Iterable[str], more: bool) -> Run:
+    def updated_run(self, run: Run, notes: Iterable[str], more: bool) -> Run:
         """`run` as it is stored next: what is complete stays so, and what has `more` to come is not yet."""
         noted = tuple(dict.fromkeys(note for note in notes if note != UNFINISHED))
         if more:
@@ -179,14 +179,14 @@ def _is_complete(run: Run) -> bool:
     return run.state == RunState.COMPLETE
 
 
-def _nothing_of_ours(one: ImportedRun, stored: _Stored) -> Added:
+def _nothing_of_ours(one: ImportedRun, stored: _StoredRun) -> MergeResult:
     """A run that is complete, or that has a journal of its own: the file is only compared."""
     otherwise = list(_numbers_otherwise(one, stored.numbers))
-    if added := stored.added(one):
+    if added := stored.new_outcomes(one):
         journal = "the run's journal, in this data folder, is what is stored,"
         why = "the run is complete" if _is_complete(stored.run) else journal
         otherwise.insert(0, f"{why} without {_named_outcomes(added)}")
-    return Added(otherwise=tuple(otherwise))
+    return MergeResult(otherwise=tuple(otherwise))
 
 
 def _named_outcomes(outcomes: Sequence[Outcome]) -> str:
@@ -196,13 +196,13 @@ def _named_outcomes(outcomes: Sequence[Outcome]) -> str:
 
 
 def _planned_only(
-    one: ImportedRun, stored: _Stored, database: Database
+    one: ImportedRun, stored: _StoredRun, database: Database
 ) -> tuple[tuple[Outcome, ...], bool, str]:
     """The new outcomes, and whether the run has all of its plan with them.
 
     Where they are more than the plan has left, only the canary's, with a sentence.
     """
-    added = stored.added(one)
+    added = stored.new_outcomes(one)
     canaries = _canaries(stored.run)
     own = [each for each in added if each.environment not in canaries]
     summary = queries.run_summary(database, one.run.id)
@@ -214,7 +214,7 @@ def _planned_only(
     return of_canary, counted == stored.run.planned, f"{plan} without {_named_outcomes(own)}"
 
 
-def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
+def _more_of_ours(one: ImportedRun, stored: _StoredRun, database: Database, more: bool) -> MergeResult:
     """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
 
     What the file says the numbers are is only compared. Notes are added; the plan stays, and so do facts but
@@ -224,7 +224,7 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
     now = dict(stored.numbers)
     changed: set[Name] = set()
     if added or (stored.ends_with(one.run) and not more):
-        run = stored.going_on(one.run, (*stored.run.notes, *one.run.notes), more)
+        run = stored.updated_run(one.run, (*stored.run.notes, *one.run.notes), more)
         if run.state == RunState.COMPLETE and not is_whole:
             # Whatever the file says.
             run = replace(run, state=RunState.INTERRUPTED)
@@ -232,19 +232,21 @@ def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: b
         facts = {**stored.run.facts, **({DECIDED: one.run.facts[DECIDED]} if decided else {})}
         run = replace(run, facts=facts)
         _save(database, ImportedRun(run, added, ()), planned=stored.run.planned)
-        cases = _named({each.case for each in added})
+        cases = _case_filter({each.case for each in added})
         numbers = measurements_of(replicates_of_run(database, run.id, cases=cases))
         store.save_measurements(database, run.id, numbers)
         changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
         now |= {each.key: each for each in numbers}
     otherwise = (*([refused] if refused else []), *_numbers_otherwise(one, now))
-    return Added(False, frozenset(each.key for each in added), frozenset(changed), otherwise)
+    return MergeResult(False, frozenset(each.key for each in added), frozenset(changed), otherwise)
 
 
-def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
+def _more_of_a_foreign_run(
+    one: ImportedRun, stored: _StoredRun, database: Database, more: bool
+) -> MergeResult:
     """Another file, or the same one again, of a run that comes from files only."""
-    outcomes, added = stored.outcomes, stored.added(one)
-    gained = _gaining(one, outcomes)
+    outcomes, added = stored.outcomes, stored.new_outcomes(one)
+    gained = _with_more_metrics(one, outcomes)
     otherwise: list[str] = []
     unlike = {
         (each.case, each.environment)
@@ -272,15 +274,15 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
         all_of_it = len(added) + (sum(summary.counts.values()) if summary else 0)
         planned = max(stored.run.planned, one.run.planned, all_of_it)
         # Of one without a time each copy of the file has another start: that of the first one stays.
-        run = replace(stored.going_on(one.run, one.run.notes, more), started_at=stored.run.started_at)
+        run = replace(stored.updated_run(one.run, one.run.notes, more), started_at=stored.run.started_at)
         _save(database, ImportedRun(run, added, tuple(fresh)), planned=planned, gained=gained)
     elif gained:
         store.save_more_metrics(database, one.run.id, gained)
     measurements = frozenset(each.key for each in fresh)
-    return Added(False, frozenset(each.key for each in added), measurements, tuple(otherwise))
+    return MergeResult(False, frozenset(each.key for each in added), measurements, tuple(otherwise))
 
 
-def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
+def _with_more_metrics(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
     """The stored outcomes for which the file has more metrics, with these metrics."""
     known = ((stored.get(each.key), each) for each in one.outcomes)
     return [
@@ -305,7 +307,7 @@ def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
     return ends + numbers
 
 
-def _facts_otherwise(one: ImportedRun, stored: _Stored) -> list[str]:
+def _facts_otherwise(one: ImportedRun, stored: _StoredRun) -> list[str]:
     """Sentences about other facts of a run of ours, and of its outcomes, than those that are stored."""
     if UNFINISHED in stored.run.notes:
         # Its later pieces may know more.
@@ -359,10 +361,14 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
     """The measurements that differ from the stored ones although they have as many processes."""
     known = ((stored.get(each.key), each) for each in one.measurements)
-    return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and not _alike(mine, its)]
+    return [
+        _unlike(mine, its)
+        for mine, its in known
+        if mine and mine.n == its.n and not _same_measurement(mine, its)
+    ]
 
 
-def _alike(one: Measurement, other: Measurement) -> bool:
+def _same_measurement(one: Measurement, other: Measurement) -> bool:
     return math.isclose(one.point, other.point, rel_tol=_ROUNDING, abs_tol=_SMALLEST)
 
 
@@ -386,7 +392,7 @@ def _canaries(run: Run) -> set[str]:
     return {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
 
 
-def _named(cases: set[str]) -> set[str] | None:
+def _case_filter(cases: set[str]) -> set[str] | None:
     """The cases where a statement can name them all, else None: then all of the run are looked at."""
     return cases if len(cases) <= _MOST_NAMED else None
 

@@ -47,7 +47,7 @@ def judge(logs: Sequence[float], new_first: Sequence[bool], share: float, confid
     `logs` are the logarithms of new / old, `new_first` says in which pairs the new side started. Over all
     looks together the interval holds the truth in the share `confidence` of cases.
     """
-    point, error, degrees = _located(logs, new_first)
+    point, error, degrees = _estimate_centre(logs, new_first)
     half = quantile(degrees, 1 - (1 - confidence) * share / 2) * error
     half_same = quantile(degrees, 1 - _ALPHA_SAME * share) * error
     word = "unclear"
@@ -58,7 +58,7 @@ def judge(logs: Sequence[float], new_first: Sequence[bool], share: float, confid
     return Judgement(word, point, point - half, point + half)
 
 
-def _located(logs: Sequence[float], new_first: Sequence[bool]) -> tuple[float, float, int]:
+def _estimate_centre(logs: Sequence[float], new_first: Sequence[bool]) -> tuple[float, float, int]:
     """The centre, its standard error and the degrees of freedom: the winsorised t from eight pairs on.
 
     Half the difference between the two orders of starting is taken out.

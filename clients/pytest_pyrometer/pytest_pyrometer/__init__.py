@@ -186,7 +186,7 @@ def _quartile(ordered):
     return statistics.fmean(middles)
 
 
-def timed(step, seconds):
+def time_calls(step, seconds):
     """Call `step` for about `seconds`, after a batch that does not count; returns Times and its result."""
     step()
     _, batch, result = _batch(step, 1)
@@ -210,7 +210,7 @@ def _batch(step, calls):
         calls *= 2
 
 
-class Measured:
+class BenchmarkFixture:
     """The fixture: call it with a function and its arguments. Of pytest-benchmark it has what tests use."""
 
     #: As without `--benchmark-disable`.
@@ -229,7 +229,7 @@ class Measured:
     def __call__(self, function, *arguments, **named):
         """Time the function; returns what its last call returned."""
         seconds = self._session.config.getoption("pyrometer_seconds")
-        times, result = timed(lambda: function(*arguments, **named), seconds)
+        times, result = time_calls(lambda: function(*arguments, **named), seconds)
         self._keep(times)
         return result
 
@@ -311,7 +311,7 @@ def _round(function, arguments, named, calls):
 def pyrometer(request):
     """Time a function: `pyrometer(function, *arguments, **named)`."""
     session = request.config.pluginmanager.getplugin("pyrometer-session")
-    return Measured(session, request.node)
+    return BenchmarkFixture(session, request.node)
 
 
 if not _HAS_PYTEST_BENCHMARK:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 from .. import flops
 from ..layers import squared_error
 from .operator import Backward, FunctionModel
@@ -41,11 +41,11 @@ def _plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value)
 
 
-def _masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def _attend_masked(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
-def _grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _attend_grouped(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
 
 
@@ -107,9 +107,9 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
     """
     function, query, key, others = _plain, (1, heads, tokens), (1, heads, tokens), ()
     if kind == "masked":
-        function, others = _masked, (torch.randn(1, 1, tokens, tokens),)
+        function, others = _attend_masked, (torch.randn(1, 1, tokens, tokens),)
     elif kind == "boolean":
-        function, others = _masked, (torch.rand(1, 1, tokens, tokens) > 0.1,)
+        function, others = _attend_masked, (torch.rand(1, 1, tokens, tokens) > 0.1,)
     elif kind == "windows":
         function = _windows
     elif kind == "one_query":
@@ -119,7 +119,7 @@ def attention(kind: str, heads: int, tokens: int) -> Workload:
         query = key = (1, heads, 4, tokens // 4)
     elif kind == "grouped":
         _require_grouped_queries()
-        function, key = _grouped, (1, heads // _GROUP, tokens)
+        function, key = _attend_grouped, (1, heads // _GROUP, tokens)
     elif kind == "talking":
         function, others = _talking, (torch.randn(heads, heads), torch.randn(heads, heads))
     elif kind not in ("plain", "strided"):
@@ -179,7 +179,7 @@ def attention_layer(weights: bool, batch: int, tokens: int) -> Workload:
 
 def _require_grouped_queries() -> None:
     if "enable_gqa" not in (F.scaled_dot_product_attention.__doc__ or ""):
-        raise Unsupported(
+        raise UnsupportedCase(
             f"scaled_dot_product_attention has no enable_gqa in this version of PyTorch ({torch.__version__})"
         )
 
@@ -235,13 +235,15 @@ def flex_attention(heads: int, tokens: int) -> Workload:
 
 
 def _require_flex_attention() -> Any:
-    """The module of FlexAttention; raises Unsupported before PyTorch 2.5, which has it for CUDA alone."""
+    """The module of FlexAttention; raises UnsupportedCase before PyTorch 2.5, which has it for CUDA alone."""
     try:
         library = importlib.import_module("torch.nn.attention.flex_attention")
     except ImportError:
-        raise Unsupported(f"flex_attention is not in this version of PyTorch ({torch.__version__})") from None
+        raise UnsupportedCase(
+            f"flex_attention is not in this version of PyTorch ({torch.__version__})"
+        ) from None
     if torch.__version__.startswith("2.5.") and not torch.cuda.is_available():
-        raise Unsupported(f"flex_attention is for CUDA alone in this PyTorch ({torch.__version__})")
+        raise UnsupportedCase(f"flex_attention is for CUDA alone in this PyTorch ({torch.__version__})")
     return library
 
 

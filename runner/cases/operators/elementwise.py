@@ -83,7 +83,7 @@ def _cast(rows: Tensor) -> Tensor:
     return rows.to(torch.bfloat16).to(torch.float16).to(torch.float32)
 
 
-def _quantised(rows: Tensor) -> Tensor:
+def _quantise(rows: Tensor) -> Tensor:
     return (rows * 20.0).round().clamp(-128.0, 127.0).to(torch.int8)
 
 
@@ -143,7 +143,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cat": lambda rows, other: torch.cat([rows, other, rows], -1),
     "stack": lambda rows, other: torch.stack([rows, other], 1),
     "unbind": lambda rows: torch.stack(rows.unbind()),
-    "quantise": _quantised,
+    "quantise": _quantise,
     "flip": lambda rows: rows.flip(0),
     "tril": lambda rows: rows.tril(),
     "pad": lambda rows: F.pad(rows, (3, 5)),
@@ -238,7 +238,7 @@ def elementwise(kind: str, rows: int, width: int) -> Workload:
     return Workload(FunctionModel(_FUNCTIONS[kind]), inputs, items=rows, unit="rows", rotated=True)
 
 
-def _normalised(rows: Tensor) -> Tensor:
+def _layer_norm(rows: Tensor) -> Tensor:
     return F.layer_norm(rows, rows.shape[-1:])
 
 
@@ -248,7 +248,7 @@ _BACKWARD: dict[str, Callable[..., Tensor]] = {
         for name in ("add", "broadcast_row", "broadcast_column", "chain", "gelu", "silu", "cat", "rms_norm")
     },
     "softmax": lambda rows: rows.softmax(-1),
-    "layer_norm": _normalised,
+    "layer_norm": _layer_norm,
     "batch_norm": lambda rows: F.batch_norm(rows, None, None, training=True),
 }
 

@@ -10,7 +10,7 @@ from ...worker.case import Workload, case
 from .operator import Backward, FunctionModel
 
 
-def _warped(images: Tensor, turns: Tensor) -> Tensor:
+def _warp(images: Tensor, turns: Tensor) -> Tensor:
     """The images sampled bilinearly where `turns`, an affine matrix for each, place their pixels.
 
     `turns` has no gradient: it is a sum of terms that cancel, and off by 4 % in fp32.
@@ -42,7 +42,7 @@ _ON_IMAGES: dict[str, Callable[..., Tensor]] = {
     "bicubic": lambda images: F.interpolate(images, scale_factor=2.0, mode="bicubic"),
     "antialias": _thumbnails,
     "uint8": _thumbnails,
-    "warp": _warped,
+    "warp": _warp,
     "reflect": lambda images: F.pad(images, (1, 1, 1, 1), mode="reflect"),
     "unfold": lambda images: F.unfold(images, 3, padding=1),
     "pixel_shuffle": lambda images: F.pixel_shuffle(images, 2),

@@ -62,19 +62,19 @@ def embedding_gradient(sparse: bool, rows: int, tokens: int, width: int) -> Work
     return Workload(model, first, items=tokens, unit="tokens", variants=tuple(others))
 
 
-def _added(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+def _index_add(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return rows.index_add(0, places, values)
 
 
-def _put(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+def _index_put(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return rows.index_put((places,), values, accumulate=True)
 
 
-def _gathered(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
+def _gather(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return rows.gather(0, places[:, None].expand_as(values))
 
 
-def _scattered(reduce: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _scatter_reduce(reduce: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     def function(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
         return rows.scatter_reduce(0, places[:, None].expand_as(values), values, reduce, include_self=False)
 
@@ -88,12 +88,12 @@ def _mask_put(rows: Tensor, places: Tensor, values: Tensor) -> Tensor:
 
 
 _BY_INDEX: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "gather": _gathered,
+    "gather": _gather,
     "index_select": lambda rows, places, values: rows.index_select(0, places),
-    "index_add": _added,
-    "index_put": _put,
-    "scatter_sum": _scattered("sum"),
-    "scatter_amax": _scattered("amax"),
+    "index_add": _index_add,
+    "index_put": _index_put,
+    "scatter_sum": _scatter_reduce("sum"),
+    "scatter_amax": _scatter_reduce("amax"),
     "pairs": lambda rows, places, values: rows[places, places % rows.shape[1]],
     "mask": lambda rows, places, values: rows[rows > 0],
     "mask_put": _mask_put,

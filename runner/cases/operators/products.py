@@ -178,7 +178,7 @@ def square_layer(size: int) -> Workload:
     )
 
 
-def _batched(batch: int, m: int, n: int, k: int) -> tuple[Tensor, Tensor]:
+def _batch_operands(batch: int, m: int, n: int, k: int) -> tuple[Tensor, Tensor]:
     return torch.randn(batch, m, k), torch.randn(batch, k, n)
 
 
@@ -188,7 +188,7 @@ def bmm(batch: int, m: int, n: int, k: int) -> Workload:
 
     Guards: a loop over the batch, one thread for all of it, a kernel for large products on small ones.
     """
-    inputs = _batched(batch, m, n, k)
+    inputs = _batch_operands(batch, m, n, k)
     return Workload(
         FunctionModel(torch.bmm),
         inputs,
@@ -205,7 +205,7 @@ def baddbmm(batch: int, m: int, n: int, k: int) -> Workload:
 
     Guards: the fall from a batched product to a loop with a copy for each.
     """
-    inputs = (torch.randn(batch, m, n), *_batched(batch, m, n, k))
+    inputs = (torch.randn(batch, m, n), *_batch_operands(batch, m, n, k))
     return Workload(
         FunctionModel(torch.baddbmm),
         inputs,

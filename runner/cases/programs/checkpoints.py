@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...worker.case import case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 
 #: Numbers in each tensor, and along each side of it as a matrix: 4 MiB of fp32.
 _NUMBERS, _SIDE = 1 << 20, 1 << 10
@@ -31,7 +31,7 @@ def _by_distributed_checkpoint(folder: Path, state: dict[str, Tensor]) -> None:
     checkpoint.load(state, checkpoint_id=folder, no_dist=True)
 
 
-def _scripted(state: dict[str, Tensor]) -> Callable[[Path, dict[str, Tensor]], None]:
+def _script_writer(state: dict[str, Tensor]) -> Callable[[Path, dict[str, Tensor]], None]:
     """What writes and reads a program of TorchScript with these weights, which is made here and now."""
     layers: list[nn.Module] = []
     for weight in state.values():
@@ -55,10 +55,10 @@ def save_and_load(way: str, mebibytes: int) -> Callable[[], object]:
     cache answers: the disk is not measured.
     """
     if way == "distributed" and not hasattr(importlib.import_module(_DISTRIBUTED), "save"):
-        raise Unsupported(f"{_DISTRIBUTED}.save is not in this version of PyTorch ({torch.__version__})")
+        raise UnsupportedCase(f"{_DISTRIBUTED}.save is not in this version of PyTorch ({torch.__version__})")
     state = {f"weight_{number}": torch.randn(_NUMBERS) for number in range(mebibytes // 4)}
     ways = {"torch": _by_torch, "distributed": _by_distributed_checkpoint}
-    write = _scripted(state) if way == "script" else ways[way]
+    write = _script_writer(state) if way == "script" else ways[way]
 
     def run() -> None:
         folder = Path(tempfile.mkdtemp(prefix="pyrometer-checkpoint-"))

@@ -9,23 +9,25 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ...worker.case import Workload, case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 
 _WIDTH = 64
 
 
 def _library() -> Any:
-    """The module of DTensor; raises Unsupported before PyTorch 2.5, or without torch.distributed."""
+    """The module of DTensor; raises UnsupportedCase before PyTorch 2.5, or without torch.distributed."""
     library: Any = None
     if distributed.is_available():
         with contextlib.suppress(ImportError):
             library = importlib.import_module("torch.distributed.tensor")
     if not hasattr(library, "distribute_tensor"):
-        raise Unsupported(f"torch.distributed.tensor has no DTensor in this version ({torch.__version__})")
+        raise UnsupportedCase(
+            f"torch.distributed.tensor has no DTensor in this version ({torch.__version__})"
+        )
     return library
 
 
-def _distributed(rows: Tensor) -> list[Any]:
+def _distribute_rows(rows: Tensor) -> list[Any]:
     """Each row as a tensor that is divided over the ranks, of which this process is all there are."""
     library = _library()
     if not distributed.is_initialized():
@@ -37,7 +39,7 @@ def _distributed(rows: Tensor) -> list[Any]:
 
 
 def _sums(rows: Tensor) -> Callable[[], Tensor]:
-    first, *others = _distributed(rows)
+    first, *others = _distribute_rows(rows)
 
     def function() -> Tensor:
         total: Any = first
@@ -49,7 +51,7 @@ def _sums(rows: Tensor) -> Callable[[], Tensor]:
 
 
 def _stack(rows: Tensor) -> Callable[[], Tensor]:
-    tensors = _distributed(rows)
+    tensors = _distribute_rows(rows)
 
     def function() -> Tensor:
         stacked: Any = torch.stack(tensors)
@@ -60,7 +62,7 @@ def _stack(rows: Tensor) -> Callable[[], Tensor]:
 
 def _weights(rows: Tensor) -> list[nn.Parameter]:
     """Distributed weights with a gradient each."""
-    weights = [nn.Parameter(one) for one in _distributed(rows)]
+    weights = [nn.Parameter(one) for one in _distribute_rows(rows)]
     for weight in weights:
         weight.grad = torch.full_like(weight, 1e-3)
     return weights

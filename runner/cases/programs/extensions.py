@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...worker.case import Workload, case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 
 WIDTH = 256
 _SOURCE = """
@@ -39,12 +39,12 @@ TORCH_LIBRARY_IMPL(pyrometer, CUDA, library) {
 
 
 def _load() -> Callable[[Tensor], Tensor]:
-    """The operator in C++, compiled and loaded; raises Unsupported without a compiler or ninja."""
+    """The operator in C++, compiled and loaded; raises UnsupportedCase without a compiler or ninja."""
     from torch.utils import cpp_extension
 
     compiler = os.environ.get("CXX", "c++")
     if not shutil.which(compiler) or not shutil.which("ninja"):
-        raise Unsupported(f"an operator in C++ needs a compiler ({compiler}) and ninja")
+        raise UnsupportedCase(f"an operator in C++ needs a compiler ({compiler}) and ninja")
     if not hasattr(torch.ops.pyrometer, "squared_relu"):
         with tempfile.TemporaryDirectory(prefix="pyrometer-extension-") as folder:
             source = Path(folder) / "squared_relu.cpp"
@@ -54,7 +54,7 @@ def _load() -> Callable[[Tensor], Tensor]:
     return torch.ops.pyrometer.squared_relu
 
 
-class Extended(nn.Module):
+class ExtensionNetwork(nn.Module):
     """A linear layer, the square of its positive part, and another linear layer, over (rows, 256)."""
 
     def __init__(self, own: bool) -> None:
@@ -80,7 +80,7 @@ def extension(own: bool, rows: int) -> Workload:
     Guards: what a call into an extension costs, and an extension that no longer compiles or breaks more.
     """
     return Workload(
-        Extended(own),
+        ExtensionNetwork(own),
         (torch.randn(rows, WIDTH),),
         items=rows,
         unit="rows",
@@ -106,16 +106,18 @@ def _add_one(rows: Tensor) -> Tensor:
 
 @cache
 def _by_library() -> Callable[[Tensor], Tensor]:
-    """The same as an operator of the library, in Python; raises Unsupported before PyTorch 2.4."""
+    """The same as an operator of the library, in Python; raises UnsupportedCase before PyTorch 2.4."""
     if not hasattr(torch.library, "custom_op"):
-        raise Unsupported(f"torch.library.custom_op is not in this version of PyTorch ({torch.__version__})")
+        raise UnsupportedCase(
+            f"torch.library.custom_op is not in this version of PyTorch ({torch.__version__})"
+        )
     operator: Any = torch.library.custom_op("pyrometer_python::add_one", _add_one, mutates_args=())
     operator.register_fake(torch.empty_like)
     operator.register_autograd(lambda ctx, outer: outer)
     return operator
 
 
-class Called(nn.Module):
+class OperatorChain(nn.Module):
     """An operator, many times in a row, over (rows, 64) that a weight was added to."""
 
     CALLS = 32
@@ -140,7 +142,7 @@ def python_operator(kind: str, rows: int) -> Workload:
     """
     function = _by_library() if kind == "library" else _ByFunction.apply
     return Workload(
-        Called(function),
+        OperatorChain(function),
         (torch.randn(rows, 64),),
         items=rows,
         unit="rows",

@@ -48,7 +48,7 @@ class Photographs(Dataset[Tensor]):
         return (scaled[0] - 127.5) / 64
 
 
-class Fed(nn.Module):
+class LoaderNetwork(nn.Module):
     """A network that fetches an epoch of batches itself; its input only says where, and in which dtype.
 
     An epoch is one step, because a step of one batch would find batches that were fetched ahead while
@@ -84,7 +84,7 @@ class Fed(nn.Module):
         started = since = time.perf_counter()
         for batch in self._loader:
             waited += time.perf_counter() - since
-            logits = self._fed(batch, where)
+            logits = self._compute_logits(batch, where)
             since = time.perf_counter()
         self._report_share(waited / (time.perf_counter() - started))
         return logits
@@ -97,7 +97,7 @@ class Fed(nn.Module):
         for batch in self._loader:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            logits = self._fed(batch, where)
+            logits = self._compute_logits(batch, where)
             end.record()
             marks += [start, end]
         marks[-1].synchronize()
@@ -106,7 +106,7 @@ class Fed(nn.Module):
         self._report_share(waited / began.elapsed_time(marks[-1]))
         return logits
 
-    def _fed(self, batch: Tensor, where: Tensor) -> Tensor:
+    def _compute_logits(self, batch: Tensor, where: Tensor) -> Tensor:
         return self.network(batch.to(where.device, where.dtype, non_blocking=self._non_blocking))
 
 
@@ -159,7 +159,7 @@ def input_pipeline(batch: int, workers: int, prefetch: int, pin: bool, non_block
     # Kept in this list, not in the model: a technique may measure a copy of that.
     shares: list[float] = []
     return Workload(
-        Fed(_loader(batch, workers, prefetch, pin), _network(), non_blocking, shares.append),
+        LoaderNetwork(_loader(batch, workers, prefetch, pin), _network(), non_blocking, shares.append),
         (torch.zeros(()),),
         items=batch * BATCHES,
         unit="images",

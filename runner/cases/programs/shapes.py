@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...worker.case import Workload, case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 from .. import flops
 from ..bert import BASE, MIDDLE_LENGTH, Bert, dynamic_lengths, operations
 from ..bert import draw as draw_tokens
@@ -111,7 +111,7 @@ def ragged_feed_forward(batch: int, tokens: int) -> Workload:
     Guards: what an operator costs on a tensor whose type is written in Python.
     """
     if not hasattr(torch.nested, "nested_tensor_from_jagged"):
-        raise Unsupported(
+        raise UnsupportedCase(
             f"nested_tensor_from_jagged is not in this version of PyTorch ({torch.__version__})"
         )
     lengths = torch.linspace(tokens / batch, tokens, batch).long()

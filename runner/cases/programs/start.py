@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from ...worker.case import case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 
 _PROGRAMS = {
     "import": "import torch",
@@ -35,7 +35,7 @@ def start(program: str) -> Callable[[], object]:
     Guards: modules that are imported early, and libraries that set themselves up in the first call.
     """
     if program == "first_cuda_operator" and not torch.cuda.is_available():
-        raise Unsupported("program=first_cuda_operator needs a CUDA device, and there is none")
+        raise UnsupportedCase("program=first_cuda_operator needs a CUDA device, and there is none")
     text = _PROGRAMS[program]
     # As a user starts Python, but for what the harness sets for its own process.
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

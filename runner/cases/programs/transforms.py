@@ -77,12 +77,12 @@ class InnerStep(nn.Module):
         def loss(weights: dict[str, Tensor], images: Tensor, targets: Tensor) -> Tensor:
             return F.cross_entropy(functional_call(self.network, weights, (images,)), targets)
 
-        def adapted(images: Tensor, targets: Tensor) -> Tensor:
+        def loss_after_step(images: Tensor, targets: Tensor) -> Tensor:
             slopes = grad(loss)(weights, images, targets)
             changed = {name: one - self.RATE * slopes[name] for name, one in weights.items()}
             return loss(changed, images, targets)
 
-        return vmap(adapted)(images, targets)
+        return vmap(loss_after_step)(images, targets)
 
 
 @case(family="programs", tasks=[4], samples=[5], image=[28])
@@ -234,7 +234,7 @@ def module_stack(layers: int, width: int, batch: int) -> Workload:
     )
 
 
-def _seen(*arguments: object) -> None:
+def _noop_hook(*arguments: object) -> None:
     """A hook that changes nothing."""
 
 
@@ -254,9 +254,9 @@ def hooked_stack(hooks: str, layers: int, width: int, batch: int) -> Workload:
     modules = [ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers)]
     for module in modules:
         if hooks == "forward":
-            module.register_forward_hook(_seen)
+            module.register_forward_hook(_noop_hook)
         elif hooks == "gradient":
-            module.register_full_backward_hook(_seen)
+            module.register_full_backward_hook(_noop_hook)
     return Workload(
         nn.Sequential(*modules),
         (torch.randn(batch, width),),
@@ -305,7 +305,7 @@ def dispatch_mode(batch: int) -> Workload:
     )
 
 
-class _Gated(nn.Module):
+class _SigmoidGate(nn.Module):
     """Several small operators that a compiler fuses: (batch, width) to the same shape."""
 
     def __init__(self, width: int) -> None:
@@ -343,7 +343,7 @@ def counted_first(batch: int, layers: int) -> Workload:
     """
     width = 64
     return Workload(
-        CountedFirst(nn.Sequential(*(_Gated(width) for _ in range(layers)))),
+        CountedFirst(nn.Sequential(*(_SigmoidGate(width) for _ in range(layers)))),
         (torch.randn(batch, width),),
         items=batch,
         unit="samples",
@@ -351,19 +351,19 @@ def counted_first(batch: int, layers: int) -> Workload:
     )
 
 
-class Tagged(Tensor):
+class TensorSubclass(Tensor):
     """A tensor of another type, which sends every operator by way of Python."""
 
 
-class OnTagged(nn.Module):
-    """A model whose input is of type `Tagged`."""
+class SubclassModel(nn.Module):
+    """A model whose input is of type `TensorSubclass`."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.model(rows.as_subclass(Tagged)).as_subclass(Tensor)
+        return self.model(rows.as_subclass(TensorSubclass)).as_subclass(Tensor)
 
 
 @case(family="programs", batch=[4], layers=[48], width=[64])
@@ -373,7 +373,7 @@ def tensor_subclass(batch: int, layers: int, width: int) -> Workload:
     Guards: what an operator costs that is looked up in Python (`__torch_function__`), compiled or not.
     """
     return Workload(
-        OnTagged(nn.Sequential(*(ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers)))),
+        SubclassModel(nn.Sequential(*(ScaledLayer(width, 1.0 / (2 + index)) for index in range(layers)))),
         (torch.randn(batch, width),),
         items=batch,
         unit="rows",

@@ -24,8 +24,8 @@ def card_state(handle: Any, parent: Any = None, root: Path = _SYS) -> dict[str, 
     """
     whole = handle if parent is None else parent
     asked: Mapping[str, Callable[[], Any]] = {
-        "power_limit_w": lambda: _scaled(ask(N.nvmlDeviceGetEnforcedPowerLimit, whole)),
-        "default_power_limit_w": lambda: _scaled(ask(N.nvmlDeviceGetPowerManagementDefaultLimit, whole)),
+        "power_limit_w": lambda: _watts(ask(N.nvmlDeviceGetEnforcedPowerLimit, whole)),
+        "default_power_limit_w": lambda: _watts(ask(N.nvmlDeviceGetPowerManagementDefaultLimit, whole)),
         "max_sm_clock_mhz": lambda: ask(N.nvmlDeviceGetMaxClockInfo, whole, N.NVML_CLOCK_SM),
         "max_memory_clock_mhz": lambda: ask(N.nvmlDeviceGetMaxClockInfo, whole, N.NVML_CLOCK_MEM),
         "boost_clock_mhz": lambda: ask(N.nvmlDeviceGetMaxCustomerBoostClock, whole, N.NVML_CLOCK_SM),
@@ -42,7 +42,7 @@ def card_state(handle: Any, parent: Any = None, root: Path = _SYS) -> dict[str, 
         "nvlinks": lambda: _active_links(whole),
         "numa_node": lambda: _numa_node(whole, root),
     }
-    return _known(asked)
+    return _collect_answers(asked)
 
 
 def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
@@ -54,22 +54,22 @@ def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
     whole = handle if parent is None else parent
     rows = ask(N.nvmlDeviceGetRemappedRows, whole)
 
-    def uncorrected(counter: int) -> Any:
+    def count_ecc_errors(counter: int) -> Any:
         return ask(N.nvmlDeviceGetTotalEccErrors, whole, N.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, counter)
 
     asked: Mapping[str, Callable[[], Any]] = {
-        "uncorrected_ecc_errors": lambda: uncorrected(N.NVML_VOLATILE_ECC),
-        "uncorrected_ecc_errors_ever": lambda: uncorrected(N.NVML_AGGREGATE_ECC),
+        "uncorrected_ecc_errors": lambda: count_ecc_errors(N.NVML_VOLATILE_ECC),
+        "uncorrected_ecc_errors_ever": lambda: count_ecc_errors(N.NVML_AGGREGATE_ECC),
         "remapped_rows": lambda: rows if _absent(rows) else rows[0] + rows[1],
         "row_remap_pending": lambda: rows if _absent(rows) else bool(rows[2]),
         "row_remap_failed": lambda: rows if _absent(rows) else bool(rows[3]),
         "pcie_width": lambda: ask(N.nvmlDeviceGetCurrPcieLinkWidth, whole),
         "pcie_width_possible": lambda: ask(N.nvmlDeviceGetMaxPcieLinkWidth, whole),
     }
-    return _known(asked)
+    return _collect_answers(asked)
 
 
-def _known(asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+def _collect_answers(asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     """The answers that there are."""
     answers = {name: call() for name, call in asked.items()}
     return {name: value for name, value in answers.items() if not _absent(value) and value not in (None, "")}
@@ -79,7 +79,7 @@ def _absent(value: Any) -> bool:
     return isinstance(value, Absent)
 
 
-def _scaled(milliwatts: Any) -> Any:
+def _watts(milliwatts: Any) -> Any:
     return milliwatts if isinstance(milliwatts, Absent) else milliwatts / 1000
 
 

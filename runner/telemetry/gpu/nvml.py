@@ -182,7 +182,7 @@ def processes(handle: Any) -> dict[int, int | None] | Absent:
     return found if isinstance(found, Absent) else {p.pid: p.usedGpuMemory or None for p in found}
 
 
-def computing(handle: Any, since_us: int) -> set[int] | Absent:
+def computing_pids(handle: Any, since_us: int) -> set[int] | Absent:
     """The pids of processes that used the SMs after a moment (CLOCK_REALTIME in microseconds)."""
     samples = ask(N.nvmlDeviceGetProcessUtilization, handle, since_us)
     if isinstance(samples, Absent):

@@ -40,10 +40,10 @@ def _in_the_first_namespace() -> bool:
 
 
 def _computes(pid: int) -> bool:
-    return any(name.startswith(_COMPUTES) for name in _opened(pid))
+    return any(name.startswith(_COMPUTES) for name in _open_files(pid))
 
 
-def _opened(pid: int) -> Iterator[str]:
+def _open_files(pid: int) -> Iterator[str]:
     """The paths of its open files, devices included, which psutil's `open_files` leaves out."""
     try:
         entries = list(Path(f"/proc/{pid}/fd").iterdir())

@@ -15,7 +15,7 @@ from .nvml import (
     N,
     ask,
     busy_source,
-    computing,
+    computing_pids,
     gpm_of,
     gpus,
     memory,
@@ -70,7 +70,7 @@ class GpuDevice:
         self._gpm: Gpm | None = None
         self._chained = False
         if isinstance(gpm, Absent):
-            self._refused(_SM, gpm)
+            self._note_refusal(_SM, gpm)
         else:
             self._gpm = gpm
         self.utilisation_source: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
@@ -85,7 +85,7 @@ class GpuDevice:
     def counters(self) -> GpuCounters:
         """All counters now; hands over the Xids that came in since the last time."""
         running = self._ask("processes", processes, self._handle)
-        busy = self._ask("processes at work", computing, self._whole, self._read_us - _PROCESS_SAMPLE_US)
+        busy = self._ask("processes at work", computing_pids, self._whole, self._read_us - _PROCESS_SAMPLE_US)
         self._read_us = time.time_ns() // 1000
         room = self._ask("memory", memory, self._handle) or {}
         xids, self.xids = tuple(self.xids), []
@@ -118,7 +118,7 @@ class GpuDevice:
 
     def row(self, log: SampleLog) -> None:
         """End a row and start the next; a row too short for the hardware counters goes on instead."""
-        placed = self._counted()
+        placed = self._read_gpm()
         if placed is None:
             return
         values, ended = placed
@@ -138,7 +138,7 @@ class GpuDevice:
             return
         spans = self._buffer.next()
         if isinstance(spans, Absent):
-            self._refused("busy time", spans)
+            self._note_refusal("busy time", spans)
         elif spans is None:
             log.note(self.uuid, "the clock was set meanwhile: busy time of that moment cannot be placed")
         else:
@@ -160,12 +160,12 @@ class GpuDevice:
             return 0
         refused = self._gpm.start()
         if refused is not None:
-            self._refused(_SM, refused)
+            self._note_refusal(_SM, refused)
             return 0
         self._chained = True
         return sum(self._gpm.taken_ns) // 2
 
-    def _counted(self) -> tuple[dict[str, float | None], int] | None:
+    def _read_gpm(self) -> tuple[dict[str, float | None], int] | None:
         """Means of the hardware counters and the moment they end at, 0 if any will do; None to go on."""
         if self._gpm is None or self.lost:
             return {}, 0
@@ -177,7 +177,7 @@ class GpuDevice:
         if isinstance(means, Absent):
             if not means.code:
                 return None
-            self._refused(_SM, means)
+            self._note_refusal(_SM, means)
             # The next window must not reach back into this row.
             return {}, self._start_gpm()
         if max(first[1] - first[0], last[1] - last[0]) > _SLOWEST_SHARE * (last[0] - first[1]):
@@ -241,11 +241,11 @@ class GpuDevice:
             return None
         answer = ask(call, *arguments)
         if isinstance(answer, Absent):
-            self._refused(what, answer)
+            self._note_refusal(what, answer)
             return None
         return answer
 
-    def _refused(self, what: str, why: Absent) -> None:
+    def _note_refusal(self, what: str, why: Absent) -> None:
         if why.code == N.NVML_ERROR_GPU_IS_LOST:
             self.lost = why.reason
         self._notes.setdefault(what, why.reason)
@@ -293,7 +293,7 @@ class GpuSource:
                 self._missing[uuid] = f"NVML lists no device {uuid}"
         self._listen({bare(device.board) for device in self._devices}, known)
 
-    def read(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
+    def read_counters(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
         """All counters now, and which devices are lost."""
         self._drain()
         counters = tuple(device.counters() for device in self._devices)

@@ -45,7 +45,7 @@ class SocketChannel:
         del self._buffer[: end + 1]
         return cast("dict[str, Any]", message)
 
-    def waiting(self, seconds: float = 0.0) -> bool:
+    def has_message(self, seconds: float = 0.0) -> bool:
         """Whether a message or the end can be read; waits up to `seconds`."""
         if b"\n" in self._buffer:
             return True
@@ -163,7 +163,7 @@ class StoreChannel:
             return None
         return order
 
-    def waiting(self) -> bool:
+    def has_message(self) -> bool:
         """Whether an order has come."""
         return bool(self._store.check([f"order/{self._rank}/{self._orders}"]))
 

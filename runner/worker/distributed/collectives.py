@@ -35,7 +35,7 @@ def collective_seconds(kind: str, size: int, device: str) -> float | None:
         run()
     except RuntimeError:
         # gloo of older releases has no reduce-scatter.
-        if not backend_lacks(lambda group: _prepared(kind, 1, device, group)()):
+        if not backend_lacks(lambda group: _make_collective(kind, 1, device, group)()):
             raise
         return None
     started = time.perf_counter()
@@ -64,14 +64,14 @@ def backend_lacks(collective: Callable[[dist.ProcessGroup], object]) -> bool:
 def _prepared_if_it_fits(kind: str, numbers: int, device: str) -> Callable[[], object] | None:
     """The collective, or None where memory runs out: everything else is measured, and must not be lost."""
     try:
-        return _prepared(kind, numbers, device)
+        return _make_collective(kind, numbers, device)
     except Exception as error:
         if not memory.is_out_of_memory(error):
             raise
         return None
 
 
-def _prepared(
+def _make_collective(
     kind: str, numbers: int, device: str, group: dist.ProcessGroup | None = None
 ) -> Callable[[], object]:
     """The collective over as many numbers, rounded up to equal parts; without a group of all ranks."""

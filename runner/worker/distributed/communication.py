@@ -58,7 +58,7 @@ def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
     facts: dict[str, Any] = {}
     # The sharded optimizer of ZeRO-1 sends the weights round, also under no_sync().
     if key.axis("compile") == "none" and key.axis("parallel") == "ddp":
-        metrics |= _exposed(group)
+        metrics |= _measure_exposure(group)
     if group.ranks == 1:
         return CommunicationCost(metrics, facts)
     if key.axis("parallel") != "fsdp2":
@@ -99,7 +99,7 @@ def _table(group: Ranks, kind: str) -> dict[str, float]:
     return dict(zip(map(str, _TABLE), found, strict=bool(found)))
 
 
-def _exposed(group: Ranks) -> dict[str, float]:
+def _measure_exposure(group: Ranks) -> dict[str, float]:
     common = group.common_steps()
     local = group.local_steps()
     for own, more in zip(local, group.local_steps(), strict=True):

@@ -46,7 +46,7 @@ _OF_THE_GPU = ("ceiling_tflops",)
 
 
 class RankGroup:
-    """Leader of the members of one case; raises Unsupported, and MemberFailed for one that fails or dies.
+    """Leader of the members of one case; raises UnsupportedCase, and MemberFailed for one that fails or dies.
 
     `nodes` are those of the run, this machine first; members on the others keep to `cpus` (none: all there).
     """
@@ -121,7 +121,9 @@ class RankGroup:
             last = round(median(steps[-3:]))
             if ended:
                 self._members.request("settle")
-                return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
+                return timing.WarmUp(
+                    len(steps), elapsed, ended, last, timing.seconds_to_steady(steps, elapsed)
+                )
             count = max(1, _ROUND_NS // max(1, last))
 
     def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:

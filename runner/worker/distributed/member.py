@@ -10,7 +10,7 @@ from ..case_key import CaseKey
 from ..measurements import compiling, memory, timing
 from ..measurements.affinity_check import ThreadPlacement
 from ..messages import Block
-from ..prepared_case import Unsupported
+from ..prepared_case import UnsupportedCase
 from ..single_process import SingleProcess
 from ..worker_loop import allocates_elsewhere, failure
 from .channels import SocketChannel, StoreChannel
@@ -61,14 +61,14 @@ class Member:
                 return
 
     @property
-    def _built(self) -> SingleProcess:
+    def _single_process(self) -> SingleProcess:
         assert self._part is not None, "nothing is built"
         return self._part
 
     @property
     def _rank(self) -> Rank:
         if not isinstance(self._part, Rank):
-            raise Unsupported("independent instances do not communicate")
+            raise UnsupportedCase("independent instances do not communicate")
         return self._part
 
     def _build(
@@ -81,27 +81,27 @@ class Member:
         self._device = device
         self._allocates_elsewhere = allocates_elsewhere(key)
         if key.axis("parallel") == "none":
-            self._part = SingleProcess(key.under(instances="1"), device, seed)
+            self._part = SingleProcess(key.with_technique(instances="1"), device, seed)
             if len(set(self._part.prepared.shapes)) > 1:
                 # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
-                raise Unsupported("instances are not measured with inputs of several shapes")
+                raise UnsupportedCase("instances are not measured with inputs of several shapes")
         else:
             # From here on: what is synchronised, and whose memory is counted, is this rank's own GPU.
             self._device = device_of(device, local)
             self._part = Rank(key, self._device, seed, rank, world, store_port)
-        return compiling.calls_of_each_shape(self._built.prepared.shapes)
+        return compiling.calls_of_each_shape(self._single_process.prepared.shapes)
 
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         self._await_start(start_ns)
-        taken = self._built.first_call()
-        self._built.prepared.rotation.fill()
+        taken = self._single_process.first_call()
+        self._single_process.prepared.rotation.fill()
         memory.release_memory(self._device)
         trace = self._part.trace if isinstance(self._part, Rank) else None
         return {"ns": taken, "trace": trace}
 
     def _steps(self, count: int, start_ns: int) -> list[int]:
         self._await_start(start_ns)
-        return [timing.first_call(self._built.prepared.step, self._device) for _ in range(count)]
+        return [timing.first_call(self._single_process.prepared.step, self._device) for _ in range(count)]
 
     def _settle(self) -> None:
         if not self._allocates_elsewhere:
@@ -116,12 +116,12 @@ class Member:
         So the last to finish is timed while the others run, and not alone.
         """
         self._placement.before()
-        block = self._timed(self._built.prepared.step, start_ns, **steps)
+        block = self._time_block(self._single_process.prepared.step, start_ns, **steps)
         self._placement.after(block)
         if on:
             self._line.send({"done": True})
-            while not self._line.waiting():
-                self._built.prepared.step()
+            while not self._line.has_message():
+                self._single_process.prepared.step()
             timing.synchronize(self._device)
             self._line.receive()
         return asdict(block)
@@ -129,13 +129,13 @@ class Member:
     def _observe(self, count: int, start_ns: int) -> None:
         self._await_start(start_ns)
         for _ in range(count):
-            self._built.prepared.step()
+            self._single_process.prepared.step()
         timing.synchronize(self._device)
 
     def _local(self, start_ns: int, **steps: int) -> list[int]:
-        return list(self._timed(self._rank.local_step, start_ns, **steps).samples_ns)
+        return list(self._time_block(self._rank.local_step, start_ns, **steps).samples_ns)
 
-    def _timed(self, step: timing.Step, start_ns: int, **steps: int) -> Block:
+    def _time_block(self, step: timing.Step, start_ns: int, **steps: int) -> Block:
         return timing.block(step, self._device, ready=lambda: self._await_start(start_ns), **steps)
 
     def _await_start(self, start_ns: int) -> None:
@@ -149,7 +149,7 @@ class Member:
         return [collective_seconds(kind, size, self._device) for size in sizes]
 
     def _facts(self) -> dict[str, Any]:
-        return {**self._placement.facts(), **self._built.facts()}
+        return {**self._placement.facts(), **self._single_process.facts()}
 
     def _report(self) -> dict[str, float]:
         # Peaks first: what is measured last takes memory of its own.
@@ -159,7 +159,7 @@ class Member:
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
             known["rss_peak_steady"] = after
-        return {**known, **self._placement.metrics(self._device), **self._built.metrics()}
+        return {**known, **self._placement.metrics(self._device), **self._single_process.metrics()}
 
     def _device_time(self, step_ns: float, start_ns: int) -> dict[str, float]:
         self._await_start(start_ns)
@@ -169,7 +169,7 @@ class Member:
         return self._rank.reference()
 
     def _check(self) -> dict[str, Any]:
-        return asdict(self._built.check())
+        return asdict(self._single_process.check())
 
 
 def wait_until(start_ns: int) -> None:

@@ -119,7 +119,7 @@ class Members(ABC):
         node = self.node_of(number)
         return f"{self.spec.word} {number}" + (f" on {node}" if node else "")
 
-    def reported(self, number: int, failed: Mapping[str, str]) -> MemberFailed:
+    def member_failure(self, number: int, failed: Mapping[str, str]) -> MemberFailed:
         """The failure that a member reported."""
         reason = failed["reason"]
         if failed["status"] != "unsupported":
@@ -234,7 +234,7 @@ class LocalMembers(Members):
         """Members that have ended, without unread messages."""
         # In this order: a member sends its last message before it ends.
         ended = [number for number in numbers if self._ended(number)]
-        return [number for number in ended if not self._lines[number].waiting()]
+        return [number for number in ended if not self._lines[number].has_message()]
 
     def _cause(self, number: int, received: Mapping[str, Any] | None) -> MemberFailed:
         """The cause, once one member has failed: a dead member before what others make of its death."""
@@ -251,7 +251,7 @@ class LocalMembers(Members):
         failures |= dict.fromkeys(self._ended_silently(others.values()))
         if dead := [n for n, answer in failures.items() if answer is None]:
             return self._death(dead[0])
-        return self.reported(number, (received or {})["failed"])
+        return self.member_failure(number, (received or {})["failed"])
 
     def _death(self, number: int) -> MemberFailed:
         """How a silent member ended; waits a moment for its exit."""
@@ -259,7 +259,7 @@ class LocalMembers(Members):
             code = self._processes[number].wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             return MemberFailed("crashed", f"{self.name(number)} closed its channel to the leader")
-        status, how = ending(code, out_of_memory=oom_kills() > self._oom_kills)
+        status, how = describe_exit(code, out_of_memory=oom_kills() > self._oom_kills)
         return MemberFailed(status, f"{self.name(number)} {how}")
 
     def _kill(self) -> None:
@@ -271,7 +271,7 @@ class LocalMembers(Members):
             line.close()
 
 
-def ending(code: int, *, out_of_memory: bool) -> tuple[str, str]:
+def describe_exit(code: int, *, out_of_memory: bool) -> tuple[str, str]:
     """Status, and the end of a sentence, of a member that ended with `code` before it was done.
 
     A negative code is a signal; with `out_of_memory` the kernel killed some process for lack of memory.

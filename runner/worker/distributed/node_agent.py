@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .cpu_partition import Share, TooFewCpus, own_cpus, share_out
-from .members import GLOO_INTERFACE, GroupSpec, ending, oom_kills, threads_of
+from .members import GLOO_INTERFACE, GroupSpec, describe_exit, oom_kills, threads_of
 
 _BEAT_SECONDS = 1.0
 
@@ -82,7 +82,7 @@ def _run(order: dict[str, Any], shares: tuple[Share, ...], interface: str) -> di
         # Of several the first is the cause; torchrun ends the others by SIGTERM.
         first = min(error.failures.items(), key=lambda failure: failure[1].timestamp)
         failures = [first, *(each for each in error.failures.items() if each[0] != first[0])]
-        return {"ranks": {rank: ending(one.exitcode, out_of_memory=killed) for rank, one in failures}}
+        return {"ranks": {rank: describe_exit(one.exitcode, out_of_memory=killed) for rank, one in failures}}
     except BaseException as error:
         first_line = next(iter(str(error).splitlines()), "")
         return {"ranks": {}, "reason": f"{type(error).__name__}: {first_line}"}

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..case import Workload
 from ..case_key import AXES, CaseKey
-from ..prepared_case import Inputs, Preparation, Unsupported, adamw, make
+from ..prepared_case import Inputs, Preparation, UnsupportedCase, adamw, make
 
 #: Every rank has the whole model, or shards of it, and its own part of the batch.
 DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
@@ -30,27 +30,29 @@ _PRECISIONS = {
 
 
 def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
-    """Raise Unsupported for axes that do not go together, or where the run has too few nodes."""
+    """Raise UnsupportedCase for axes that do not go together, or where the run has too few nodes."""
     parallel, instances = key.axis("parallel"), key.count("instances")
     if parallel == "none":
         if out_of_place := [axis for axis, _ in key.technique if axis in _OF_PARALLEL]:
-            raise Unsupported(
+            raise UnsupportedCase(
                 f"axis {out_of_place[0]} is for cases over several ranks: choose axis parallel too"
             )
         return
     if instances > 1:
-        raise Unsupported("a case is either several independent instances or one over several ranks")
+        raise UnsupportedCase("a case is either several independent instances or one over several ranks")
     if not torch.distributed.is_available():
-        raise Unsupported("this PyTorch was built without torch.distributed")
+        raise UnsupportedCase("this PyTorch was built without torch.distributed")
     if parallel in BY_DDP and key.phase == "infer":
-        raise Unsupported(f"parallel={parallel} shares gradients; inference has none: use axis instances")
+        raise UnsupportedCase(f"parallel={parallel} shares gradients; inference has none: use axis instances")
     if parallel not in BY_DDP:
         _refuse_options_of_ddp(key, parallel)
     for axis in ("export", "graph"):
         if key.axis(axis) != "none":
-            raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
+            raise UnsupportedCase(
+                f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}"
+            )
     if key.axis("precision") not in _PRECISIONS[parallel]:
-        raise Unsupported(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
+        raise UnsupportedCase(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
     _refuse_sharding(key)
     _refuse_nodes(key, nodes)
     _refuse_devices(key, device)
@@ -59,18 +61,22 @@ def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
 def _refuse_sharding(key: CaseKey) -> None:
     sharding, ranks = key.axis("sharding"), key.count("ranks")
     if sharding != "full" and key.axis("parallel") != "fsdp2":
-        raise Unsupported("axis sharding is an option of FSDP2: choose parallel=fsdp2 too")
+        raise UnsupportedCase("axis sharding is an option of FSDP2: choose parallel=fsdp2 too")
     if sharding == "hybrid" and (ranks < 4 or ranks % 2):
-        raise Unsupported(f"sharding=hybrid takes several pairs of ranks, which {ranks} ranks are not")
+        raise UnsupportedCase(f"sharding=hybrid takes several pairs of ranks, which {ranks} ranks are not")
 
 
 def _refuse_options_of_ddp(key: CaseKey, parallel: str) -> None:
     if out_of_place := [axis for axis, _ in key.technique if axis in _OF_DDP]:
-        raise Unsupported(f"axis {out_of_place[0]} is an option of DDP: parallel={parallel} has none such")
+        raise UnsupportedCase(
+            f"axis {out_of_place[0]} is an option of DDP: parallel={parallel} has none such"
+        )
     if key.axis("compile") != "none":
-        raise Unsupported(f"torch.compile is measured with ddp and zero1, not with parallel={parallel}")
+        raise UnsupportedCase(f"torch.compile is measured with ddp and zero1, not with parallel={parallel}")
     if parallel == "pp" and key.axis("checkpoint") != "off":
-        raise Unsupported("parallel=pp traces the blocks, and their recomputation (checkpoint=on) is lost")
+        raise UnsupportedCase(
+            "parallel=pp traces the blocks, and their recomputation (checkpoint=on) is lost"
+        )
 
 
 def _refuse_nodes(key: CaseKey, available: int) -> None:
@@ -78,13 +84,15 @@ def _refuse_nodes(key: CaseKey, available: int) -> None:
     if nodes == 1:
         return
     if ranks % nodes:
-        raise Unsupported(
+        raise UnsupportedCase(
             f"each machine has as many ranks, and {ranks} ranks cannot be divided by nodes={nodes}"
         )
     if key.axis("compile") != "none":
-        raise Unsupported("torch.compile is not measured over several machines: each has a cache of its own")
+        raise UnsupportedCase(
+            "torch.compile is not measured over several machines: each has a cache of its own"
+        )
     if available < nodes:
-        raise Unsupported(
+        raise UnsupportedCase(
             f"nodes={nodes} takes {nodes} nodes and the run has {available}: submit it to a fleet on Slurm "
             f"with nodes = {nodes}, or give it a file of nodes by --nodes"
         )
@@ -93,12 +101,14 @@ def _refuse_nodes(key: CaseKey, available: int) -> None:
 def _refuse_devices(key: CaseKey, device: str) -> None:
     if not device.startswith("cuda"):
         if key.axis("hook") == "bf16":
-            raise Unsupported("PyTorch allows its bf16 hook with NCCL only, and ranks on a CPU speak gloo")
+            raise UnsupportedCase(
+                "PyTorch allows its bf16 hook with NCCL only, and ranks on a CPU speak gloo"
+            )
         if key.axis("hook") == "powersgd":
             # Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream;
             # gloo runs them in threads of its own, where those of several buckets meet in another order on
             # each rank.
-            raise Unsupported(
+            raise UnsupportedCase(
                 "PowerSGD is measured with NCCL only: over gloo, which ranks on a CPU speak, the all-reduces "
                 "that its hook starts mismatch or hang"
             )
@@ -106,9 +116,9 @@ def _refuse_devices(key: CaseKey, device: str) -> None:
     there = torch.cuda.device_count()
     ranks = key.count("ranks") // key.count("nodes")
     if ranks > there:
-        raise Unsupported(f"{ranks} ranks need a GPU each, and {there} are there")
+        raise UnsupportedCase(f"{ranks} ranks need a GPU each, and {there} are there")
     if not torch.distributed.is_nccl_available():
-        raise Unsupported("this PyTorch was built without NCCL")
+        raise UnsupportedCase("this PyTorch was built without NCCL")
 
 
 def device_of(device: str, local: int) -> str:
@@ -125,7 +135,7 @@ def store(port: int, *, leads: bool) -> Any:
 def part_key(key: CaseKey) -> CaseKey:
     """The case as one rank has it: with `scaling=strong` its share of the batch.
 
-    Raises Unsupported where there is no batch to divide.
+    Raises UnsupportedCase where there is no batch to divide.
     """
     ranks = key.count("ranks")
     if key.axis("scaling") == "weak" or ranks == 1:
@@ -133,20 +143,22 @@ def part_key(key: CaseKey) -> CaseKey:
     parameters = dict(key.parameters)
     batch = parameters.get("batch")
     if type(batch) is not int:
-        raise Unsupported(f"scaling=strong divides the batch, and {key.name} has no parameter batch")
+        raise UnsupportedCase(f"scaling=strong divides the batch, and {key.name} has no parameter batch")
     if batch % ranks:
-        raise Unsupported(f"scaling=strong divides the batch, and {batch} cannot be divided by {ranks} ranks")
+        raise UnsupportedCase(
+            f"scaling=strong divides the batch, and {batch} cannot be divided by {ranks} ranks"
+        )
     return CaseKey.of(key.name, key.phase, {**parameters, "batch": batch // ranks}, dict(key.technique))
 
 
 def part(key: CaseKey, seed: int, rank: int, model: torch.nn.Module | None = None) -> Workload:
     """A rank's workload (`key` as by `part_key`): the model of `seed`, inputs and targets of `seed + rank`.
 
-    `model` is taken in place of a new one where it exists already. Raises Unsupported for closures.
+    `model` is taken in place of a new one where it exists already. Raises UnsupportedCase for closures.
     """
     made = make(key, seed + rank)
     if not isinstance(made, Workload):
-        raise Unsupported("a case given as a closure has no model to share between ranks")
+        raise UnsupportedCase("a case given as a closure has no model to share between ranks")
     if rank == 0 and model is None:
         return made
     if model is None:
@@ -160,7 +172,7 @@ def whole(key: CaseKey, seed: int, ranks: int) -> Workload:
     """The parts of all ranks as one workload: inputs joined along their first dimension, the mean of losses.
 
     So are the inputs of every later step (`variants`): a step is the same work as the parts together.
-    Raises Unsupported for inputs that have no batch as their first dimension.
+    Raises UnsupportedCase for inputs that have no batch as their first dimension.
     """
     parts = [part(key, seed, 0)]
     parts += [part(key, seed, rank, parts[0].model) for rank in range(1, ranks)]
@@ -168,7 +180,7 @@ def whole(key: CaseKey, seed: int, ranks: int) -> Workload:
         return parts[0]
     first = parts[0]
     turns = list(zip(*((p.inputs, *p.variants) for p in parts), strict=True))
-    inputs, *variants = (_joined(key, of_parts) for of_parts in turns)
+    inputs, *variants = (_join_inputs(key, of_parts) for of_parts in turns)
     losses = [p.loss for p in parts if p.loss is not None]
     return replace(
         first,
@@ -180,13 +192,17 @@ def whole(key: CaseKey, seed: int, ranks: int) -> Workload:
     )
 
 
-def _joined(key: CaseKey, parts: Sequence[Inputs]) -> Inputs:
+def _join_inputs(key: CaseKey, parts: Sequence[Inputs]) -> Inputs:
     """The inputs of one step of all parts, each joined along its first dimension."""
     if any(not tensor.dim() for tensor in parts[0]):
-        raise Unsupported(f"{key.name} has an input without a batch dimension: its parts cannot be joined")
+        raise UnsupportedCase(
+            f"{key.name} has an input without a batch dimension: its parts cannot be joined"
+        )
     if key.axis("parallel") == "tp" and len({len(tensor) for tensor in parts[0]}) > 1:
         # Such as a memory by layers. A pipeline divides what is joined here again, whatever dimension it is.
-        raise Unsupported(f"{key.name} has inputs whose first dimensions differ: its parts cannot be joined")
+        raise UnsupportedCase(
+            f"{key.name} has inputs whose first dimensions differ: its parts cannot be joined"
+        )
     return tuple(torch.cat(joined) for joined in zip(*parts, strict=True))
 
 
@@ -194,21 +210,23 @@ def mean_of(losses: "list[Callable[[Any], torch.Tensor]]") -> "Callable[[Any], t
     """The mean of one loss for each part of a joined output."""
 
     def loss(output: Any) -> torch.Tensor:
-        parts = zip(losses, _divided(output, len(losses)), strict=True)
+        parts = zip(losses, _divide_output(output, len(losses)), strict=True)
         return torch.stack([one(own) for one, own in parts]).mean()
 
     return loss
 
 
-def _divided(output: Any, count: int) -> list[Any]:
+def _divide_output(output: Any, count: int) -> list[Any]:
     """`output` cut into `count` along the first dimension of every tensor in it."""
     if isinstance(output, torch.Tensor):
         return list(output.chunk(count))
     if isinstance(output, dict):
-        cut = {name: _divided(value, count) for name, value in output.items()}
+        cut = {name: _divide_output(value, count) for name, value in output.items()}
         return [{name: values[number] for name, values in cut.items()} for number in range(count)]
     if isinstance(output, (list, tuple)):
-        return [tuple(values) for values in zip(*(_divided(value, count) for value in output), strict=True)]
+        return [
+            tuple(values) for values in zip(*(_divide_output(value, count) for value in output), strict=True)
+        ]
     return [output] * count
 
 
@@ -241,7 +259,7 @@ def _register_hook(prep: Preparation, wrapped: DistributedDataParallel) -> None:
     try:
         hooks = importlib.import_module(f"{where}.{_HOOKS[hook]}")
     except ImportError as error:
-        raise Unsupported(f"hook={hook} is not in this environment: {error}") from error
+        raise UnsupportedCase(f"hook={hook} is not in this environment: {error}") from error
     if hook == "powersgd":
         state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=_POWERSGD_FROM)
         wrapped.register_comm_hook(state, hooks.powerSGD_hook)
@@ -274,7 +292,7 @@ def fsdp2(prep: Preparation) -> None:
     try:
         from torch.distributed.fsdp import fully_shard
     except ImportError as error:
-        raise Unsupported(f"this PyTorch has no fully_shard: {error}") from error
+        raise UnsupportedCase(f"this PyTorch has no fully_shard: {error}") from error
     sharding = prep.key.axis("sharding")
     options: dict[str, Any] = {"mesh": _pairs_of(prep) if sharding == "hybrid" else mesh_of(prep)}
     if sharding == "gradients":
@@ -314,11 +332,11 @@ def tensor_parallel(prep: Preparation) -> None:
     ranks = dist.get_world_size()
     found = _feed_forwards(prep.model)
     if not found:
-        raise Unsupported(
+        raise UnsupportedCase(
             f"{prep.key.name} has no feed-forward layers (linear, activation, linear) to divide"
         )
     if uneven := [name for name in found if _inner(prep.model, name) % ranks]:
-        raise Unsupported(f"the width of {uneven[0]} cannot be divided by {ranks} ranks")
+        raise UnsupportedCase(f"the width of {uneven[0]} cannot be divided by {ranks} ranks")
     plan: dict[str, Any] = {f"{name}.0": ColwiseParallel() for name in found}
     plan |= {f"{name}.2": RowwiseParallel() for name in found}
     parallelize_module(prep.model, mesh_of(prep), plan)
@@ -353,17 +371,21 @@ def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> N
     """Divide the repeated blocks into as many stages as there are ranks, one micro-batch for each rank.
 
     `micro` are the inputs of one micro-batch, `losses` one loss for each. Training runs the schedule 1F1B
-    (Narayanan et al. 2019, PipeDream, section 3.2), inference plain GPipe. Raises Unsupported for inputs of
-    several shapes, of which the stages would be traced for the first, and for what cannot be divided.
+    (Narayanan et al. 2019, PipeDream, section 3.2), inference plain GPipe. Raises UnsupportedCase for inputs
+    of several shapes, of which the stages would be traced for the first, and for what cannot be divided.
     """
     from torch.distributed import pipelining
 
     if len(set(prep.shapes)) > 1:
-        raise Unsupported("parallel=pp traces one shape: it is not measured with inputs of several shapes")
+        raise UnsupportedCase(
+            "parallel=pp traces one shape: it is not measured with inputs of several shapes"
+        )
     rank, ranks = dist.get_rank(), dist.get_world_size()
     blocks = prep.workload.checkpointed
     if len(blocks) < ranks:
-        raise Unsupported(f"{prep.key.name} has {len(blocks)} repeated blocks: too few for {ranks} stages")
+        raise UnsupportedCase(
+            f"{prep.key.name} has {len(blocks)} repeated blocks: too few for {ranks} stages"
+        )
     begins = {blocks[len(blocks) * number // ranks] for number in range(1, ranks)}
     spec = dict.fromkeys(begins, pipelining.SplitPoint.BEGINNING)
     total = sum(parameter.numel() for parameter in prep.model.parameters())
@@ -371,7 +393,7 @@ def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> N
     modules: list[nn.Module] = [piped.get_stage_module(number) for number in range(ranks)]
     divided = sum(parameter.numel() for module in modules for parameter in module.parameters())
     if divided != total:
-        raise Unsupported(f"{prep.key.name} has weights that two stages share")
+        raise UnsupportedCase(f"{prep.key.name} has weights that two stages share")
     stage = piped.build_stage(rank, torch.device(prep.device))
     first, last = rank == 0, rank == ranks - 1
     if prep.training:
@@ -382,7 +404,7 @@ def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> N
         schedule = pipelining.ScheduleGPipe(stage, ranks)
     targets = torch.arange(ranks)
 
-    def called(*inputs: torch.Tensor) -> Any:
+    def run_schedule(*inputs: torch.Tensor) -> Any:
         found: list[torch.Tensor] = []
         given = inputs if first else ()
         if not prep.training:
@@ -390,7 +412,7 @@ def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> N
         schedule.step(*given, target=targets if last else None, losses=found)
         return found
 
-    prep.called = called
+    prep.called = run_schedule
     prep.model = modules[rank]
     _release_memory(modules, prep.model)
     prep.workload = replace(prep.workload, model=prep.model, checkpointed=())

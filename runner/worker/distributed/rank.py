@@ -17,14 +17,14 @@ from ..measurements import bounds, compiling, timing
 from ..prepared_case import (
     Preparation,
     PreparedCase,
-    Unsupported,
+    UnsupportedCase,
     begin,
     final_metrics,
     finish,
-    guarded,
+    guard_metrics,
 )
 from ..single_process import SingleProcess
-from ..techniques import compiled, kernels, precision
+from ..techniques import compilation, kernels, precision
 from ..techniques.apply import apply_storage
 from .parallel import (
     BY_DDP,
@@ -61,7 +61,7 @@ class Rank(SingleProcess):
         self.trace: dict[str, float | None] | None = None
         self.speaks = key.axis("parallel") != "pp" or rank == world - 1
         barrier(device, rank, world, store_port)
-        self.prepared = self._staged()
+        self.prepared = self._prepare_case()
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
@@ -73,9 +73,9 @@ class Rank(SingleProcess):
         return taken
 
     def local_step(self) -> Any:
-        """A training step whose gradients stay on this rank; raises Unsupported without DDP."""
+        """A training step whose gradients stay on this rank; raises UnsupportedCase without DDP."""
         if self._ddp is None:
-            raise Unsupported("only DDP can leave communication out")
+            raise UnsupportedCase("only DDP can leave communication out")
         with self._ddp.no_sync():
             return self.prepared.step()
 
@@ -100,7 +100,7 @@ class Rank(SingleProcess):
         """
         known = self.prepared.metrics | final_metrics(self.prepared)
         if self._key.axis("compile") != "none":
-            known |= compiling.report(compiled.records_graphs(self._key, self._device)).metrics
+            known |= compiling.report(compilation.records_graphs(self._key, self._device)).metrics
         return known
 
     def device_time(self, step_ns: float) -> Mapping[str, float]:
@@ -161,7 +161,7 @@ class Rank(SingleProcess):
             return part(key, self._seed, self._number)
         return whole(key, self._seed, self._world)
 
-    def _staged(self) -> PreparedCase:
+    def _prepare_case(self) -> PreparedCase:
         parallel = self._key.axis("parallel")
         prep = begin(self._key, self._device, self._workload(self._key))
         # What changes weights or their types comes before what divides or averages them.
@@ -169,7 +169,7 @@ class Rank(SingleProcess):
         precision.apply(prep)
         kernels.apply(prep)
         # DDP goes around what is compiled: Dynamo knows of it all the same, and splits the graph at buckets.
-        compiled.apply(prep)
+        compilation.apply(prep)
         if parallel in BY_DDP:
             self._ddp = zero1(prep) if parallel == "zero1" else ddp(prep)
         elif parallel == "fsdp2":
@@ -224,7 +224,7 @@ def common_device_time(
             failed.append(error)
             raise
 
-    found = guarded(
+    found = guard_metrics(
         prepared, lambda: bounds.measure_device_time(step, device, step_ns, shapes, prepared.facts)
     )
     if failed:
@@ -266,4 +266,6 @@ def judge(key: CaseKey, traces: list[dict[str, Any]], reference: dict[str, Any])
     pairs += [] if skipped else [(norm, math.sqrt(reference["squares"]))]
     if not all(math.isfinite(number) for pair in pairs for number in pair):
         return correctness.Check(None, allowed, wrong=f"loss {pairs[0][0]}, gradient norm {norm}: not finite")
-    return correctness.judged(max(correctness.relative(got, want) for got, want in pairs), allowed, note=note)
+    return correctness.judge_error(
+        max(correctness.relative(got, want) for got, want in pairs), allowed, note=note
+    )

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from ..prepared_case import Unsupported
+from ..prepared_case import UnsupportedCase
 from ..variables import relevant_variables
 from .channels import FOREVER, client
 from .members import LEAVE_SECONDS, LOOK_SECONDS, GroupSpec, MemberFailed, Members
@@ -49,7 +49,7 @@ THIS = NodeSpec("", "127.0.0.1", ())
 
 
 class TorchrunMembers(Members):
-    """As many members on each node; the first node is this machine. Raises MemberFailed, Unsupported.
+    """As many members on each node; the first node is this machine. Raises MemberFailed, UnsupportedCase.
 
     `cpus` are those that members on other nodes keep to, by number; none: all there.
     """
@@ -144,7 +144,9 @@ class TorchrunMembers(Members):
             command = (sys.executable, "-I", sys.argv[0], "node", "--order", json.dumps(own))
             try:
                 self._processes.append(
-                    subprocess.Popen((*_reaching(node), *command), stdin=subprocess.PIPE, stdout=sys.stderr)
+                    subprocess.Popen(
+                        (*_command_prefix(node), *command), stdin=subprocess.PIPE, stdout=sys.stderr
+                    )
                 )
             except OSError as error:
                 raise self._unreachable(number, error.strerror or str(error)) from error
@@ -223,7 +225,7 @@ class TorchrunMembers(Members):
             first = self.name(number * self._each)
             return MemberFailed("lost", f"{first}: its node was lost (its command ended with code {code})")
         if unsupported := ended.get("unsupported"):
-            raise Unsupported(
+            raise UnsupportedCase(
                 unsupported if number == 0 else f"node {self._nodes[number].name}: {unsupported}"
             )
         if ranks := ended["ranks"]:
@@ -239,7 +241,7 @@ class TorchrunMembers(Members):
         while not self._dead() and (left := give_up - time.monotonic()) > 0:
             self._take(min(left, LOOK_SECONDS))
         dead = self._dead()
-        return self._node_end(dead[0]) if dead else self.reported(number, failed)
+        return self._node_end(dead[0]) if dead else self.member_failure(number, failed)
 
     def _dead(self) -> list[int]:
         """Nodes with a rank that died, or whose command did."""
@@ -258,7 +260,7 @@ class TorchrunMembers(Members):
             process.wait()
 
 
-def _reaching(node: NodeSpec) -> tuple[str, ...]:
+def _command_prefix(node: NodeSpec) -> tuple[str, ...]:
     """The prefix of a command for a node: the engine's own, and the variables to set there."""
     if not node.command:
         return ()

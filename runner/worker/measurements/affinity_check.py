@@ -96,21 +96,23 @@ class ThreadPlacement:
             found["switches"] = self._switches / self._seconds
             if self._moves is not None:
                 found["migrations"] = self._moves / self._seconds
-        nodes = {int(f.name.removeprefix("node")): parse_cpu_list(_read(f / "cpulist")) for f in _nodes()}
+        nodes = {
+            int(f.name.removeprefix("node")): parse_cpu_list(_read_text(f / "cpulist")) for f in _nodes()
+        }
         if len(nodes) > 1:
             # On a single node there is no other place for a page.
-            own = {node for node, cpus in nodes.items() if cpus & self._permitted()}
-            share = pages_local(_read(_SELF / "numa_maps"), own)
+            own = {node for node, cpus in nodes.items() if cpus & self._usable_cpus()}
+            share = pages_local(_read_text(_SELF / "numa_maps"), own)
             found |= {} if share is None else {"pages_local": share}
         return found
 
     def facts(self) -> dict[str, Any]:
         """The CPUs that threads were allowed (an entry per different set) and were seen on; huge pages."""
         facts: dict[str, Any] = {"affinity": {"allowed": sorted(self._allowed), "seen": sorted(self._cpus)}}
-        huge = re.search(r"^AnonHugePages:\s+(\d+) kB", _read(_SELF / "smaps_rollup"), re.MULTILINE)
+        huge = re.search(r"^AnonHugePages:\s+(\d+) kB", _read_text(_SELF / "smaps_rollup"), re.MULTILINE)
         return facts | ({"huge_pages_mib": int(huge[1]) / 1024} if huge else {})
 
-    def _permitted(self) -> set[int]:
+    def _usable_cpus(self) -> set[int]:
         return {cpu for text in self._allowed for cpu in parse_cpu_list(text)}
 
 
@@ -125,7 +127,7 @@ def in_use(device: str, threads: int) -> dict[str, Any]:
 
 def allocator(maps: str | None = None) -> str:
     """The library that serves malloc, from /proc/self/maps: `tcmalloc`, `jemalloc` or `libc`."""
-    text = _read(_SELF / "maps") if maps is None else maps
+    text = _read_text(_SELF / "maps") if maps is None else maps
     return next((name for name in _PRELOADED if f"/lib{name}" in text), "libc")
 
 
@@ -174,8 +176,10 @@ def _thread(folder: Path) -> Thread:
     lines = (folder / "status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     fields = (folder / "stat").read_text().rpartition(")")[2].split()
-    ran = _read(folder / "schedstat").split() or [str(int(fields[_STAT_USER]) + int(fields[_STAT_SYSTEM]))]
-    moved = re.search(r"nr_migrations\s*:\s*(\d+)", _read(folder / "sched"))
+    ran = _read_text(folder / "schedstat").split() or [
+        str(int(fields[_STAT_USER]) + int(fields[_STAT_SYSTEM]))
+    ]
+    moved = re.search(r"nr_migrations\s*:\s*(\d+)", _read_text(folder / "sched"))
     return Thread(
         allowed=status["Cpus_allowed_list"],
         cpu=int(fields[_STAT_PROCESSOR]),
@@ -189,7 +193,7 @@ def _nodes() -> list[Path]:
     return list(Path("/sys/devices/system/node").glob("node[0-9]*"))
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:

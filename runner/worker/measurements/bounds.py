@@ -70,7 +70,7 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
     while not long and (count < _UNTIMED or spent < _LEAD_IN_NS[kind]):
         taken, disturbed = _product(left, right, device, queued)
         count, spent = count + 1, spent + taken * queued
-        queued = _queued(device, taken)
+        queued = _queue_length(device, taken)
         # On CUDA the first one also loads its kernel.
         long = kind == "cpu" and taken > _LONG_NS
     count, spent = (1, taken) if long else (0, 0)
@@ -88,7 +88,7 @@ def measure_matmul_peak(key: CaseKey, device: str, facts: dict[str, Any]) -> dic
     return {}
 
 
-def _queued(device: str, product_ns: int) -> int:
+def _queue_length(device: str, product_ns: int) -> int:
     """How many products are queued together, where one takes so long."""
     if not device.startswith("cuda"):
         return 1

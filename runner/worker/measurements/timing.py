@@ -83,7 +83,7 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
         ended = "steady" if elapsed >= min_seconds and steady(steps) else ""
         ended = ended or ("cap" if elapsed >= max_seconds else "")
         if ended:
-            by_steps = reached(steps, elapsed)
+            by_steps = seconds_to_steady(steps, elapsed)
             if device.startswith("cuda"):
                 until = started + round(max_seconds * 1e9)
                 middle, is_steady = _queued_until_clock_is_steady(step, device, middle, until)
@@ -134,7 +134,7 @@ def steady(steps: list[int]) -> bool:
     return abs(newer - older) <= STEADY * older
 
 
-def reached(steps: list[int], seconds: float) -> float:
+def seconds_to_steady(steps: list[int], seconds: float) -> float:
     """After how many of `seconds`, which `steps` took, one came within 10 % of the fastest of the last."""
     target = 1.1 * min(steps[-_WINDOW_STEPS:])
     first = next(index for index, step in enumerate(steps) if step <= target)

@@ -45,7 +45,7 @@ def trace(step: Step, device: str, steps: int, path: str) -> Traced:
     def ready(profiler: Any) -> None:
         # Also called when a step raised: then there is no table of whole steps.
         if number == last:
-            answers.append(_traced(profiler, steps, path))
+            answers.append(_summarise_trace(profiler, steps, path))
 
     with profile(
         activities=activities,
@@ -64,7 +64,7 @@ def trace(step: Step, device: str, steps: int, path: str) -> Traced:
     return answers[0]
 
 
-def _traced(profiler: Any, steps: int, path: str) -> Traced:
+def _summarise_trace(profiler: Any, steps: int, path: str) -> Traced:
     rows, outside = _table(profiler.key_averages(), steps)
     totals = {
         "steps": float(steps),

@@ -8,9 +8,9 @@ import torch
 
 from ..case import Workload
 from ..case_key import CaseKey
-from ..prepared_case import Preparation, PreparedCase, UnknownCase, Unsupported, begin, finish, make
+from ..prepared_case import Preparation, PreparedCase, UnknownCase, UnsupportedCase, begin, finish, make
 from ..variables import ALLOCATOR_VARIABLE
-from . import compiled, exported, graphs, kernels, precision
+from . import compilation, export, graphs, kernels, precision
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
 FRACTIONS = {"all": 1.0, "0.8": 0.8, "half": 0.5, "quarter": 0.25}
@@ -23,7 +23,7 @@ def apply_storage(prep: Preparation) -> None:
     _channels_last(prep)
     _checkpoint(prep)
     if (optimizer := prep.key.axis("optimizer")) != "fused" and not prep.training:
-        raise Unsupported(f"optimizer={optimizer} is for training: inference takes no optimizer's step")
+        raise UnsupportedCase(f"optimizer={optimizer} is for training: inference takes no optimizer's step")
 
 
 def limit(key: CaseKey, device: str) -> None:
@@ -31,7 +31,9 @@ def limit(key: CaseKey, device: str) -> None:
     if (share := key.axis("memory")) == "all":
         return
     if not device.startswith("cuda"):
-        raise Unsupported(f"memory={share} limits PyTorch's allocator for CUDA, and this device is {device}")
+        raise UnsupportedCase(
+            f"memory={share} limits PyTorch's allocator for CUDA, and this device is {device}"
+        )
     torch.cuda.set_per_process_memory_fraction(FRACTIONS[share], _index(device))
 
 
@@ -46,23 +48,27 @@ def _index(device: str) -> int:
 
 
 def _require_allocator(prep: Preparation) -> None:
-    """Raise Unsupported where axis `device_allocator` has no device, or the process began without it."""
+    """Raise UnsupportedCase where axis `device_allocator` has no device, or the process began without it."""
     wanted = prep.key.axis("device_allocator")
     if wanted == "default":
         return
     if not prep.device.startswith("cuda"):
-        raise Unsupported(
+        raise UnsupportedCase(
             f"device_allocator={wanted} is PyTorch's allocator for CUDA, and this device is {prep.device}"
         )
     if not os.environ.get(ALLOCATOR_VARIABLE):
-        raise Unsupported(f"device_allocator={wanted} takes {ALLOCATOR_VARIABLE} before the process begins")
+        raise UnsupportedCase(
+            f"device_allocator={wanted} takes {ALLOCATOR_VARIABLE} before the process begins"
+        )
 
 
 def _channels_last(prep: Preparation) -> None:
     if prep.key.axis("layout") == "contiguous":
         return
     if not any(tensor.dim() == 4 for inputs in prep.inputs for tensor in inputs):
-        raise Unsupported("layout=channels-last is for images: no input of this workload has 4 dimensions")
+        raise UnsupportedCase(
+            "layout=channels-last is for images: no input of this workload has 4 dimensions"
+        )
     # Of the model, this changes parameters and buffers with 4 dimensions and no others.
     prep.model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     prep.inputs = tuple(tuple(_as_image(tensor) for tensor in inputs) for inputs in prep.inputs)
@@ -76,29 +82,29 @@ def _checkpoint(prep: Preparation) -> None:
     if prep.key.axis("checkpoint") == "off":
         return
     if not prep.training:
-        raise Unsupported("checkpoint=on is for training: inference keeps no activations")
+        raise UnsupportedCase("checkpoint=on is for training: inference keeps no activations")
     if not prep.workload.checkpointed:
-        raise Unsupported(
+        raise UnsupportedCase(
             "checkpoint=on needs a workload that names the blocks to wrap, and this one does not"
         )
     for name in prep.workload.checkpointed:
         block = prep.model.get_submodule(name)
         # Instead of a wrapping module, which would give every parameter of the model another name.
-        block.forward = _recomputed(block.forward)
+        block.forward = _checkpoint_forward(block.forward)
     prep.facts["checkpointed"] = len(prep.workload.checkpointed)
 
 
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _checkpoint_forward(forward: Callable[..., Any]) -> Callable[..., Any]:
     from torch.utils.checkpoint import checkpoint
 
-    def recomputed(*inputs: Any, **others: Any) -> Any:
+    def recompute(*inputs: Any, **others: Any) -> Any:
         return checkpoint(forward, *inputs, use_reentrant=False, **others)
 
-    return recomputed
+    return recompute
 
 
 #: Each changes the preparation for the axes it knows and leaves it alone where they have their defaults.
-IN_ORDER = (apply_storage, precision.apply, kernels.apply, exported.apply, compiled.apply, graphs.apply)
+IN_ORDER = (apply_storage, precision.apply, kernels.apply, export.apply, compilation.apply, graphs.apply)
 
 #: The axes a closure can be measured under: what surrounds or compiles the call.
 _FOR_CLOSURES = (
@@ -121,7 +127,7 @@ _FORMATS_FOR_CLOSURES = ("fp32", "tf32", "amp-fp16", "amp-bf16")
 def build(key: CaseKey, device: str, seed: int) -> PreparedCase:
     """The case of `key` with seeded weights and inputs on `device`, under its technique, in this process.
 
-    Raises UnknownCase for a key that fits no case, Unsupported for a technique that cannot be had here.
+    Raises UnknownCase for a key that fits no case, UnsupportedCase for a technique that cannot be had here.
     """
     made = make(key, seed)
     if isinstance(made, Workload):
@@ -140,17 +146,17 @@ def _closure(key: CaseKey, device: str, function: Callable[[], object]) -> Prepa
     if key.phase != "infer":
         raise UnknownCase(f"case {key.name} is a closure and has no phase {key.phase}")
     if beyond := [axis for axis, _ in key.technique if axis not in _FOR_CLOSURES]:
-        raise Unsupported(f"a case given as a closure has no model to put under {beyond[0]}")
+        raise UnsupportedCase(f"a case given as a closure has no model to put under {beyond[0]}")
     if (number := key.axis("precision")) not in _FORMATS_FOR_CLOSURES:
-        raise Unsupported(f"a case given as a closure has no model to put into {number}")
+        raise UnsupportedCase(f"a case given as a closure has no model to put into {number}")
     if key.axis("dynamic") == "mark":
-        raise Unsupported("a case given as a closure has no inputs to mark as dynamic")
+        raise UnsupportedCase("a case given as a closure has no inputs to mark as dynamic")
     if key.axis("freezing") == "on" and torch.is_grad_enabled():
-        raise Unsupported(
+        raise UnsupportedCase(
             "freezing=on takes a closure that is called without gradients: torch.set_grad_enabled(False)"
         )
     limit(key, device)
-    called: Callable[..., Any] = compiled.compile_function(key, device, function)
+    called: Callable[..., Any] = compilation.compile_function(key, device, function)
     context = precision.context(key, device)
 
     # As it stands: what surrounds the call, gradients included, is the closure's own business.

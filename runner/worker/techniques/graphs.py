@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from ..measurements import memory, timing
-from ..prepared_case import InputRotation, Preparation, Unsupported, make_optimizer, make_step
-from . import compiled
+from ..prepared_case import InputRotation, Preparation, UnsupportedCase, make_optimizer, make_step
+from . import compilation
 
 #: Steps on a side stream before the capture, as PyTorch's notes on CUDA graphs ask for.
 _WARM_UP = 3
 
 
 def apply(prep: Preparation) -> None:
-    """Do what axis `graph` says; raises Unsupported where a step cannot be recorded."""
+    """Do what axis `graph` says; raises UnsupportedCase where a step cannot be recorded."""
     way = prep.key.axis("graph")
     if way == "none":
         return
@@ -25,27 +25,27 @@ def apply(prep: Preparation) -> None:
     if way == "callables":
         _graph_callables(prep)
         return
-    prep.make_step = _captured
+    prep.make_step = _make_graph_step
 
 
 def _refuse(prep: Preparation, way: str) -> None:
     if not prep.device.startswith("cuda"):
-        raise Unsupported(f"graph={way} needs a CUDA device, and this one is {prep.device}")
+        raise UnsupportedCase(f"graph={way} needs a CUDA device, and this one is {prep.device}")
     if len(set(prep.shapes)) > 1:
-        raise Unsupported(f"graph={way} records fixed shapes, and this workload brings several")
+        raise UnsupportedCase(f"graph={way} records fixed shapes, and this workload brings several")
     how = prep.key.axis("compile")
-    if how in (*compiled.RECORDS_GRAPHS, "cudagraphs"):
-        raise Unsupported(f"compile={how} records CUDA graphs itself: give either it or graph={way}")
+    if how in (*compilation.RECORDS_GRAPHS, "cudagraphs"):
+        raise UnsupportedCase(f"compile={how} records CUDA graphs itself: give either it or graph={way}")
     if way == "callables" and prep.called is not prep.model:
-        raise Unsupported("graph=callables records an eager module, and this case calls something else")
+        raise UnsupportedCase("graph=callables records an eager module, and this case calls something else")
     if way == "capture" and prep.training and prep.key.axis("precision") == "amp-fp16":
-        raise Unsupported(
+        raise UnsupportedCase(
             "graph=capture records a whole training step, and a GradScaler decides on the CPU whether "
             "to take it"
         )
 
 
-def _captured(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
+def _make_graph_step(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
     """A step that copies its inputs to where the recorded one reads them, and replays it.
 
     Metrics: `capture`, `instantiate` and `first_replay` in ms, `graph_pool` in MiB. Source: PyTorch's notes
@@ -67,7 +67,7 @@ def _captured(prep: Preparation, rotation: InputRotation) -> Callable[[], Any]:
     graph, instantiates = _graph()
     # So that the backward pass allocates the gradients in the graph's pool.
     prep.model.zero_grad(set_to_none=True)
-    pool = _reserved(prep)
+    pool = _reserved_memory(prep)
     with torch.cuda.graph(graph):
         # Not before: on entering, garbage is collected and the allocator's caches are emptied.
         started = time.perf_counter_ns()
@@ -115,12 +115,12 @@ def _graph_callables(prep: Preparation) -> None:
     Metric `graph_pool` in MiB. The time is not split: warm-up and capture are one call.
     """
     weights = _copies(prep)
-    pool = _reserved(prep)
+    pool = _reserved_memory(prep)
     sample = tuple(tensor.clone() for tensor in prep.inputs[0])
     grads = torch.enable_grad if prep.training else torch.no_grad
     with grads(), prep.context(), _without_autocast_cache():
         prep.called = torch.cuda.make_graphed_callables(prep.model, sample)
-    prep.metrics["graph_pool"] = (_reserved(prep) - pool) / memory.MIB
+    prep.metrics["graph_pool"] = (_reserved_memory(prep) - pool) / memory.MIB
     _restore(prep, weights, [])
 
 
@@ -157,7 +157,7 @@ def _ms_since(started_ns: int) -> float:
     return (time.perf_counter_ns() - started_ns) / 1e6
 
 
-def _reserved(prep: Preparation) -> int:
+def _reserved_memory(prep: Preparation) -> int:
     """Bytes that the allocator holds and needs."""
     torch.cuda.empty_cache()
     return torch.cuda.memory_reserved(prep.device)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..prepared_case import Preparation, Unsupported
+from ..prepared_case import Preparation, UnsupportedCase
 
 #: The names that PyTorch has for them.
 _BACKENDS = {
@@ -19,7 +19,7 @@ _BACKENDS = {
 
 
 def apply(prep: Preparation) -> None:
-    """Do what the axes `attention`, `cudnn` and `onednn` say; raises Unsupported where it cannot be done."""
+    """Apply the axes `attention`, `cudnn` and `onednn`; raises UnsupportedCase where that cannot be done."""
     _attention(prep)
     _cudnn(prep)
     _onednn(prep)
@@ -28,7 +28,7 @@ def apply(prep: Preparation) -> None:
 def _attention(prep: Preparation) -> None:
     """Allow one kernel of attention around each call, and around backward passes, which may recompute it.
 
-    Raises Unsupported where this PyTorch cannot choose or has no such kernel. A call for whose inputs the
+    Raises UnsupportedCase where this PyTorch cannot choose or has no such kernel. A call for whose inputs the
     kernel cannot be taken raises it, too: PyTorch refuses instead of taking another.
     """
     wanted = prep.key.axis("attention")
@@ -38,27 +38,27 @@ def _attention(prep: Preparation) -> None:
     around, backward = prep.context, prep.backward
 
     @contextlib.contextmanager
-    def allowed() -> Generator[None]:
+    def allow_backend() -> Generator[None]:
         with allow(backend):
             try:
                 yield
             except RuntimeError as error:
                 if "No available kernel" not in str(error):
                     raise
-                raise Unsupported(
+                raise UnsupportedCase(
                     f"attention={wanted}: PyTorch has no such kernel for this case on {prep.device}"
                 ) from error
 
     @contextlib.contextmanager
     def context() -> Generator[None]:
-        with around(), allowed():
+        with around(), allow_backend():
             yield
 
-    def backward_allowed(loss: torch.Tensor) -> None:
-        with allowed():
+    def backward_with_backend(loss: torch.Tensor) -> None:
+        with allow_backend():
             backward(loss)
 
-    prep.context, prep.backward = context, backward_allowed
+    prep.context, prep.backward = context, backward_with_backend
 
 
 def _find(wanted: str) -> tuple[Callable[[Any], Any], Any]:
@@ -66,7 +66,7 @@ def _find(wanted: str) -> tuple[Callable[[Any], Any], Any]:
         module = importlib.import_module("torch.nn.attention")
         return module.sdpa_kernel, getattr(module.SDPBackend, _BACKENDS[wanted])
     except (ImportError, AttributeError):
-        raise Unsupported(
+        raise UnsupportedCase(
             f"attention={wanted} cannot be chosen in this version of PyTorch ({torch.__version__})"
         ) from None
 
@@ -76,7 +76,7 @@ def _cudnn(prep: Preparation) -> None:
     if prep.key.axis("cudnn") == "heuristic":
         return
     if not prep.device.startswith("cuda"):
-        raise Unsupported(f"cudnn=benchmark is for a CUDA device, and this one is {prep.device}")
+        raise UnsupportedCase(f"cudnn=benchmark is for a CUDA device, and this one is {prep.device}")
     torch.backends.cudnn.benchmark = True
 
 
@@ -85,9 +85,9 @@ def _onednn(prep: Preparation) -> None:
     if prep.key.axis("onednn") == "on":
         return
     if prep.device != "cpu":
-        raise Unsupported(f"onednn=off is for a CPU, and this device is {prep.device}")
+        raise UnsupportedCase(f"onednn=off is for a CPU, and this device is {prep.device}")
     if not torch.backends.mkldnn.is_available():
-        raise Unsupported("onednn=off changes nothing: this PyTorch was built without oneDNN")
+        raise UnsupportedCase("onednn=off changes nothing: this PyTorch was built without oneDNN")
     around, backward = prep.context, prep.backward
 
     @contextlib.contextmanager

@@ -13,8 +13,8 @@ import torch
 
 from ..case_key import CaseKey
 from ..measurements import memory
-from ..prepared_case import Preparation, Unsupported
-from .exported import refusal_of
+from ..prepared_case import Preparation, UnsupportedCase
+from .export import refusal_of
 
 #: Where PyTorch keeps the modules that compute in int8.
 _INT8_MODULES = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
@@ -24,18 +24,20 @@ def quantise(prep: Preparation) -> None:
     """Replace the preparation's model by a quantised one, as axis `precision` says.
 
     Metric `model_size`: MiB of the saved state, because packed weights are no parameters. Fact
-    `quantised`: the layers that now compute in int8, by kind. Raises Unsupported where there are none.
+    `quantised`: the layers that now compute in int8, by kind. Raises UnsupportedCase where there are none.
     """
     precision = prep.key.axis("precision")
     if prep.training:
-        raise Unsupported(f"precision={precision} is for inference: int8 weights do not train")
+        raise UnsupportedCase(f"precision={precision} is for inference: int8 weights do not train")
     if precision == "int8-qat":
-        raise Unsupported("precision=int8-qat is for training: it rounds weights and activations that train")
+        raise UnsupportedCase(
+            "precision=int8-qat is for training: it rounds weights and activations that train"
+        )
     prep.facts["parameters"] = sum(one.numel() for one in prep.model.parameters())
     with _old_ways(), torch.no_grad():
         prep.facts["quantised"] = _QUANTISED[precision](prep)
     if not prep.facts["quantised"]:
-        raise Unsupported(f"precision={precision} finds no layer that it can quantise in this model")
+        raise UnsupportedCase(f"precision={precision} finds no layer that it can quantise in this model")
     prep.called = prep.model
     # Or the step would keep the fp32 model alive as well.
     prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
@@ -61,13 +63,13 @@ def _static(prep: Preparation) -> dict[str, int]:
     _require_cpu(prep)
     engine = torch.backends.quantized.engine
     if engine == "none":
-        raise Unsupported("precision=int8-static: this PyTorch was built without int8 kernels")
+        raise UnsupportedCase("precision=int8-static: this PyTorch was built without int8 kernels")
     prep.facts["quantised_by"] = engine
     try:
         observed = prepare(prep.model, mapping(engine), prep.inputs[0])
     except _find("torch.fx.proxy", "TraceError") as error:
         line = str(error).split(". ")[0]
-        raise Unsupported(f"precision=int8-static cannot trace this model: {line}") from error
+        raise UnsupportedCase(f"precision=int8-static cannot trace this model: {line}") from error
     for inputs in prep.inputs:
         observed(*inputs)
     prep.model = convert(observed)
@@ -81,9 +83,9 @@ def _pt2e(prep: Preparation) -> dict[str, int]:
     """
     _require_cpu(prep)
     if prep.key.axis("freezing") == "off":
-        raise Unsupported("precision=int8-pt2e is lowered by Inductor: give compile=default,freezing=on")
+        raise UnsupportedCase("precision=int8-pt2e is lowered by Inductor: give compile=default,freezing=on")
     if len(set(prep.shapes)) > 1 or prep.workload.report is not None:
-        raise Unsupported(
+        raise UnsupportedCase(
             "precision=int8-pt2e exports the model: it is for inputs of one shape, and for workloads that "
             "measure nothing by themselves"
         )
@@ -97,7 +99,7 @@ def _pt2e(prep: Preparation) -> dict[str, int]:
     for inputs in prep.inputs:
         observed(*inputs)
     prep.model = quantize.convert_pt2e(observed)
-    return _weighted(prep.model)
+    return _count_operators(prep.model)
 
 
 def _x86_config(make: Callable[..., Any]) -> Any:
@@ -115,7 +117,7 @@ def _pt2e_modules() -> tuple[Any, Any]:
         with contextlib.suppress(ImportError):
             quantize = importlib.import_module(f"{package}.quantize_pt2e")
             return quantize, importlib.import_module(f"{package}.quantizer.x86_inductor_quantizer")
-    raise Unsupported(
+    raise UnsupportedCase(
         f"PyTorch {torch.__version__} has no PT2E quantisation, and torchao is not installed in this "
         "environment: pip install torchao"
     )
@@ -127,12 +129,12 @@ def _export() -> Callable[..., Any]:
         return _find("torch.export", "export_for_training")
     if hasattr(torch.export, "default_decompositions"):
         return torch.export.export
-    raise Unsupported(
+    raise UnsupportedCase(
         f"PyTorch {torch.__version__} has no public function that exports a model for PT2E quantisation"
     )
 
 
-def _weighted(model: torch.nn.Module) -> dict[str, int]:
+def _count_operators(model: torch.nn.Module) -> dict[str, int]:
     """How many operators of an exported graph take a rounded weight, by their names."""
     kinds: dict[str, int] = {}
     graph: Any = model.graph
@@ -154,7 +156,7 @@ def train_for_int8(prep: Preparation) -> None:
     rounding = _find("torch.ao.quantization", "FakeQuantizeBase")
     _require_cpu(prep)
     if prep.key.axis("checkpoint") != "off":
-        raise Unsupported(
+        raise UnsupportedCase(
             "precision=int8-qat traces the blocks, and their recomputation (checkpoint=on) is lost"
         )
     with _old_ways():
@@ -167,7 +169,7 @@ def train_for_int8(prep: Preparation) -> None:
 def _torchao(prep: Preparation) -> dict[str, int]:
     """torchao's int8 weights with activations quantised in each call, in place."""
     if importlib.util.find_spec("torchao") is None:
-        raise Unsupported("torchao is not installed in this environment: pip install torchao")
+        raise UnsupportedCase("torchao is not installed in this environment: pip install torchao")
     quantize = _find("torchao.quantization", "quantize_")
     way = _find("torchao.quantization", "Int8DynamicActivationInt8WeightConfig")
     linear = [one for one in prep.model.modules() if isinstance(one, torch.nn.Linear)]
@@ -187,7 +189,7 @@ _QUANTISED: dict[str, Callable[[Preparation], dict[str, int]]] = {
 
 def _require_cpu(prep: Preparation) -> None:
     if prep.device != "cpu":
-        raise Unsupported(
+        raise UnsupportedCase(
             f"precision={prep.key.axis('precision')} computes on the CPU only, not on {prep.device}"
         )
 
@@ -199,7 +201,9 @@ def _find(module: str, name: str) -> Any:
         package = module.split(".")[0]
         version = getattr(importlib.import_module(package), "__version__", "?")
         gone = f"{module}.{name} was removed in this version"
-        raise Unsupported(f"{gone} of {'PyTorch' if package == 'torch' else package} ({version})") from None
+        raise UnsupportedCase(
+            f"{gone} of {'PyTorch' if package == 'torch' else package} ({version})"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -330,26 +334,26 @@ def _allow_tf32(allowed: tuple[Any, Any]) -> None:
 
 
 def _require_fp32(prep: Preparation) -> None:
-    """Raise Unsupported for a case that was built in another number format, by whatever means."""
+    """Raise UnsupportedCase for a case that was built in another number format, by whatever means."""
     kept = (*prep.model.parameters(), *prep.model.buffers())
     others = {one.dtype for one in kept if one.is_floating_point()} - {torch.float32, torch.float64}
     if others:
-        raise Unsupported(
+        raise UnsupportedCase(
             f"the case builds weights of {others.pop()}: build them in fp32 and choose a precision"
         )
 
 
 def _require_tf32(device: str) -> None:
     if not device.startswith("cuda") or torch.cuda.get_device_capability(device) < (8, 0):
-        raise Unsupported("precision=tf32 needs a CUDA device of compute capability 8.0 or newer")
+        raise UnsupportedCase("precision=tf32 needs a CUDA device of compute capability 8.0 or newer")
 
 
 def _require_autocast(device: str, dtype: torch.dtype) -> None:
-    """Raise Unsupported where autocast, asked for `dtype`, warns and computes in fp32."""
+    """Raise UnsupportedCase where autocast, asked for `dtype`, warns and computes in fp32."""
     ones = torch.ones(2, 2, device=device)
     with torch.no_grad(), torch.autocast(device.split(":")[0], dtype=dtype):
         if torch.mm(ones, ones).dtype != dtype:
-            raise Unsupported(
+            raise UnsupportedCase(
                 f"autocast on {device} has no {dtype} in this version of PyTorch ({torch.__version__})"
             )
 
@@ -365,7 +369,7 @@ def _cast(prep: Preparation, dtype: torch.dtype) -> None:
 def _scale(prep: Preparation) -> None:
     """Train under a GradScaler; metric `scaler_skips` counts the steps whose gradients overflowed."""
     if not hasattr(torch.amp, "GradScaler"):
-        raise Unsupported(f"torch.amp.GradScaler is not in this version of PyTorch ({torch.__version__})")
+        raise UnsupportedCase(f"torch.amp.GradScaler is not in this version of PyTorch ({torch.__version__})")
     scaler = torch.amp.GradScaler(prep.device.split(":")[0])
     steps = 0
     optimizers: list[torch.optim.Optimizer] = []

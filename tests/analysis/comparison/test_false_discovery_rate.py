@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.false_discovery_rate import adjusted, control
+from analysis.comparison.false_discovery_rate import adjust_p_values, control
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import Threshold
 from analysis.comparison.verdict import ChanceInSuite, Verdict, judge
@@ -20,19 +20,19 @@ def test_it_is_benjamini_and_hochbergs(ps: list[float]) -> None:
     from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
     expected = stats.false_discovery_control(ps, method="bh")
-    assert adjusted(ps) == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-300)
+    assert adjust_p_values(ps) == pytest.approx(expected.tolist(), rel=1e-9, abs=1e-300)
 
 
 @given(probabilities)
 def test_it_only_ever_takes_back(ps: list[float]) -> None:
-    assert all(after >= before for before, after in zip(ps, adjusted(ps), strict=True))
-    assert adjusted([]) == []
+    assert all(after >= before for before, after in zip(ps, adjust_p_values(ps), strict=True))
+    assert adjust_p_values([]) == []
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, float("nan")])
 def test_what_is_no_probability_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        adjusted([0.5, bad])
+        adjust_p_values([0.5, bad])
 
 
 def called(p: float, word: str = "slower") -> Verdict:
@@ -68,7 +68,7 @@ def test_the_rate_of_false_discoveries_is_kept() -> None:
     rng, rates, found = np.random.default_rng(1), [], 0
     for _ in range(400):
         ps = [*rng.random(30), *rng.beta(0.05, 20, 10)]
-        kept = [rate <= 0.05 for rate in adjusted(ps)]
+        kept = [rate <= 0.05 for rate in adjust_p_values(ps)]
         rates.append(sum(kept[:30]) / max(1, sum(kept)))
         found += sum(kept[30:])
     assert np.mean(rates) <= 0.05 and found > 0.8 * 4000

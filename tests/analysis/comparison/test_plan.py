@@ -10,7 +10,7 @@ from analysis.comparison.pairs import WAITS
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.sequential_test import advise
 from analysis.comparison.verdict import Verdict, not_comparable
-from reports.text.verdict_text import advised
+from reports.text.verdict_text import describe_advice
 
 plans = st.builds(Plan, st.integers(FEWEST, 400))
 
@@ -92,7 +92,7 @@ def a_verdict(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
 )
 def test_a_case_goes_on_until_it_is_decided(verdict: Verdict, more: int, reason: str) -> None:
     advice = advise(verdict, Plan())
-    assert (advice.more, advised(advice), advice.go_on) == (more, reason, more > 0)
+    assert (advice.more, describe_advice(advice), advice.go_on) == (more, reason, more > 0)
 
 
 def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
@@ -100,4 +100,7 @@ def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
     assert not advise(called, Plan(), cases=10).go_on
     assert advise(called, Plan(), cases=40).more == 2
     assert advise(called, Plan(), cases=10, rate=0.01).more == 2
-    assert advised(advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40)) == "faster after all 12 pairs"
+    assert (
+        describe_advice(advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40))
+        == "faster after all 12 pairs"
+    )

@@ -39,7 +39,7 @@ def test_a_glob_that_matches_no_case_is_reported() -> None:
         must_not_regress=("resnet5O", "mlp"), may_break=("mlp/train/*",), weights={"m*": 2.0, "x": 3.0}
     )
     cases = ["mlp/infer/-/eager", "resnet50/infer/-/eager"]
-    assert policy.unmatched(cases) == [
+    assert policy.unmatched_globs(cases) == [
         ("must_not_regress", "resnet5O"),
         ("may_break", "mlp/train/*"),
         ("weights", "x"),

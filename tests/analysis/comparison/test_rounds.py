@@ -37,13 +37,13 @@ def test_a_block_that_others_took_does_not_count_nor_does_its_partner() -> None:
 
 @pytest.mark.parametrize("blocks", [5, ["x"], [{"block": []}], {"block": 2}])
 def test_what_a_file_from_elsewhere_calls_tainted_is_no_error(blocks: Any) -> None:
-    assert rounds.tainted({"tainted_blocks": blocks}) == frozenset()
+    assert rounds.tainted_block_numbers({"tainted_blocks": blocks}) == frozenset()
     assert rounds.change(facts(1e6), facts(2e6, tainted_blocks=blocks)) == pytest.approx(math.log(2))
 
 
 def test_a_number_of_a_block_is_one_however_json_spells_it() -> None:
     blocks = [{"block": number} for number in (2.0, 3, 4.0, 2.5, math.nan, None)]
-    assert rounds.tainted({"tainted_blocks": blocks}) == {2, 3, 4}
+    assert rounds.tainted_block_numbers({"tainted_blocks": blocks}) == {2, 3, 4}
 
 
 @pytest.mark.parametrize("shapes", ["x", [1]])

@@ -9,7 +9,7 @@ import pytest
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
-from analysis.decision.comparison import COMPARED, Comparison, compared
+from analysis.decision.comparison import COMPARED, Comparison, stored_comparison
 from reports.text.reason_text import decision_body, sentence
 from support.builders.run_records import an_environment, an_outcome
 
@@ -35,7 +35,7 @@ def test_it_comes_back_from_json_with_its_weights_in_their_order() -> None:
     assert again == COMPARISON
     # Of globs the first that matches counts.
     assert list(again.policy.weights) == ["b/*", "a/*", "*"]
-    assert compared({COMPARED: body}) == COMPARISON and compared({"device": "cpu"}) is None
+    assert stored_comparison({COMPARED: body}) == COMPARISON and stored_comparison({"device": "cpu"}) is None
 
 
 def test_one_from_before_runs_had_a_kind_is_understood() -> None:
@@ -72,7 +72,7 @@ def test_what_is_no_comparison_is_refused_in_a_sentence(change: dict[str, Any]) 
     with pytest.raises(ValueError, match=r"^a comparison that this Pyrometer does not understand: "):
         Comparison.from_body(body)
     with pytest.raises(ValueError, match="does not understand"):
-        compared({COMPARED: [body]})
+        stored_comparison({COMPARED: [body]})
 
 
 def test_cases_come_by_name_and_those_of_other_environments_not_at_all() -> None:

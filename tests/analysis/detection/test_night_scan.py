@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from analysis.detection.night_scan import Raised, scan
+from analysis.detection.night_scan import CandidateChange, scan
 from analysis.detection.nights import Rules
 from support.builders.detection_series import noise
 
@@ -20,11 +20,11 @@ histories = st.lists(logs, max_size=70)
 borders = st.frozensets(st.integers(1, 70), max_size=3)
 
 
-def raised(values: NDArray[np.float64], borders: tuple[int, ...] = ()) -> list[Raised]:
+def raised(values: NDArray[np.float64], borders: tuple[int, ...] = ()) -> list[CandidateChange]:
     return scan(values.tolist(), borders, RULES).raised
 
 
-def places(found: list[Raised]) -> list[Raised]:
+def places(found: list[CandidateChange]) -> list[CandidateChange]:
     """What must not change as nights are added."""
     return [replace(one, state="open", earlier=()) for one in found]
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_gone_on_with_is_one_sentence(world: World) -> None:
     name = begun(world)
     assert f'did you mean "{name}"?' in world.call("bisect", "--resume", name[:-1]).one_sentence()
     assert "cannot be combined with a selection" in world.call("bisect", "a", "--resume", name).one_sentence()
-    with world.shelf().held(name):
+    with world.shelf().lock_bisection(name):
         assert "is under way in another process" in world.call("bisect", "--resume", name).one_sentence()
     file = world.place.folder / f".pyrometer/bisects/{name}.json"
     whole = file.read_text()

@@ -63,7 +63,7 @@ def test_the_report_prints_tables_and_traces_again(profiled: tuple[Site, Done]) 
 def test_a_trace_is_an_outcome_and_nothing_of_it_is_a_measurement(profiled: tuple[Site, Done]) -> None:
     site, _ = profiled
     run = run_of(site)
-    contents = journal.read(site.journal(run))
+    contents = journal.read_contents(site.journal(run))
     assert [o.case for o in contents.outcomes] == [LINEAR, BF16]
     assert contents.header["timing"]["trace_steps"] == 3
     with open_database(site.url, create=False) as database:

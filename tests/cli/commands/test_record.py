@@ -11,7 +11,7 @@ import pytest
 
 from cli.commands import profile
 from runner.census.census import Census, read_census
-from runner.census.recording import Recorded
+from runner.census.recording import CensusRecording
 from support.command_line import typed
 from support.site import Done, Site, measured_python, one_site
 
@@ -55,7 +55,7 @@ def test_a_census_for_which_there_is_no_room_leaves_the_former_one(
 ) -> None:
     (site.folder / "kept.toml").write_text("kept\n")
     census = Census("2.9.1", 1, 1.0, (), 0)
-    monkeypatch.setattr(profile, "record_program", lambda *_: Recorded(census, 0, ()))
+    monkeypatch.setattr(profile, "record_program", lambda *_: CensusRecording(census, 0, ()))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     # Of bytecode written meanwhile, Python would keep a part for good.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

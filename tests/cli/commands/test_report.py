@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cli.output.progress import JsonWatcher
 from cli.output.run_report import print_report
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from support.builders.journals import a_header
 from support.builders.upgrade_journals import Story, write_upgrade
 from support.command_line import called
@@ -61,7 +61,7 @@ def printed_report(loaded: LoadedRun, width: int = 160) -> str:
 
 def printed_so_far(outcomes: Sequence[Outcome]) -> str:
     """The report of a run of four replicates that goes on."""
-    planned = tuple(Planned(case, "e", n) for case in (EAGER, COMPILED) for n in (0, 1))
+    planned = tuple(PlannedReplicate(case, "e", n) for case in (EAGER, COMPILED) for n in (0, 1))
     header = a_header("run-1", planned, started_at="2026-09-01T02:00:00+00:00")
     result = RunResult("run-1", "running", tuple(outcomes), stored=False, seconds=None)
     return printed_report(LoadedRun.of(header, result))
@@ -218,7 +218,7 @@ def test_scaling_has_a_table_of_its_own() -> None:
 def test_json_ends_with_the_gains() -> None:
     outcomes = [*processes(EAGER, 20.0, 20.0), *processes(COMPILED, 10.0, 10.0)]
     console = Console(file=io.StringIO())
-    JsonWatcher(console).finished(RunResult("run-1", "complete", tuple(outcomes), True, 90.0))
+    JsonWatcher(console).report_end(RunResult("run-1", "complete", tuple(outcomes), True, 90.0))
     assert isinstance(console.file, io.StringIO)
     assert '"gains": [{"kind": "speed-up", "case": "' + COMPILED in console.file.getvalue()
     assert '"ratio": 2.0, "low": 2.0, "high": 2.0, "n": 2, "left_out": 0' in console.file.getvalue()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.journal import Journal
 from support.builders.journals import ENVIRONMENTS, a_header
 from support.builders.run_records import BERT, MLP
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with the journal of a run in which one case crashed."""
     (tmp_path / "pyrometer.toml").touch()
     fingerprint, now = ENVIRONMENTS[1].fingerprint, datetime.now(UTC)
-    planned = tuple(Planned(case, fingerprint, number) for case in (MLP, BERT) for number in (0, 1))
+    planned = tuple(PlannedReplicate(case, fingerprint, number) for case in (MLP, BERT) for number in (0, 1))
     with Journal(tmp_path / ".pyrometer" / "runs" / RUN) as journal:
         bodies = a_header(RUN, planned).environments[1:]
         journal.header(a_header(RUN, planned, environments=bodies).to_body())

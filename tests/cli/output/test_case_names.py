@@ -10,7 +10,7 @@ from rich.table import Table
 from cli.output.console import CaseName
 from cli.output.run_report import print_foreign
 from interchange.errors import SourcePlace
-from interchange.foreign_runs import ForeignOrigin, Point, assembled
+from interchange.foreign_runs import ForeignOrigin, Point, assemble_run
 from records.outcomes import Outcome
 from reports.text.numbers import figure
 from workflows.load_run import LoadedRun
@@ -51,7 +51,7 @@ def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
     point = Point(
         case=KEY, metric="latency", unit="ms", better="lower", values=values, place=SourcePlace("f")
     )
-    run, _, _ = assembled(origin, [point])
+    run, _, _ = assemble_run(origin, [point])
     outcomes = tuple(
         Outcome(o.case, o.environment, o.replicate, "ok", metrics=o.metrics) for o in run.outcomes
     )

@@ -145,17 +145,17 @@ def test_a_bisection(golden: Golden) -> None:
 
     def a_walk(console: Console) -> None:
         shown = TerminalBisection(console)
-        shown.began(began)
-        shown.asks(began, Question(0, 4))
-        shown.answered(after(first), first)
-        shown.asks(after(first), Question(0, 2))
-        shown.asks(after(*steps), Question(2, 4, again=True))
-        shown.began(after(*steps))
+        shown.report_start(began)
+        shown.report_question(began, Question(0, 4))
+        shown.report_answer(after(first), first)
+        shown.report_question(after(first), Question(0, 2))
+        shown.report_question(after(*steps), Question(2, 4, again=True))
+        shown.report_start(after(*steps))
 
     def an_end(kind: str, *found: Step, between: tuple[int, ...] = ()) -> str:
         last = found[-1]
         end = BisectionEnd(kind, last.old, last.new, between)
-        return printed(lambda console: TerminalBisection(console).ended(after(*found), end))
+        return printed(lambda console: TerminalBisection(console).report_end(after(*found), end))
 
     golden.check_terminal(
         "bisection.md",
@@ -189,14 +189,14 @@ def test_an_import(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     for title, verbose, dry_run in (("An import", False, False), ("Verbose, and a dry run", True, True)):
         report = PlainImportReport(verbose=verbose, dry_run=dry_run)
         known = ReadFile(StatedOrigin(None, None), runs=2, undated=1, repeats=list(problems[:2]))
-        report.read(
+        report.report_file(
             Path("a.json"), ImportSummary("torchbench", held, none), ReadFile(StatedOrigin(None, None))
         )
-        report.read(Path("b.json"), ImportSummary("asv", held, Amount(1, 1, 1), problems), known)
-        report.refused(Path("files/c.json"), BadFile(SourcePlace("c.json", 1), "is no JSON"))
+        report.report_file(Path("b.json"), ImportSummary("asv", held, Amount(1, 1, 1), problems), known)
+        report.report_refusal(Path("files/c.json"), BadFile(SourcePlace("c.json", 1), "is no JSON"))
         unknown = [Path(f"notes-{number}.txt") for number in range(12)]
-        report.ended(ImportCounts(2, 1, 12, Amount(1, 1, 1), unknown))
-        report.ended(ImportCounts(read=1))
+        report.report_totals(ImportCounts(2, 1, 12, Amount(1, 1, 1), unknown))
+        report.report_totals(ImportCounts(read=1))
         reports[title] = capsys.readouterr().out
     golden.check_terminal("import.md", reports)
 

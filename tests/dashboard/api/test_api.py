@@ -20,7 +20,7 @@ from analysis.decision.comparison import DECIDED
 from cli.commands.regressions import finding_body
 from dashboard.api.api import create_api
 from dashboard.auth.middleware import ROLES
-from dashboard.server.database import opened, served_database
+from dashboard.server.database import database_at, served_database
 from db.connection.engine import Database
 from db.findings import store
 from db.queue import queries as queue
@@ -56,7 +56,7 @@ def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: 
         answer = api.get(address)
         seen += [row["id"] for row in answer.json()]
         address = answer.links.get("next", {}).get("url", "")
-    every = queries.recent_runs(opened(full_url), limit=1000)
+    every = queries.recent_runs(database_at(full_url), limit=1000)
     assert seen == [run.id for run in every] and len(seen) > 10
     first = answer_of(api, "/runs", limit=1)[0]
     assert (first["state"], first["kind"]) == (str(every[0].state), str(every[0].kind))
@@ -72,7 +72,7 @@ def test_findings_and_verdicts_follow_each_other_to_the_last(
     monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
     environments = [an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")]
     for name in ("upgrade-1", "upgrade-2"):
-        save_run(opened(copy), replace(a_run(name, environments=environments), kind=RunKind.UPGRADE))
+        save_run(database_at(copy), replace(a_run(name, environments=environments), kind=RunKind.UPGRADE))
     api = TestClient(create_api())
     every = [row["id"] for row in answer_of(api, path)]
     assert len(every) > 1
@@ -93,7 +93,7 @@ def test_rows_that_come_between_two_pages_repeat_none(
     copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
     monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
     for number in range(3):
-        store_newer(opened(copy), number, day=0)
+        store_newer(database_at(copy), number, day=0)
     api = TestClient(create_api())
     before = [row["id"] for row in answer_of(api, path, limit=1000)]
     seen: list[Any] = []
@@ -102,7 +102,7 @@ def test_rows_that_come_between_two_pages_repeat_none(
         answer = api.get(address)
         seen += [row["id"] for row in answer.json()]
         address = answer.links.get("next", {}).get("url", "")
-        store_newer(opened(copy), number, day=number)
+        store_newer(database_at(copy), number, day=number)
         number += 1
     assert seen == before and len(seen) > 3
     assert [row["id"] for row in answer_of(api, path, limit=2, after=before[0])] == before[1:3]
@@ -123,7 +123,7 @@ def store_newer(database: Database, number: int, day: int) -> None:
 def test_a_run_has_its_measurements_with_units_and_its_outcomes(api: TestClient, full_url: str) -> None:
     assert answer_of(api, "/runs/run-11")["counts"] == {"ok": 10, "crashed": 2}
     rows = answer_of(api, "/runs/run-11/measurements")
-    stored = queries.measurements_of_run(opened(full_url), "run-11")
+    stored = queries.measurements_of_run(database_at(full_url), "run-11")
     assert [(row["case"], row["metric"], row["point"], row["low"], row["n"]) for row in rows] == [
         (one.case, one.metric, one.point, one.low, one.n) for one in stored
     ]
@@ -138,10 +138,10 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
     found = answer_of(api, "/series/points", **query)
     (same,) = [
         one
-        for one in series_queries.series_keys(opened(full_url))
+        for one in series_queries.series_keys(database_at(full_url))
         if (one.case, one.metric, one.hardware, one.preset) == tuple(query.values())
     ]
-    points = series_queries.series(opened(full_url), [same])
+    points = series_queries.series(database_at(full_url), [same])
     assert [(row["run"], row["point"]) for row in found] == [(one.run, one.point) for one in points]
     assert len(found) > 2
     assert [row["run"] for row in answer_of(api, "/series/points", **query, newest=2)] == [
@@ -213,7 +213,7 @@ def test_cases_are_those_of_the_series_and_come_page_by_page(api: TestClient) ->
 
 
 def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url: str) -> None:
-    stored = store.findings(opened(full_url))
+    stored = store.findings(database_at(full_url))
     rows = answer_of(api, "/findings")
     assert [row["id"] for row in rows] == [one.id for one in stored] and rows
     assert rows[0] == answer_of(api, f"/findings/{rows[0]['id']}")
@@ -238,7 +238,7 @@ def test_findings_are_listed_by_state_and_shown_alone(api: TestClient, full_url:
 
 def test_a_verdict_has_the_decision_of_the_report(api: TestClient, full_url: str) -> None:
     rows = answer_of(api, "/verdicts")
-    runs = {run.id: run for run in queries.upgrade_runs(opened(full_url))}
+    runs = {run.id: run for run in queries.upgrade_runs(database_at(full_url))}
     assert rows and {row["id"] for row in rows} <= runs.keys()
     for row in rows:
         whole = answer_of(api, f"/verdicts/{row['id']}")
@@ -250,10 +250,10 @@ def test_a_verdict_has_the_decision_of_the_report(api: TestClient, full_url: str
 
 def test_machines_and_schedules(api: TestClient, full_url: str) -> None:
     assert [row["machine"] for row in answer_of(api, "/machines")] == [
-        one.machine for one in queue.schedulers(opened(full_url))
+        one.machine for one in queue.schedulers(database_at(full_url))
     ]
     assert {row["schedule"] for row in answer_of(api, "/schedules")} == {
-        one.schedule for one in queue.last_scheduled_runs(opened(full_url))
+        one.schedule for one in queue.last_scheduled_runs(database_at(full_url))
     }
 
 
@@ -284,11 +284,11 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
     copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
     monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
     api = TestClient(create_api())
-    count = queries.count_runs(opened(copy))
+    count = queries.count_runs(database_at(copy))
     first = api.get(f"/runs?limit={count}")
     known = {"if-none-match": first.headers["etag"]}
     assert "link" not in first.headers and len(first.json()) == count
-    save_run(opened(copy), replace(a_run("before-all"), started_at=datetime(2001, 1, 1, tzinfo=UTC)))
+    save_run(database_at(copy), replace(a_run("before-all"), started_at=datetime(2001, 1, 1, tzinfo=UTC)))
     again = api.get(f"/runs?limit={count}", headers=known)
     assert again.status_code == 200 and again.json() == first.json() and again.links["next"]
 
@@ -384,7 +384,7 @@ def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -
     row = answer.json()
     assert (row["triage"], row["link"]) == ("expected", "https://example.com/issues/7")
     assert datetime.fromisoformat(row["muted_until"]) == until
-    log = store.triage_log(opened(f"sqlite:///{tmp_path}/pyrometer.db"), number)[-3:]
+    log = store.triage_log(database_at(f"sqlite:///{tmp_path}/pyrometer.db"), number)[-3:]
     assert [(one.action, one.who) for one in log] == [(one["action"], one["by"]) for one in entries]
 
 

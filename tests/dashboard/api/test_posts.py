@@ -24,7 +24,7 @@ from dashboard.api.posts import MAX_RESULTS, Trigger
 from dashboard.auth.middleware import AccessGate
 from dashboard.auth.policy import AccessRules, Role
 from dashboard.server.asgi import OwnNames
-from dashboard.server.database import opened
+from dashboard.server.database import database_at
 from db.connection.engine import Database
 from db.errors import ReadOnly
 from db.queue import commands
@@ -72,7 +72,7 @@ def database(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     copy = tmp_path / "pyrometer.db"
     shutil.copy(full_url.removeprefix("sqlite:///"), copy)
     monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{copy}")
-    yield opened(f"sqlite:///{copy}")
+    yield database_at(f"sqlite:///{copy}")
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_programs_post_where_the_account_of_the_dashboard_writes(
     enqueued = api.post(f"{PREFIX}/schedules/weekly/trigger", headers=bearer("trigger"))
     assert (stored.status_code, enqueued.status_code) == ((409, 409) if refused else (200, 202)), stored.text
     assert len(api.get(f"{PREFIX}/runs", headers=bearer("read")).json()) == (0 if refused else 1)
-    opened(served).close()
+    database_at(served).close()
     postgres.drop_database(url)
 
 

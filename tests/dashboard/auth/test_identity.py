@@ -12,7 +12,7 @@ from dashboard.auth.identity import (
     Person,
     Reader,
     Refusal,
-    judged,
+    authorise_person,
     person_of_provider,
     person_of_proxy,
     sent_by_a_proxy,
@@ -50,14 +50,14 @@ CLAIMS = {"iat": 1000, "email": "ada@example.com", "email_verified": True, "sub"
     ],
 )
 def test_who_is_named_where(person: Person, may_triage: bool | None) -> None:
-    seen = judged(person, PROXY)
+    seen = authorise_person(person, PROXY)
     assert (seen.may_triage if isinstance(seen, Reader) else None) == may_triage
     if isinstance(seen, Refusal):
         assert person.name in seen.why and "Ask perf@example.com." in seen.why
 
 
 def test_without_names_every_login_may_look_and_none_may_triage() -> None:
-    assert judged(Person("ada"), AccessRules(login="proxy")) == Reader("ada", False)
+    assert authorise_person(Person("ada"), AccessRules(login="proxy")) == Reader("ada", False)
 
 
 @pytest.mark.parametrize(

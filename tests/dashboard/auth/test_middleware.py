@@ -422,7 +422,7 @@ def test_why_the_database_is_away_is_for_those_who_may_look(
         raise DatabaseError("cannot open /srv/hunter2.db")
 
     monkeypatch.setattr(database, "check", away)
-    monkeypatch.setattr(database, "opened", away)
+    monkeypatch.setattr(database, "database_at", away)
     request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], MAY_LOOK: may_look})
     for answer in (ready(request), metrics_text(request)):
         assert answer.status_code == 503 and (b"hunter2" in answer.body) is shows_reason

@@ -77,7 +77,7 @@ def test_thinning_keeps_every_spike() -> None:
     values = [1_000_000] * 10_000
     values[4_321] = 9_000_000
     values[7_000] = 500_000
-    frame = frames.thinned([tuple(values)])
+    frame = frames.thin_samples([tuple(values)])
     assert len(frame) <= frames.MAX_SAMPLES
     assert frame["milliseconds"].max() == 9.0
     assert frame["milliseconds"].min() == 0.5

@@ -80,7 +80,9 @@ def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -
 
 def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
     for name, others in (("all", "nightly"), ("nightly", "all")):
-        view, complaints = filters.findings({"schedule": [query_params.spelled(name)]}, ["all", "nightly"])
+        view, complaints = filters.findings(
+            {"schedule": [query_params.encode_name(name)]}, ["all", "nightly"]
+        )
         assert (view.filters(datetime.now(UTC))["schedule"], complaints) == (name, [])
         assert [view.holds(a_finding(schedule=each)) for each in (name, others)] == [True, False]
     view, _ = filters.findings({"schedule": ["all"]}, ["all", "nightly"])

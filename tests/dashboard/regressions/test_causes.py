@@ -65,7 +65,7 @@ def test_a_cause_is_named_by_what_moved_most(regression: Finding) -> None:
     several = FindingCause(tuple(many))
     assert causes.title(several) == "5 workloads: up to +10.0 % latency (min-based)"
     assert len(causes.case_lines(several)) == 4 and causes.case_lines(several)[-1] == "and 2 more"
-    assert causes.counted([one, several]) == "2 causes, 6 cases"
+    assert causes.cause_counts([one, several]) == "2 causes, 6 cases"
 
 
 def test_the_triage_of_a_cause_is_marked(regression: Finding) -> None:

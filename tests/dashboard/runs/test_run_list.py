@@ -214,14 +214,14 @@ def test_states_are_those_that_a_run_can_have() -> None:
 
 def test_a_suite_that_is_called_all_is_one_of_them() -> None:
     names = ["all", "=all", "cpu"]
-    assert query_params.offered("All suites", names) == {
+    assert query_params.choice_labels("All suites", names) == {
         "all": "All suites",
         "=all": "all",
         "==all": "=all",
         "cpu": "cpu",
     }
     for name in names:
-        query = {"suite": [query_params.spelled(name)]}
+        query = {"suite": [query_params.encode_name(name)]}
         view, complaints = runs.selection(query, names, [])
         assert (view.only, complaints) == (RunsOnly(suite=name), [])
     view, complaints = runs.selection({"suite": ["all"]}, names, [])

@@ -144,7 +144,7 @@ def test_a_long_window_of_a_large_machine_stays_small(cpus: int) -> None:
     drawn = panels.panels(host)
     assert len(panels.heat(host, drawn, BOOTED_NS)) <= panels.MAX_POINTS
     assert 0 < sum(map(len, panels.lines(host, drawn, BOOTED_NS).values())) <= panels.MAX_POINTS
-    assert len(panels.hovered(host, BOOTED_NS)) == 0
+    assert len(panels.hover_rows(host, BOOTED_NS)) == 0
 
 
 def test_what_is_left_out_of_a_long_line_is_never_its_spike_nor_its_gap() -> None:
@@ -175,7 +175,7 @@ def test_devices_share_one_zero_and_one_end() -> None:
 
 
 def test_the_pointer_says_no_value_where_there_is_none() -> None:
-    hovered = panels.hovered(an_h200(), BOOTED_NS)
+    hovered = panels.hover_rows(an_h200(), BOOTED_NS)
     assert hovered["sm_utilisation"].tolist()[6:9] == ["no value"] * 3
     assert hovered["power"][0] == "612.0"
 
@@ -192,7 +192,7 @@ def test_the_csv_has_every_row_and_column_with_its_unit_and_empty_gaps() -> None
 def test_a_recording_without_a_row_is_no_error() -> None:
     empty = a_recording(H200, "H200", "gpm", {"power": wave(1)}, rows=0)
     assert panels.panels(empty) == ()
-    assert len(panels.table(empty, 0)) == len(panels.hovered(empty, 0)) == 0
+    assert len(panels.table(empty, 0)) == len(panels.hover_rows(empty, 0)) == 0
 
 
 def test_the_spec_has_one_selection_for_all_panels_and_no_data() -> None:

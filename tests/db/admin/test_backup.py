@@ -19,7 +19,7 @@ from sqlalchemy import make_url
 
 from db.admin import backup
 from db.admin.backup import back_up
-from db.connection.connection import shown
+from db.connection.connection import format_url
 from db.connection.engine import Database, open_database
 from db.errors import BackupFailed, DatabaseUnavailable
 from db.runs import queries, store
@@ -254,7 +254,7 @@ def test_a_password_is_on_no_command_line_and_in_no_sentence(
     for each in (address, in_options):
         with pytest.raises(BackupFailed, match=r"pg_dump could not copy .*: connection refused") as caught:
             back_up(each.render_as_string(hide_password=False), tmp_path / "copy")
-        assert "Sesam" not in str(caught.value) + (tmp_path / "called").read_text() + shown(each)
+        assert "Sesam" not in str(caught.value) + (tmp_path / "called").read_text() + format_url(each)
         assert (tmp_path / "secret").read_text() == "Sesam 'öffne\n"
     assert not (tmp_path / "copy").exists()
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -307,7 +307,7 @@ def test_only_what_was_refuted_is_opened_once_more(nights: Database) -> None:
     findings.decide(nights, other.id, "confirmed", 0.1, 0.09, 0.11, Confirmation(), a_night(6))
     confirmed = findings.finding(nights, other.id)
     sides = ComparedRuns("night-1", OLD.fingerprint, "night-3", NEW.fingerprint)
-    again = findings.Reopened(0.04, sides, "once more")
+    again = findings.RepeatRequest(0.04, sides, "once more")
     findings.reopen(nights, {found.id: again, other.id: again, 999: again}, a_night(7))
     opened = findings.finding(nights, found.id)
     evidence = replace(

@@ -118,7 +118,7 @@ def test_a_claimed_task_is_its_owners(database: Database) -> None:
     assert task is not None and task == queue_queries.task(database, planned.id)
     assert (task.state, task.owner, task.token, task.attempts) == ("running", "owner-1", "token-1", 1)
     assert task.started_at == LATER and task.ended_at is None and task.beats > planned.beats
-    assert queue_queries.running(database) == [task]
+    assert queue_queries.running_tasks(database) == [task]
     assert claim(database) == task, "a claim whose answer was lost is asked again"
     assert queue_queries.attempts(database, task.id) == [
         TaskAttempt(task.id, 1, "token-1", "owner-1", LATER, None, "", "")

@@ -18,7 +18,7 @@ def test_waiting_tasks_are_listed_oldest_first_and_the_rest_counted(database: Da
     assert queue.claim(database, token="token", now=a_night(2), **about) is not None
 
     def listed(**how: Any) -> tuple[list[tuple[int, str]], int]:
-        found, more = queue_queries.waiting(database, **how)
+        found, more = queue_queries.waiting_tasks(database, **how)
         return [((each.due_at - a_night(0)).days, each.part) for each in found], more
 
     assert listed(oldest=2) == ([(0, "b"), (1, "a")], 3)

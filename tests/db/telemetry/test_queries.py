@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from sqlalchemy import select, update
 
-from db.admin.prune import Pruned
+from db.admin.prune import PruneResult
 from db.admin.prune import prune_telemetry as prune
 from db.connection.engine import Database
 from db.errors import DamagedTelemetry, SchemaTooNew
@@ -206,12 +206,12 @@ def test_pruning_takes_old_recordings_and_nothing_else(database: Database) -> No
     old = sum(len(each.blob) for each in sizes) * 2 // 3
     kept = [_but_telemetry(database, f"run-{night}") for night in range(3)]
 
-    assert prune(database, a_night(2), dry_run=True) == Pruned(8, old)
+    assert prune(database, a_night(2), dry_run=True) == PruneResult(8, old)
     assert len(windows(database)) == 12, "a dry run deletes nothing"
-    assert prune(database, a_night(2)) == Pruned(8, old)
+    assert prune(database, a_night(2)) == PruneResult(8, old)
     assert {each.run for each in windows(database)} == {"run-2"}, "it started then, and not before"
     assert [_but_telemetry(database, f"run-{night}") for night in range(3)] == kept
-    assert prune(database, a_night(2)) == prune(database, a_night(2), dry_run=True) == Pruned(0, 0)
+    assert prune(database, a_night(2)) == prune(database, a_night(2), dry_run=True) == PruneResult(0, 0)
 
 
 def test_what_was_pruned_does_not_come_back_with_its_outcome(database: Database) -> None:

@@ -35,7 +35,7 @@ def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmClu
     # The node is alive, and its job stored its results; one without power could not.
     sentence = r"its job \d+ is NODE_FAIL: Slurm lost its node"
     assert re.fullmatch(sentence, sentence_of(future.result()))
-    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert len(journal.read_contents(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     assert at_slurm.there() == ["beta"]
     cluster.set_node("alpha", "resume")
     at_slurm.go_on()
@@ -63,7 +63,7 @@ def test_a_job_that_is_cancelled_from_outside(at_slurm: Site, cluster: SlurmClus
         number = at_slurm.number()
         cluster.call("scancel", number)
     assert sentence_of(future.result()) == f"its job {number} is CANCELLED: it was cancelled from outside"
-    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert len(journal.read_contents(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -189,4 +189,4 @@ def test_names_that_lead_elsewhere_are_refused(at_slurm: Site) -> None:
         at_slurm.engine.submit(Order("alpha", ("run",), token="../../etc"))
     for path in ("/etc/passwd", f"{at_slurm.shared}/../head/journal.jsonl"):
         with pytest.raises(NodeRefused, match="is not a file of an order"):
-            at_slurm.engine.read("alpha", {path: 0}, final=True)
+            at_slurm.engine.read_files("alpha", {path: 0}, final=True)

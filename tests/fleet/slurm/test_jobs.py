@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner import journal, nodes
-from scheduled_jobs.jobs.context import Stopped
+from scheduled_jobs.jobs.context import JobStopped
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, under_way
 from support.servers.schedulers import executions
@@ -37,7 +37,7 @@ def test_a_run_is_mirrored_byte_for_byte(at_slurm: Site) -> None:
     logs = at_slurm.logs()
     assert at_slurm.measure("quick", name="alpha", logs=logs) == WELL
     assert at_slurm.mirror() == at_slurm.journal() != b""
-    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
+    assert len(journal.read_contents(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
     assert at_slurm.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
     assert executions(at_slurm.node_data()) == all_of()
@@ -72,10 +72,10 @@ def test_a_stopped_run_keeps_what_is_measured_and_is_resumed(at_slurm: Site) -> 
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         at_slurm.stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         future.result()
     assert at_slurm.mirror() == at_slurm.journal()
-    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert len(journal.read_contents(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
     at_slurm.stop.clear()
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
@@ -104,7 +104,7 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
     with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
         until(lambda: "waits in Slurm's queue" in at_slurm.all_logs(), "it waits")
         at_slurm.stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         future.result()
     assert [job[1:3] for job in cluster.jobs()] == [["RUNNING", "wrap"]]
     assert not at_slurm.node_data().exists()
@@ -141,7 +141,7 @@ def test_a_run_over_two_nodes_has_both_and_reaches_the_second(at_slurm: Site, cl
         assert {"NumNodes=2", "OverSubscribe=NO"} <= set(job.split())
         environ = (at_slurm.node_data("beta") / "environ").read_text().splitlines()
         variables = dict(line.split("=", 1) for line in environ if "=" in line)
-        first, second = nodes.read(Path(variables["PYROMETER_NODES_FILE"]))
+        first, second = nodes.read_nodes(Path(variables["PYROMETER_NODES_FILE"]))
         assert (first.name, first.command) == (variables["SLURMD_NODENAME"], ())
         assert {first.name, second.name} == {"alpha", "beta"} and first.address == "127.0.0.1"
         step = [*second.command, "sh", "-c", "cat; echo $SLURMD_NODENAME"]

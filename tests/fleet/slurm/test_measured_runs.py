@@ -76,7 +76,7 @@ def test_a_case_over_two_nodes_is_measured_by_one_job_and_stored_by_its_head(
     cases = ("--cases", str(CASE_FILES / "over_nodes.py"), "--case", _TWO_NODES)
     quick = ("--preset", "as-it-comes", "--suite", "smoke", "--replicates", "1")
     mirrored = head.measure(*cases, *quick, nodes=2)
-    contents = journal.read(mirrored)
+    contents = journal.read_contents(mirrored)
     assert {(one.status, one.reason) for one in contents.outcomes} == {("ok", "")}
     (outcome,) = [one for one in contents.outcomes if one.case == _TWO_NODES]
     (node,) = outcome.facts["nodes"]

@@ -9,7 +9,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import action_benchmark
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 NOON = 1_777_636_800_000
 SUITE = "GPU Benchmark"
@@ -31,8 +31,8 @@ def written(folder: Path, entries: Any, before: str = "window.BENCHMARK_DATA = "
     return path
 
 
-def read(folder: Path, *entries: Any, suite: str = SUITE) -> Imported:
-    return action_benchmark.read(written(folder, {suite: list(entries)}))
+def read(folder: Path, *entries: Any, suite: str = SUITE) -> ImportBatch:
+    return action_benchmark.read_runs(written(folder, {suite: list(entries)}))
 
 
 def test_an_entry_becomes_a_run_of_its_suite(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_an_entry_becomes_a_run_of_its_suite(tmp_path: Path) -> None:
 def test_suites_with_a_benchmark_of_one_name_are_two_series(tmp_path: Path) -> None:
     path = written(tmp_path, {"CPU": [entry(bench())], "GPU": [entry(bench())]})
 
-    cpu, gpu = action_benchmark.read(path).runs
+    cpu, gpu = action_benchmark.read_runs(path).runs
     assert cpu.run.id != gpu.run.id
     assert cpu.outcomes[0].case != gpu.outcomes[0].case
 
@@ -103,7 +103,7 @@ def test_the_script_is_read_however_it_is_spaced(tmp_path: Path, before: str, af
     path = written(tmp_path, {SUITE: [entry(bench())]}, before, after)
 
     assert action_benchmark.knows(path)
-    assert len(action_benchmark.read(path).runs) == 1
+    assert len(action_benchmark.read_runs(path).runs) == 1
 
 
 def test_an_entry_without_a_date_has_its_commits(tmp_path: Path) -> None:
@@ -164,5 +164,5 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, sentence: str
     path.write_text(text)
 
     with pytest.raises(BadFile) as refused:
-        action_benchmark.read(path)
+        action_benchmark.read_runs(path)
     assert str(refused.value) == sentence

@@ -10,7 +10,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import asv
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HASH = "a" * 64
@@ -53,8 +53,8 @@ def file(results: Any, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def read(folder: Path, results: Any, **more: Any) -> Imported:
-    return asv.read(folder_with(folder, one=file(results, **more)))
+def read(folder: Path, results: Any, **more: Any) -> ImportBatch:
+    return asv.read_runs(folder_with(folder, one=file(results, **more)))
 
 
 def test_a_result_file_becomes_a_run_of_its_commit(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_an_edited_benchmark_is_another_case(tmp_path: Path) -> None:
         three=file({"ops.time_add": [[1.0], [], "2026-edition-one"]}, commit_hash="e" * 40),
     )
 
-    assert {run.outcomes[0].case.split(",")[0].split("=")[1] for run in asv.read(path).runs} == {
+    assert {run.outcomes[0].case.split(",")[0].split("=")[1] for run in asv.read_runs(path).runs} == {
         "a" * 12,
         "b" * 12,
         "2026-edition-one",
@@ -155,7 +155,7 @@ def test_environments_are_apart_but_for_the_pytorch(tmp_path: Path) -> None:
         five=with_requirements("2.13", numpy=None),
     )
 
-    runs = asv.read(path).runs
+    runs = asv.read_runs(path).runs
     assert len(runs) == 5
     found = sorted(
         run.outcomes[0].case.split("/")[2].removeprefix("asv.version=aaaaaaaaaaaa,") for run in runs
@@ -172,7 +172,7 @@ def test_a_folder_a_machine_and_a_file_are_read(tmp_path: Path, start: str) -> N
     path = folder_with(tmp_path, one=file({"ops.time_add": [[1.0]]})) / start
 
     assert asv.knows(path)
-    assert len(asv.read(path).runs) == 1
+    assert len(asv.read_runs(path).runs) == 1
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_one_bad_result_is_set_aside_with_its_place(tmp_path: Path, broken: Any,
 def test_one_bad_file_is_set_aside_with_its_place(tmp_path: Path, broken: Any, sentence: str) -> None:
     path = folder_with(tmp_path, bad=broken, good=file({"ops.time_add": [[1.0]]}))
 
-    imported = asv.read(path)
+    imported = asv.read_runs(path)
     assert [str(each).startswith(f"bench-1/bad.json{sentence}") for each in imported.set_aside] == [True]
     assert len(imported.runs) == 1
 
@@ -219,7 +219,7 @@ def test_one_bad_file_is_set_aside_with_its_place(tmp_path: Path, broken: Any, s
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     assert not asv.knows(tmp_path)
     with pytest.raises(BadFile, match=r"has no benchmarks\.json in it or above it"):
-        asv.read(tmp_path)
+        asv.read_runs(tmp_path)
 
 
 def test_a_date_in_seconds_is_refused(tmp_path: Path) -> None:

@@ -8,28 +8,28 @@ import pytest
 from interchange.errors import BadFile
 from interchange.importers import dynamo_csv
 from interchange.importers.dynamo_table import status_of
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 PERFORMANCE = "inductor_cudagraphs_torchbench_amp_training_cuda_performance_20260903.csv"
 CASE = "batch=4,device=cuda,precision=amp,suite=torchbench/compile=inductor_cudagraphs"
 
 
-def read(folder: Path, text: str, name: str = PERFORMANCE) -> Imported:
+def read(folder: Path, text: str, name: str = PERFORMANCE) -> ImportBatch:
     path = folder / name
     path.write_text(text)
     assert dynamo_csv.knows(path)
-    return dynamo_csv.read(path)
+    return dynamo_csv.read_runs(path)
 
 
-def numbers(imported: Imported) -> dict[tuple[str, str], float]:
+def numbers(imported: ImportBatch) -> dict[tuple[str, str], float]:
     return {(each.case, each.metric): each.point for run in imported.runs for each in run.measurements}
 
 
-def endings(imported: Imported) -> dict[str, tuple[str, str]]:
+def endings(imported: ImportBatch) -> dict[str, tuple[str, str]]:
     return {each.case: (each.status, each.reason) for run in imported.runs for each in run.outcomes}
 
 
-def said(imported: Imported) -> list[tuple[int, str, str]]:
+def said(imported: ImportBatch) -> list[tuple[int, str, str]]:
     return [(each.place.line, each.place.field, each.sentence) for each in imported.set_aside]
 
 
@@ -323,7 +323,7 @@ def test_a_file_of_another_kind_is_refused_with_its_place(tmp_path: Path, text: 
     path.write_text(text)
 
     with pytest.raises(BadFile) as refused:
-        dynamo_csv.read(path)
+        dynamo_csv.read_runs(path)
 
     assert str(refused.value).startswith(where)
 

@@ -12,7 +12,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import optimum
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 CONFIG: dict[str, Any] = {
     "name": "tiny_on_two",
@@ -84,7 +84,7 @@ def in_two(folder: Path, config: Any = CONFIG, report: Any = REPORT) -> Path:
     return folder
 
 
-def only_case(imported: Imported) -> str:
+def only_case(imported: ImportBatch) -> str:
     [one] = imported.runs
     [outcome] = one.outcomes
     return outcome.case
@@ -94,7 +94,7 @@ def test_a_report_becomes_a_run_of_one_case(tmp_path: Path) -> None:
     path = in_one(tmp_path)
     os.utime(path, (1_777_636_800, 1_777_636_800))
 
-    [one] = optimum.read(path).runs
+    [one] = optimum.read_runs(path).runs
     assert one.run.suite == "text-generation"
     assert one.run.started_at == datetime(2026, 5, 1, 12, tzinfo=UTC)
     assert "modification time" in one.run.facts["notes"][0]
@@ -107,7 +107,7 @@ def test_a_report_becomes_a_run_of_one_case(tmp_path: Path) -> None:
 
 
 def test_the_median_of_a_step_is_the_latency(tmp_path: Path) -> None:
-    [outcome] = optimum.read(in_one(tmp_path)).runs[0].outcomes
+    [outcome] = optimum.read_runs(in_one(tmp_path)).runs[0].outcomes
 
     assert outcome.metrics == {
         **{f"optimum.load.latency_{name}": LATENCY[name] for name in ("mean", "p50", "p90", "p95", "p99")},
@@ -122,13 +122,13 @@ def test_the_median_of_a_step_is_the_latency(tmp_path: Path) -> None:
 
 
 def test_values_of_iterations_are_no_replicates(tmp_path: Path) -> None:
-    [one] = optimum.read(in_one(tmp_path)).runs
+    [one] = optimum.read_runs(in_one(tmp_path)).runs
 
     assert {each.n for each in one.measurements} == {1}
 
 
 def test_rates_are_better_when_higher(tmp_path: Path) -> None:
-    metrics = {each.name: each for each in optimum.read(in_one(tmp_path)).metrics}
+    metrics = {each.name: each for each in optimum.read_runs(in_one(tmp_path)).metrics}
 
     higher = [name for name, each in metrics.items() if each.better != "lower"]
     assert higher == ["optimum.forward.samples_per_s", "optimum.forward.samples_per_kwh"]
@@ -136,22 +136,22 @@ def test_rates_are_better_when_higher(tmp_path: Path) -> None:
 
 
 def test_one_run_in_two_shapes_is_one_run(tmp_path: Path) -> None:
-    one = optimum.read(in_one(tmp_path))
+    one = optimum.read_runs(in_one(tmp_path))
     in_two(tmp_path)
-    both = optimum.read(tmp_path)
+    both = optimum.read_runs(tmp_path)
 
     assert [run.run.id for run in both.runs] == [run.run.id for run in one.runs]
     assert not both.set_aside
     assert str(both.repeats[0]) == "benchmark_report.json: benchmark.json beside it holds the run"
     for name in ("benchmark_report.json", "benchmark_config.json"):
-        assert only_case(optimum.read(tmp_path / name)) == only_case(one)
+        assert only_case(optimum.read_runs(tmp_path / name)) == only_case(one)
 
 
 def test_of_two_shapes_the_one_that_can_be_read_counts(tmp_path: Path) -> None:
     in_two(tmp_path)
     (tmp_path / "benchmark.json").write_text("{")
 
-    imported = optimum.read(tmp_path)
+    imported = optimum.read_runs(tmp_path)
     assert len(imported.runs) == 1
     assert [str(each)[:34] for each in imported.set_aside] == ["benchmark.json, line 1, column 2: "]
 
@@ -168,9 +168,9 @@ def test_of_two_shapes_the_one_that_can_be_read_counts(tmp_path: Path) -> None:
     ],
 )
 def test_another_setting_is_another_case(tmp_path: Path, other: dict[str, Any]) -> None:
-    before = only_case(optimum.read(in_one(tmp_path)))
+    before = only_case(optimum.read_runs(in_one(tmp_path)))
 
-    assert only_case(optimum.read(in_one(tmp_path, other))) != before
+    assert only_case(optimum.read_runs(in_one(tmp_path, other))) != before
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_another_setting_is_another_case(tmp_path: Path, other: dict[str, Any]) 
     ],
 )
 def test_what_says_nothing_about_the_case_is_no_part_of_it(tmp_path: Path, other: dict[str, Any]) -> None:
-    before = only_case(optimum.read(in_one(tmp_path)))
+    before = only_case(optimum.read_runs(in_one(tmp_path)))
 
-    assert only_case(optimum.read(in_one(tmp_path, other))) == before
+    assert only_case(optimum.read_runs(in_one(tmp_path, other))) == before
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_says_nothing_about_the_case_is_no_part_of_it(tmp_path: Path, other
     ],
 )
 def test_the_case_tells_what_people_look_for(tmp_path: Path, config: dict[str, Any], part: str) -> None:
-    assert part in only_case(optimum.read(in_one(tmp_path, config)))
+    assert part in only_case(optimum.read_runs(in_one(tmp_path, config)))
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_the_case_tells_what_people_look_for(tmp_path: Path, config: dict[str, A
     ],
 )
 def test_the_hardware_is_what_was_used(tmp_path: Path, config: dict[str, Any], label: str) -> None:
-    [one] = optimum.read(in_one(tmp_path, config)).runs
+    [one] = optimum.read_runs(in_one(tmp_path, config)).runs
 
     assert one.run.machine.hardware.label == label
 
 
 def test_another_backend_has_no_pytorch_version(tmp_path: Path) -> None:
-    [one] = optimum.read(in_one(tmp_path, changed(name="onnxruntime", version="1.20"))).runs
+    [one] = optimum.read_runs(in_one(tmp_path, changed(name="onnxruntime", version="1.20"))).runs
 
     assert one.run.environments[0].torch_version == ""
     assert one.run.environments[0].name == "onnxruntime 1.20"
@@ -249,7 +249,7 @@ def test_another_backend_has_no_pytorch_version(tmp_path: Path) -> None:
 def test_one_bad_number_is_set_aside_with_its_place(
     tmp_path: Path, report: dict[str, Any], place: str
 ) -> None:
-    imported = optimum.read(in_one(tmp_path, report=report | {"call": {"latency": LATENCY}}))
+    imported = optimum.read_runs(in_one(tmp_path, report=report | {"call": {"latency": LATENCY}}))
 
     found = [str(each) for each in imported.set_aside]
     assert [each.startswith(f"benchmark.json, report.{place}") for each in found] == [True] * bool(place)
@@ -270,19 +270,19 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, text: str, se
     (tmp_path / name).write_text(text)
 
     with pytest.raises(BadFile) as refused:
-        optimum.read(tmp_path / name)
+        optimum.read_runs(tmp_path / name)
     assert str(refused.value).startswith(name + sentence)
 
 
 def test_a_report_without_a_backend_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"benchmark\.json, config\.backend: is missing"):
-        optimum.read(in_one(tmp_path, {"name": "x"}))
+        optimum.read_runs(in_one(tmp_path, {"name": "x"}))
 
 
 def test_one_gpu_and_two_are_two_cases(tmp_path: Path) -> None:
-    two = only_case(optimum.read(in_one(tmp_path)))
+    two = only_case(optimum.read_runs(in_one(tmp_path)))
     for ids in ([0, 1], "[0, 1]", "2,3"):
-        assert only_case(optimum.read(in_one(tmp_path, changed(device_ids=ids)))) == two
-    one = only_case(optimum.read(in_one(tmp_path, changed(device_ids="0"))))
+        assert only_case(optimum.read_runs(in_one(tmp_path, changed(device_ids=ids)))) == two
+    one = only_case(optimum.read_runs(in_one(tmp_path, changed(device_ids="0"))))
     assert ("gpus=2" in two, "gpus=1" in one) == (True, True)
     assert one.replace("gpus=1", "gpus=2") == two

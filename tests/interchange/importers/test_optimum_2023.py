@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interchange.errors import BadFile
 from interchange.importers import optimum
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 HYDRA = """\
 backend:
@@ -51,14 +51,14 @@ def of_2023(folder: Path, settings: str = HYDRA, results: str | None = RESULTS) 
     return folder
 
 
-def only_case(imported: Imported) -> str:
+def only_case(imported: ImportBatch) -> str:
     [one] = imported.runs
     [outcome] = one.outcomes
     return outcome.case
 
 
 def test_a_folder_of_2023_becomes_a_run(tmp_path: Path) -> None:
-    [one] = optimum.read(of_2023(tmp_path)).runs
+    [one] = optimum.read_runs(of_2023(tmp_path)).runs
 
     [outcome] = one.outcomes
     assert outcome.case.startswith(f"octo%2Ftiny/infer/{WORDS},new_tokens=64,sequence_length=128,settings=")
@@ -80,7 +80,7 @@ def test_training_of_2023_has_an_index_and_a_misspelt_unit(tmp_path: Path) -> No
         "0,33.5,2.38,1.17\n"
     )
 
-    [outcome] = optimum.read(folder).runs[0].outcomes
+    [outcome] = optimum.read_runs(folder).runs[0].outcomes
     assert outcome.metrics == {
         "optimum.training.runtime": 33.5,
         "optimum.training.samples_per_s": 2.38,
@@ -89,7 +89,7 @@ def test_training_of_2023_has_an_index_and_a_misspelt_unit(tmp_path: Path) -> No
 
 
 def test_settings_without_results_are_a_lost_case(tmp_path: Path) -> None:
-    [one] = optimum.read(of_2023(tmp_path, results=None)).runs
+    [one] = optimum.read_runs(of_2023(tmp_path, results=None)).runs
 
     assert [(each.status, each.metrics) for each in one.outcomes] == [("lost", {})]
     assert "no inference_results.csv or training_results.csv" in one.outcomes[0].reason
@@ -105,8 +105,8 @@ def test_a_table_of_runs_agrees_with_their_folders(tmp_path: Path) -> None:
         "\"['Test GPU 80GB', 'Test GPU 80GB']\",0.0437,12.5\n"
     )
 
-    imported = optimum.read(table)
-    folder = optimum.read(of_2023(tmp_path / "folder"))
+    imported = optimum.read_runs(table)
+    folder = optimum.read_runs(of_2023(tmp_path / "folder"))
     assert only_case(imported) == only_case(folder)
     assert imported.runs[0].run.machine.hardware == folder.runs[0].run.machine.hardware
     assert dict(imported.runs[0].outcomes[0].metrics) == {"optimum.forward.latency_mean": 0.0437}
@@ -124,7 +124,7 @@ def test_a_tree_is_one_import_of_many_runs(tmp_path: Path) -> None:
     (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\ntiny,8\n")
 
     assert optimum.knows(tmp_path)
-    imported = optimum.read(tmp_path)
+    imported = optimum.read_runs(tmp_path)
     assert len(imported.runs) == 2
     aside = sorted(str(each) for each in imported.set_aside)
     assert [each.partition(":")[0] for each in aside] == [
@@ -143,7 +143,7 @@ def test_tables_made_of_folders_say_whether_anything_is_in_them_alone(tmp_path: 
     row = f"a,pytorch,{RESULTS.splitlines()[1]}\n"
     (tmp_path / "full_report.csv").write_text(full + row)
     (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\na,8\n")
-    imported = optimum.read(tmp_path)
+    imported = optimum.read_runs(tmp_path)
     assert imported.set_aside == ()
     assert [str(each) for each in imported.repeats] == [
         "full_report.csv: repeats what the runs' folders hold",
@@ -152,7 +152,7 @@ def test_tables_made_of_folders_say_whether_anything_is_in_them_alone(tmp_path: 
 
     (tmp_path / "full_report.csv").write_text(full + row + "b,pytorch,0.5,2.0,6792\n")
     (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\nc,8\n")
-    assert [str(each) for each in optimum.read(tmp_path).set_aside] == [
+    assert [str(each) for each in optimum.read_runs(tmp_path).set_aside] == [
         "full_report.csv: has 1 of 2 rows in no folder here: import it by itself",
         "short_report.csv: holds no settings, which make the case: only a full_report.csv can be read",
     ]
@@ -169,7 +169,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, name: str, text: str, se
     (tmp_path / name).write_text(text)
 
     with pytest.raises(BadFile) as refused:
-        optimum.read(tmp_path / name)
+        optimum.read_runs(tmp_path / name)
     assert str(refused.value).startswith(name + sentence)
 
 
@@ -185,7 +185,7 @@ def test_nothing_but_bad_file_is_raised_for_2023(
     (folder / "hydra_config.yaml").write_text(written, errors="replace")
     (folder / "inference_results.csv").write_text(RESULTS + results, errors="replace")
     try:
-        imported = optimum.read(folder)
+        imported = optimum.read_runs(folder)
     except BadFile:
         return
     assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)

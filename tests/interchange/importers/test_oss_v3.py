@@ -10,7 +10,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import oss_v3
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 
 def a_record(metric: Any = "speed(ms)", values: Any = (2.5,), **more: Any) -> dict[str, Any]:
@@ -36,17 +36,17 @@ def a_record(metric: Any = "speed(ms)", values: Any = (2.5,), **more: Any) -> di
     } | more
 
 
-def read(folder: Path, content: Any, name: str = "records.json") -> Imported:
+def read(folder: Path, content: Any, name: str = "records.json") -> ImportBatch:
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return oss_v3.read(path)
+    return oss_v3.read_runs(path)
 
 
-def numbers(imported: Imported) -> list[tuple[str, str, float]]:
+def numbers(imported: ImportBatch) -> list[tuple[str, str, float]]:
     return [(each.case, each.metric, each.point) for run in imported.runs for each in run.measurements]
 
 
-def said(imported: Imported) -> list[str]:
+def said(imported: ImportBatch) -> list[str]:
     return [str(problem) for problem in imported.set_aside]
 
 

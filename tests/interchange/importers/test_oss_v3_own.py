@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 from interchange.exporters.oss_v3 import write_oss_v3
 from interchange.foreign_runs import machine_called
 from interchange.importers import oss_v3
-from interchange.runs import Catalogue, ExportedRun, Imported
+from interchange.runs import Catalogue, ExportedRun, ImportBatch
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 from support.builders import run_records
 
 
-def read(folder: Path, content: Any) -> Imported:
+def read(folder: Path, content: Any) -> ImportBatch:
     path = folder / "ours.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return oss_v3.read(path)
+    return oss_v3.read_runs(path)
 
 
-def metrics(imported: Imported) -> list[str]:
+def metrics(imported: ImportBatch) -> list[str]:
     return [each.metric for run in imported.runs for each in run.measurements]
 
 

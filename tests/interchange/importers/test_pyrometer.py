@@ -296,7 +296,7 @@ def test_compressed_it_is_the_same_and_a_torn_end_is_said() -> None:
 def test_an_export_of_an_earlier_version_is_read_to_the_bit() -> None:
     old = Path(__file__).parents[1] / "old_exports" / "0.1.0.jsonl"
     assert pyrometer.knows(old)
-    found = pyrometer.read(old)
+    found = pyrometer.read_runs(old)
     assert repr(found.runs) == repr((a_whole_run(),))
     assert (found.metrics, found.set_aside) == ((SPEEDUP,), ())
 
@@ -320,13 +320,13 @@ def test_a_large_run_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_whole_run(), a_whole_run(a_run("run-2"))))
     assert [[run.run.id for run in part.runs] for part in pyrometer.parts(path)] == [["run-1"], ["run-2"]]
-    whole = pyrometer.read(path)
+    whole = pyrometer.read_runs(path)
     monkeypatch.setattr(pyrometer, "_PART_LINES", 3)
     assert len(list(pyrometer.parts(path))) > 4
-    assert pyrometer.read(path) == whole
+    assert pyrometer.read_runs(path) == whole
     monkeypatch.setattr(pyrometer, "_PART_BYTES", 100)
     assert len(list(pyrometer.parts(path))) > 8
-    assert pyrometer.read(path) == whole
+    assert pyrometer.read_runs(path) == whole
 
 
 def test_a_line_in_the_place_of_another_is_noticed() -> None:
@@ -351,7 +351,7 @@ def test_a_line_without_end_is_skipped(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "runs.jsonl"
     monkeypatch.setattr(pyrometer, "_MAX_LINE", max(map(len, [first, *rest])) + 1)
     path.write_bytes(b"\n".join([first, b"x" * 100_000, *rest]))
-    found = pyrometer.read(path)
+    found = pyrometer.read_runs(path)
     assert len(found.runs[0].outcomes) == 3
     assert any(str(each.place) == "runs.jsonl, line 2" for each in found.set_aside)
 
@@ -369,7 +369,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     assert pyrometer.knows(path)
     assert not pyrometer.knows(tmp_path)
     with pytest.raises(BadFile, match="No such file or directory"):
-        pyrometer.read(tmp_path / "nowhere")
+        pyrometer.read_runs(tmp_path / "nowhere")
 
 
 def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,4 +377,4 @@ def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(gzip.compress(file_of(a_whole_run())))
     monkeypatch.setattr(pyrometer, "MAX_BYTES", 2000)
     with pytest.raises(BadFile, match="is larger than"):
-        pyrometer.read(path)
+        pyrometer.read_runs(path)

@@ -70,10 +70,10 @@ def test_the_last_line_counts_each_kind() -> None:
 def test_blank_lines_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_bytes(file_of(a_whole_run()) + b"\n" * 3000)
-    assert len(pyrometer.read(path).runs) == 1
+    assert len(pyrometer.read_runs(path).runs) == 1
     monkeypatch.setattr(pyrometer, "_MOST_BLANK", 2000)
     with pytest.raises(BadFile, match="MiB of blank lines"):
-        pyrometer.read(path)
+        pyrometer.read_runs(path)
 
 
 def test_a_small_file_does_not_unpack_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,4 +82,4 @@ def test_a_small_file_does_not_unpack_without_end(tmp_path: Path, monkeypatch: p
     # What is packed before is read ahead: the ratio is known only after megabytes.
     path.write_bytes(gzip.compress(b"x" * (64 << 20)))
     with pytest.raises(BadFile, match="unpacks to more than 1000 times its size"):
-        pyrometer.read(path)
+        pyrometer.read_runs(path)

@@ -10,7 +10,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import pytest_benchmark
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 STATS = {
     **{"min": 0.001, "max": 0.004, "mean": 0.0021, "stddev": 0.0002, "median": 0.002, "iqr": 0.0001},
@@ -30,7 +30,7 @@ def bench(fullname: str = "tests/test_add.py::test_add", **more: Any) -> dict[st
     return {"name": "test_add", "fullname": fullname, "params": None, "extra_info": {}, "stats": STATS} | more
 
 
-def read(folder: Path, *benchmarks: Any, **more: Any) -> Imported:
+def read(folder: Path, *benchmarks: Any, **more: Any) -> ImportBatch:
     document = {
         "machine_info": MACHINE,
         "commit_info": COMMIT,
@@ -41,7 +41,7 @@ def read(folder: Path, *benchmarks: Any, **more: Any) -> Imported:
     path = folder / "benchmark.json"
     path.write_text(json.dumps(document | more))
     assert pytest_benchmark.knows(path)
-    return pytest_benchmark.read(path)
+    return pytest_benchmark.read_runs(path)
 
 
 def test_a_file_becomes_one_run_of_its_project(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import timm_csv
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 NAME = "benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo.csv"
 HEADER = "model,infer_img_size,infer_samples_per_sec,infer_step_time,infer_batch_size,param_count"
 
 
-def read(folder: Path, *lines: str, name: str = NAME) -> Imported:
+def read(folder: Path, *lines: str, name: str = NAME) -> ImportBatch:
     path = folder / name
     path.write_text("\n".join(lines) + "\n")
-    return timm_csv.read(path)
+    return timm_csv.read_runs(path)
 
 
 def test_a_table_becomes_one_run(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_time_is_the_files_and_is_said_to_be(tmp_path: Path) -> None:
     path.write_text(f"{HEADER}\ntiny,160,4000.5,64.0,256,0.37\n")
     os.utime(path, (1_777_636_800, 1_777_636_800))
 
-    run = timm_csv.read(path).runs[0].run
+    run = timm_csv.read_runs(path).runs[0].run
     assert run.started_at == datetime(2026, 5, 1, 12, tzinfo=UTC)
     assert "modification time" in run.facts["notes"][0]
 

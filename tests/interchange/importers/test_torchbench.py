@@ -9,7 +9,7 @@ import pytest
 
 from interchange.errors import BadFile
 from interchange.importers import torchbench
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 
 KEY = "model=tiny_net, test=eval, device=cuda, bs=8, extra_args=--precision bf16 --channels-last, metric="
 CASE = "tiny_net/infer/batch=8,benchmark=group_bench,device=cuda/channels-last=on,precision=bf16"
@@ -22,8 +22,8 @@ def written(folder: Path, metrics: Any, file: str = "metrics-20260903010203.json
     return path
 
 
-def read(folder: Path, metrics: Any, **more: Any) -> Imported:
-    return torchbench.read(written(folder, metrics, **more))
+def read(folder: Path, metrics: Any, **more: Any) -> ImportBatch:
+    return torchbench.read_runs(written(folder, metrics, **more))
 
 
 def test_a_file_becomes_one_run_of_its_benchmark(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_file_of_another_kind_is_refused_with_its_place(tmp_path: Path, text: 
     path.write_text(text)
 
     with pytest.raises(BadFile) as refused:
-        torchbench.read(path)
+        torchbench.read_runs(path)
 
     assert str(refused.value).startswith(where)
 

@@ -287,7 +287,7 @@ HOSTILE = """
 import json, sys
 from runner.worker.case import REGISTER
 from runner.worker.census import register, register_region
-from runner.worker.prepared_case import Unsupported
+from runner.worker.prepared_case import UnsupportedCase
 
 calls, regions = json.loads(sys.argv[1])
 for number, (name, arguments) in enumerate(calls):
@@ -300,7 +300,7 @@ for name in [name for name in REGISTER if name.startswith(("call_", "region_"))]
         workload = REGISTER[name].build()
         workload.model(*workload.inputs)
         ended.append([name, "ran"])
-    except Unsupported:
+    except UnsupportedCase:
         ended.append([name, "unsupported"])
     except Exception as error:
         ended.append([name, f"{type(error).__name__}: {error}"])

@@ -25,7 +25,7 @@ from runner.worker.distributed.rank import common_device_time
 from runner.worker.measurements import bounds, compiling, memory, timing
 from runner.worker.measurements.request_latency import measure_request_latency
 from runner.worker.messages import Block
-from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guarded, make_optimizer
+from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guard_metrics, make_optimizer
 from runner.worker.single_process import SingleProcess
 from runner.worker.techniques import graphs, precision
 from runner.worker.worker_loop import failure
@@ -365,9 +365,9 @@ def guards():
     def misreports():
         raise BadReport("report() returns nan")
 
-    answers = [guarded(prepared, lambda: {"a": 1.0}), guarded(prepared, fails)]
+    answers = [guard_metrics(prepared, lambda: {"a": 1.0}), guard_metrics(prepared, fails)]
     try:
-        guarded(prepared, misreports)
+        guard_metrics(prepared, misreports)
     except BadReport as error:
         answers.append(str(error))
     return {"answers": answers, "facts": prepared.facts["not_measured"]}
@@ -420,7 +420,7 @@ def waited_for(local):
     ):
         rank = member.Member(None, dict)
         rank._build("layers/train/-/parallel=ddp,ranks=2", "cuda:0", 0, local, local, 2, None)
-        rank._timed(built.prepared.step, 0, iterations=1)
+        rank._time_block(built.prepared.step, 0, iterations=1)
     return devices
 
 

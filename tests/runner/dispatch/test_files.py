@@ -6,7 +6,7 @@ import pytest
 
 from runner.dispatch.events import layout_of, read_events
 from runner.dispatch.generated_code import hash_of, read_generated
-from runner.dispatch.printed import read_autotuning, read_printed
+from runner.dispatch.verbose_output import read_autotuning, read_printed
 
 
 def _event(name: str, *inputs: tuple[str, list[int], list[int]]) -> dict[str, object]:

@@ -18,7 +18,7 @@ from runner.environments import build_process, package_index
 from runner.environments.building import BuildContext, build_all, mismatch
 from runner.environments.interpreter import look_at
 from runner.environments.recipe import Recipe
-from runner.environments.store import FREEZE, MARK, Built
+from runner.environments.store import FREEZE, MARK, StoredEnvironment
 from runner.errors import BuildFailed, IndexFailed
 from support.fakes.torch_wheels import write_wheel
 from support.servers.loopback import Quiet, answering
@@ -32,7 +32,7 @@ def bare(torch: str, **changes: object) -> Recipe:
     return Recipe(torch=torch, usual=False, **changes)  # type: ignore[arg-type]
 
 
-def built(context: BuildContext, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
+def built(context: BuildContext, *recipes: Recipe) -> tuple[list[StoredEnvironment | BuildFailed], list[str]]:
     """The results of recipes that are built at once, and the reported phases."""
     phases: list[str] = []
     numbered = {str(number): recipe for number, recipe in enumerate(recipes)}
@@ -62,7 +62,11 @@ def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
     twice = bare("2.9.1", packages=("besides",))
     (old, same, night, none), phases = built(context, twice, twice, bare("nightly"), bare("2.13.7"))
     assert old == same and sum("another process builds it: waiting" in line for line in phases) == 1
-    assert isinstance(old, Built) and isinstance(night, Built) and isinstance(none, BuildFailed)
+    assert (
+        isinstance(old, StoredEnvironment)
+        and isinstance(night, StoredEnvironment)
+        and isinstance(none, BuildFailed)
+    )
     assert (old.facts["torch"], night.facts["torch"]) == ("2.9.1", "2.16.0.dev20261120+cpu")
     assert old.label == "2.9.1" and night.label == "nightly-2026-11-20"
     assert sum("2: making the virtual environment" in line for line in phases) == 1
@@ -77,7 +81,7 @@ def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
     reused(context, old)
 
 
-def described(context: BuildContext, old: Built) -> None:
+def described(context: BuildContext, old: StoredEnvironment) -> None:
     """What a build writes down about what it made."""
     frozen = (old.folder / FREEZE).read_text().splitlines()
     assert frozen == ["besides==1.0.0", "torch==2.9.1"]
@@ -89,10 +93,10 @@ def described(context: BuildContext, old: Built) -> None:
     assert again.fingerprint == old.facts["fingerprint"]
 
 
-def reused(context: BuildContext, old: Built) -> None:
+def reused(context: BuildContext, old: StoredEnvironment) -> None:
     """The same recipe again builds nothing; another one beside torch is another environment."""
     ((same,), phases) = built(context, bare("2.9.1", packages=("besides",)))
-    assert isinstance(same, Built) and (same.folder, same.built_at) == (old.folder, old.built_at)
+    assert isinstance(same, StoredEnvironment) and (same.folder, same.built_at) == (old.folder, old.built_at)
     assert phases == []
     assert context.store.find(bare("2.9.1")) is None
 
@@ -104,13 +108,13 @@ def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
     base.symlink_to(sys.executable)
     recipe = bare("2.10.0", base_python=str(base))
     ((first,), _) = built(context, recipe)
-    assert isinstance(first, Built)
+    assert isinstance(first, StoredEnvironment)
     # As if the link had led to another one then.
     body = json.loads((first.folder / MARK).read_text())
     body["facts"]["python"] = "3.1.0"
     (first.folder / MARK).write_text(json.dumps(body))
     ((second,), phases) = built(context, recipe)
-    assert isinstance(second, Built) and "0: verifying" in phases
+    assert isinstance(second, StoredEnvironment) and "0: verifying" in phases
     assert second.folder == first.folder and second.facts == first.facts
     assert built(context, recipe) == ([second], [])
 
@@ -172,7 +176,7 @@ def test_an_index_that_does_not_answer(context: BuildContext, monkeypatch: pytes
     sentence = failure(context, bare("2.10.0", index=dead))
     assert "the package index at 127.0.0.1 does not answer: it refuses the connection" in sentence
     with pytest.raises(IndexFailed, match=r"127\.0\.0\.1 does not answer"):
-        package_index.offered(bare("", index=dead), look_at(""))
+        package_index.list_versions(bare("", index=dead), look_at(""))
     for file in context.store.folder.rglob("*"):
         assert not file.is_file() or b"secret" not in file.read_bytes()
 
@@ -229,7 +233,7 @@ def test_uv_s_index_serves_where_pip_knows_none(
     monkeypatch.setenv("UV_FIND_LINKS", str(local_wheels))
     pip = package_index.pip_for(bare("2.10.0"), look_at(""))
     assert "uv's variables" in pip.note
-    assert "2.10.0" in package_index.offered(bare(""), look_at(""))
+    assert "2.10.0" in package_index.list_versions(bare(""), look_at(""))
 
 
 def test_no_index_passes_its_packages_for_those_of_another_one(
@@ -250,7 +254,7 @@ def test_no_index_passes_its_packages_for_those_of_another_one(
         for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
             monkeypatch.setenv(name, configured.address)
         ((made,), _) = built(context, bare("nightly", packages=("besides",), device="cpu"))
-    assert isinstance(made, Built), made
+    assert isinstance(made, StoredEnvironment), made
     assert made.facts["packages"] == ["besides==1.0.0", "torch==2.16.0.dev20261120+cpu"]
 
 
@@ -319,7 +323,7 @@ def test_the_password_of_a_wheel_is_seen_by_no_other_user(
     with guarded(wheels, secret, context.store.folder) as (address, seen):
         recipe = Recipe(wheel=f"{address}/{torch}", packages=(f"besides @ {address}/{other}",), usual=False)
         ((made,), phases) = built(context, recipe)
-        assert isinstance(made, Built), made
+        assert isinstance(made, StoredEnvironment), made
     assert seen == []
     assert made.facts["torch"] == "2.9.1" and "besides==1.0.0" in made.facts["packages"]
     assert secret not in f"{phases}{made}"

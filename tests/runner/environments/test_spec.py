@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.environments.recipe import USUAL, Recipe
-from runner.environments.spec import Wanted, parse_spec, which_torch
+from runner.environments.spec import EnvironmentSpec, parse_spec, which_torch
 from runner.errors import BadSpec
 from support.fakes.torch_wheels import write_wheel
 
-DECLARED = {"nightly": Wanted("nightly", recipe=Recipe(torch="nightly", index="https://our/nightlies"))}
+DECLARED = {
+    "nightly": EnvironmentSpec("nightly", recipe=Recipe(torch="nightly", index="https://our/nightlies"))
+}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_a_declared_name_comes_before_what_else_it_could_mean() -> None:
     of_day = parse_spec("nightly 2026-11-20", DECLARED)
     assert of_day.name == "nightly 2026-11-20"
     assert of_day.recipe == Recipe(torch="nightly 2026-11-20", index="https://our/nightlies")
-    ours = {"ours": DECLARED["nightly"], "pinned": Wanted("pinned", recipe=Recipe(torch="2.13.0"))}
+    ours = {"ours": DECLARED["nightly"], "pinned": EnvironmentSpec("pinned", recipe=Recipe(torch="2.13.0"))}
     assert parse_spec("ours@2026-11-20", ours).recipe == of_day.recipe
     assert parse_spec("nightly 2026-11-20", ours).recipe == Recipe(torch="nightly 2026-11-20")
     for text in ("pinned 2026-11-20", "ours 2026-13-20"):
@@ -61,7 +63,7 @@ def test_a_wheel_and_an_interpreter_are_paths(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "venv/bin").mkdir(parents=True)
     (tmp_path / "venv/bin/python").symlink_to("/bin/sh")
     for text in ("venv/bin/python", "./venv", "venv/"):
-        assert parse_spec(text, {}) == Wanted("venv", python=tmp_path / "venv/bin/python")
+        assert parse_spec(text, {}) == EnvironmentSpec("venv", python=tmp_path / "venv/bin/python")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runner.environments.recipe import Recipe
-from runner.environments.store import MARK, RECIPE, Built, Store
+from runner.environments.store import MARK, RECIPE, Store, StoredEnvironment
 from runner.errors import EnvironmentInUse
 
 
@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "environments")
 
 
-def made(store: Store, torch: str, used_at: float, mib: int = 1) -> Built:
+def made(store: Store, torch: str, used_at: float, mib: int = 1) -> StoredEnvironment:
     """An environment of `mib` MiB, as a build leaves it, last used at a time."""
     recipe = Recipe(torch=torch)
     path = store.write_recipe(recipe)
@@ -72,7 +72,7 @@ def test_one_whose_python_was_replaced_in_its_place_is_to_be_built_again(
 
 def test_a_half_built_one_is_left_to_who_builds_it(store: Store) -> None:
     recipe = Recipe(torch="2.9.1")
-    with store.building(recipe, lambda: None, lambda: False) as held:
+    with store.lock_for_build(recipe, lambda: None, lambda: False) as held:
         assert held
         path = store.write_recipe(recipe)
         assert store.sweep() == [] and path.exists()
@@ -88,8 +88,12 @@ def test_a_mark_that_makes_no_sense_is_none(store: Store, text: str) -> None:
 
 def test_they_are_found_by_folder_and_by_label(store: Store) -> None:
     one = made(store, "2.10.0", 1.0)
-    assert [b.name for b in store.named("2.10.0")] == [b.name for b in store.named(one.name)] == [one.name]
-    assert store.named("2.1") == []
+    assert (
+        [b.name for b in store.find_by_name("2.10.0")]
+        == [b.name for b in store.find_by_name(one.name)]
+        == [one.name]
+    )
+    assert store.find_by_name("2.1") == []
     assert one.size_mib == 1 and one.facts["torch"] == "2.10.0"
 
 
@@ -104,7 +108,7 @@ def test_the_least_recently_used_goes_first_and_says_so(store: Store) -> None:
 
 def test_what_is_named_or_in_use_stays_whatever_the_quota(store: Store) -> None:
     named, used, free = (made(store, f"2.{n}.0", 100.0 * n) for n in (1, 2, 3))
-    with store.using([used.python, "/usr/bin/python3", store.folder / "default/bin/python"]):
+    with store.lock_interpreters([used.python, "/usr/bin/python3", store.folder / "default/bin/python"]):
         removed, left = store.make_room(0, {named.name})
     assert free.name in removed and "environments take 0.0 GiB of the 0 they may take" in left
     assert {built.name for built in store.all()} == {named.name, used.name}
@@ -114,14 +118,14 @@ def test_what_is_named_or_in_use_stays_whatever_the_quota(store: Store) -> None:
 
 def test_using_one_makes_it_the_most_recently_used(store: Store) -> None:
     old, new = made(store, "2.1.0", 100.0), made(store, "2.2.0", 200.0)
-    with store.using([old.python]):
+    with store.lock_interpreters([old.python]):
         pass
     assert [built.name for built in store.all()] == [old.name, new.name]
 
 
 def test_what_a_run_uses_cannot_be_removed(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
-    with store.using([one.python]), store.using([one.python]):
+    with store.lock_interpreters([one.python]), store.lock_interpreters([one.python]):
         with pytest.raises(EnvironmentInUse, match="is in use"):
             store.remove(one)
         assert one.folder.exists()
@@ -178,8 +182,8 @@ def test_who_builds_waits_for_who_uses_and_can_give_up(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
     gives_up, calls = threading.Event(), list[str]()
     with (
-        store.using([one.python]),
-        store.building(
+        store.lock_interpreters([one.python]),
+        store.lock_for_build(
             Recipe(torch="2.1.0"), lambda: (calls.append("waits"), gives_up.set())[0], gives_up.is_set
         ) as held,
     ):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from runner.environments.versions import age, around, date_of, is_it, nightlies, of_day, ordered, parse
+from runner.environments.versions import age, around, date_of, is_it, nightlies, of_day, parse, sort_versions
 
 numbers = st.integers(0, 30)
 releases = st.builds(
@@ -25,21 +25,21 @@ versions = st.one_of(releases, made_at_night)
 
 @given(st.lists(releases))
 def test_releases_stand_as_pep_440_has_them(texts: list[str]) -> None:
-    assert [Version(text) for text in ordered(texts)] == sorted({Version(text) for text in texts})
+    assert [Version(text) for text in sort_versions(texts)] == sorted({Version(text) for text in texts})
 
 
 @given(st.lists(made_at_night))
 def test_nightlies_stand_by_their_date_whatever_their_number(texts: list[str]) -> None:
-    found = [date_of(Version(text)) for text in ordered(texts)]
+    found = [date_of(Version(text)) for text in sort_versions(texts)]
     assert None not in found
     assert found == sorted(day for day in found if day)
 
 
 @given(st.lists(versions))
 def test_the_order_is_one_whatever_order_they_come_in(texts: list[str]) -> None:
-    assert ordered(texts) == ordered(reversed(texts))
-    assert ordered(ordered(texts)) == ordered(texts)
-    first = [bool(date_of(Version(text))) for text in ordered(texts)]
+    assert sort_versions(texts) == sort_versions(reversed(texts))
+    assert sort_versions(sort_versions(texts)) == sort_versions(texts)
+    first = [bool(date_of(Version(text))) for text in sort_versions(texts)]
     assert first == sorted(first), "all releases, then all nightlies"
 
 
@@ -52,7 +52,7 @@ def test_what_is_older_than_something_older_is_older(one: str, two: str, three: 
 
 @given(versions, st.lists(versions, min_size=1, max_size=12), st.integers(1, 6))
 def test_what_is_around_a_version_is_what_is_nearest(wanted: str, offered: list[str], count: int) -> None:
-    known = ordered(offered)
+    known = sort_versions(offered)
     near = around(wanted, offered, count)
     assert len(near) == min(count, len(known))
     at = known.index(near[0])
@@ -63,7 +63,7 @@ def test_what_is_around_a_version_is_what_is_nearest(wanted: str, offered: list[
 
 
 def test_ten_is_more_than_nine_and_what_is_no_version_is_left_out() -> None:
-    assert ordered(["2.10.0", "2.9.1", "nonsense", "2.13.0+cpu", "2.13.0", "2.13.0rc1"]) == [
+    assert sort_versions(["2.10.0", "2.9.1", "nonsense", "2.13.0+cpu", "2.13.0", "2.13.0rc1"]) == [
         *("2.9.1", "2.10.0", "2.13.0rc1", "2.13.0", "2.13.0+cpu")
     ]
     assert parse("2.13.x") is None

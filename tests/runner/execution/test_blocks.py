@@ -75,11 +75,13 @@ def test_every_shape_has_to_be_timed() -> None:
     # The turn goes on through a block that does not count: it takes another round.
     assert not turns(SLOW, *[None] * 5, shapes=16, samples=3, ms=300).satisfied
     assert turns(SLOW, *[None] * 6, shapes=16, samples=3, ms=300).satisfied
-    assert [turns(None, interference, shapes=16, samples=3).untimed for interference in (None, SLOW)] == [
+    assert [
+        turns(None, interference, shapes=16, samples=3).untimed_shapes for interference in (None, SLOW)
+    ] == [
         10,
         13,
     ]
-    assert turns(None, shapes=4, samples=9).untimed == 0
+    assert turns(None, shapes=4, samples=9).untimed_shapes == 0
 
 
 def test_the_cap_leaves_no_shape_out() -> None:
@@ -169,7 +171,7 @@ class Scripted(SilentTelemetry):
         self._readings = list(readings)
         self.asked: list[int] = []
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         self.asked.append(root)
         return self._readings.pop(0) if self._readings else Reading(0, problem="the sampler is dead")
 
@@ -299,7 +301,7 @@ def test_on_cuda_medians_of_blocks_are_what_rounds_compare() -> None:
     facts = blocks.facts()
     assert (facts["block_floors_ns"], facts["block_medians_ns"]) == ([80, 70], [100, 104])
     assert facts["block_sm_clocks_mhz"] == [[1500, 1480]] * 2
-    assert dict(blocks.compared) == {0: 100, 1: 104}
+    assert dict(blocks.block_latencies) == {0: 100, 1: 104}
     on_cpu = taken(None)
     assert not {"block_medians_ns", "block_sm_clocks_mhz"} & on_cpu.facts().keys()
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from records.telemetry import Recording
 from runner.execution.contender import Contender, ContenderFinished
 from runner.execution.process import Launch
@@ -27,7 +27,7 @@ NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")
 class HundredWatts(SilentTelemetry):
     """Reports a GPU that took 100 W all the time."""
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         return Reading(time.monotonic_ns())
 
     def start(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
@@ -47,7 +47,7 @@ class ErrorsAfterSixSamples(SilentTelemetry):
     def __init__(self) -> None:
         self._marks = 0
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         self._marks += 1
         return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=max(4, self._marks)),))
 
@@ -59,7 +59,7 @@ class ReportsAnXid(ErrorsAfterSixSamples):
         super().__init__()
         self._xid = xid
 
-    def read(self, root: int) -> Reading:
+    def read_counters(self, root: int) -> Reading:
         return Reading(1, gpus=(GpuCounters("GPU-1", xids=(self._xid,)),))
 
 
@@ -89,7 +89,7 @@ def outcome_of(
         nodes=nodes,
         fork=shared.forks.fork,
     )
-    planned = Planned(key(case), target.name, 0)
+    planned = PlannedReplicate(key(case), target.name, 0)
     contender = Contender(planned, launch, timing, "cpu", None, lambda *_: None, None, telemetry)
     try:
         with contextlib.suppress(ContenderFinished):

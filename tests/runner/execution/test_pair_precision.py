@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.execution.blocks import Blocks, precise, standard_error
 from runner.execution.session import Conditions, RunningSession, needs_more_blocks
 from runner.session_plan import SessionPlan, Timing
@@ -123,7 +123,7 @@ def test_only_pairs_are_kept_for_precision() -> None:
 
 def pair(shared: Conditions) -> tuple[Outcome, Outcome]:
     """Two processes of one case in two environments."""
-    contenders = tuple(Planned(key("wanders"), side, 0) for side in ("old", "new"))
+    contenders = tuple(PlannedReplicate(key("wanders"), side, 0) for side in ("old", "new"))
     plan = SessionPlan("wanders#0", contenders)
     with RunningSession(plan, shared, f"{shared.run}:pair") as session:
         old, new = follow(session, shared).outcomes

@@ -21,7 +21,7 @@ from runner.worker.distributed.leader import add_peaks, merge_blocks, merge_metr
 from runner.worker.distributed.parallel import part, part_key, pipeline_parallel, refuse, store, whole
 from runner.worker.distributed.rank import Rank, judge
 from runner.worker.messages import Block
-from runner.worker.prepared_case import UnknownCase, Unsupported, begin
+from runner.worker.prepared_case import UnknownCase, UnsupportedCase, begin
 from runner.worker.worker_loop import start_runner
 
 REFUSED = [
@@ -101,7 +101,7 @@ def reason(of: Callable[[], object]) -> str:
     """Why something is unsupported; empty when it is not."""
     try:
         of()
-    except (Unsupported, UnknownCase, TooFewCpus) as error:
+    except (UnsupportedCase, UnknownCase, TooFewCpus) as error:
         return str(error)
     return ""
 
@@ -141,11 +141,11 @@ def judged() -> dict[str, Any]:
     overflowed = [{"loss": 2.0, "squares": float("inf")}] * 2
     return {
         "alike": judge(ddp, both, right).error,
-        "stages": judge(ddp.under(parallel="pp"), stages, right).error,
+        "stages": judge(ddp.with_technique(parallel="pp"), stages, right).error,
         "another gradient": judge(ddp, both, right | {"squares": 4.41}).wrong,
         "not finite": judge(ddp, none, right).wrong,
         "overflowed": judge(ddp, overflowed, right).wrong,
-        "scaler": asdict(judge(ddp.under(precision="amp-fp16"), overflowed, right)),
+        "scaler": asdict(judge(ddp.with_technique(precision="amp-fp16"), overflowed, right)),
     }
 
 
@@ -180,7 +180,7 @@ def in_turns() -> dict[str, Any]:
         "joined": [torch.equal(joined, torch.cat([a, b])) for (a,), (b,), (joined,) in turns],
         "items": [first.items, both.items],
         "memory": reason(lambda: whole(remembers, 0, 2)),
-        "memory in a pipeline": reason(lambda: whole(remembers.under(parallel="pp"), 0, 2)),
+        "memory in a pipeline": reason(lambda: whole(remembers.with_technique(parallel="pp"), 0, 2)),
         "pipeline": reason(lambda: pipeline_parallel(act, first.inputs, [])),
     }
 

@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from records.outcomes import Planned
+from records.outcomes import PlannedReplicate
 from runner.session_plan import Timing
 from runner.suites import plan
 
@@ -32,14 +32,14 @@ OFFERED = [
 ]
 
 
-def planned(case: str, replicate: int, environment: str = "default") -> Planned:
+def planned(case: str, replicate: int, environment: str = "default") -> PlannedReplicate:
     """A replicate."""
-    return Planned(case, environment, replicate)
+    return PlannedReplicate(case, environment, replicate)
 
 
 def test_every_combination_is_offered() -> None:
-    assert plan.offered(WORKLOADS) == OFFERED
-    assert plan.offered(WORKLOADS, source="user_cases.") == OFFERED[4:]
+    assert plan.eager_cases(WORKLOADS) == OFFERED
+    assert plan.eager_cases(WORKLOADS, source="user_cases.") == OFFERED[4:]
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_an_estimate_knows_what_a_technique_costs_before_it_is_measured(techniqu
     assert more == technique or plan.estimate(planned(f"m/infer/-/{more}", 1), Timing()) > case
 
 
-def replay(file: Path) -> list[tuple[Planned, Timing, float]]:
+def replay(file: Path) -> list[tuple[PlannedReplicate, Timing, float]]:
     """The eager and the compiled cases that went well in the runs of a file: their timing, and seconds."""
     timing: dict[str, Timing] = {}
-    found: list[tuple[Planned, Timing, float]] = []
+    found: list[tuple[PlannedReplicate, Timing, float]] = []
     plain = ("/eager", "/compile=default")
     with gzip.open(file, "rt") as lines:
         for line in lines:

@@ -50,7 +50,7 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
         samplers = Samplers(folder / "log", patch)
         started = {name: samplers.start(GPU, variables=variables[name]) for name in scripts}
         for sampler in started.values():
-            assert not sampler.read(tree.root).problem
+            assert not sampler.read_counters(tree.root).problem
             sampler.start(tree.root, 10)
         for sampler in started.values():
             samplers.rows(sampler, 2)
@@ -65,7 +65,7 @@ def played(shim: Shim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
                 script.write(f"{moment} 0 gpm_2 20\n{moment} 0 gpu_busy 30\n")
         os.kill(samplers.pid(started["killed"]), signal.SIGKILL)
         killed = time.monotonic_ns()
-        until(lambda: started["killed"].read(tree.root).host, "the sampler reads")
+        until(lambda: started["killed"].read_counters(tree.root).host, "the sampler reads")
         until(lambda: time.monotonic() > end, "it is late enough")
         found = {name: sampler.stop()[1] for name, sampler in started.items()}
         for sampler in started.values():

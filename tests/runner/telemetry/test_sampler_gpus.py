@@ -142,7 +142,7 @@ def test_two_gpus_are_distinguished_also_without_the_prefix(
         (),
         ("NVML lists no device GPU-none",),
     )
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     assert [gpu.uuid for gpu in reading.gpus] == [SECOND]
     assert reading.problem == "NVML lists no device GPU-none"
 
@@ -152,7 +152,7 @@ def test_without_a_driver_the_host_is_recorded_and_the_reason(
 ) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
     sampler = samplers.start(GPU, variables={"LD_LIBRARY_PATH": str(tmp_path)})
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     assert reading.host is not None
     assert (reading.gpus, reading.problem) == ((), "no NVIDIA driver is installed")
     sampler.start(tree.root, 10)
@@ -166,7 +166,7 @@ def test_counters_of_a_mark(samplers: Samplers, shim: Shim, tree: Tree) -> None:
     mine = f"0 0 processes {tree.child}:1048576"
     more = (RUNNING, "0 0 throttle_74 0.5", "0 0 ecc_uncorrected 2", mine, "0 0 xid 79")
     sampler = samplers.start(GPU, variables=shim.variables("h200", *more))
-    first, second = sampler.read(tree.root), sampler.read(tree.root)
+    first, second = sampler.read_counters(tree.root), sampler.read_counters(tree.root)
     (before,), (after,) = first.gpus, second.gpus
     held = after.throttled_ns["power"] - before.throttled_ns["power"]
     assert 0 < held < second.at_ns - before.throttled_ns["power"]
@@ -219,7 +219,7 @@ def test_a_gpu_that_falls_off_the_bus_leaves_rows_without_values(
     add(variables, "0 - fail * 15")
     lost = time.monotonic()
     samplers.rows(sampler, 6)
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     _, gpu = sampler.stop()
     assert gpu.values["power"][0] == 400 and gpu.values["power"][-1] is None
     assert gpu.values["sm_utilisation"][-1] is None and gpu.ended_ns[-1] > lost * 1e9
@@ -236,7 +236,7 @@ def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
     add(variables, "0 - block nvmlDeviceGetTotalEccErrors 600000")
-    first, second = sampler.read(tree.root), sampler.read(tree.root)
+    first, second = sampler.read_counters(tree.root), sampler.read_counters(tree.root)
     samplers.more_rows(sampler, 2, "host")
     host, gpu = sampler.stop()
     reason = "NVML does not answer: nothing within 1.5 s"
@@ -251,12 +251,12 @@ def test_a_driver_that_takes_seconds_to_load_is_waited_for(
 ) -> None:
     variables = shim.variables("h200", RUNNING, "0 - block nvmlInitWithFlags 4000")
     sampler = samplers.start(GPU, variables=variables)
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     assert reading.host is not None
     assert (reading.gpus, reading.problem) == ((), "NVML is still being started")
     sampler.start(tree.root, 10)
     samplers.rows(sampler, 2)
-    assert [gpu.uuid for gpu in sampler.read(tree.root).gpus] == [GPU]
+    assert [gpu.uuid for gpu in sampler.read_counters(tree.root).gpus] == [GPU]
     assert sampler.stop()[1].utilisation_source == "gpm"
 
 
@@ -298,17 +298,17 @@ def test_who_is_at_work_on_a_gpu_is_known_from_who_is_there(
 ) -> None:
     there = f"0 0 processes {tree.child}:1048576,4242:1048576,4343:1048576"
     variables = shim.variables("h200", RUNNING, there, f"0 0 working {tree.child}:90,4242:0,4343:10")
-    (gpu,) = samplers.start(GPU, variables=variables).read(tree.root).gpus
+    (gpu,) = samplers.start(GPU, variables=variables).read_counters(tree.root).gpus
     assert gpu.processes == tuple(sorted((tree.child, 4242, 4343)))
     assert gpu.computing == tuple(sorted((tree.child, 4343)))
     assert gpu.memory_free == pytest.approx(1 - 8589934592 / 150754820096)
 
 
 def test_no_process_at_work_is_no_missing_answer(samplers: Samplers, shim: Shim, tree: Tree) -> None:
-    idle = samplers.start(GPU, variables=shim.variables("h200", RUNNING)).read(tree.root)
+    idle = samplers.start(GPU, variables=shim.variables("h200", RUNNING)).read_counters(tree.root)
     assert idle.gpus[0].computing == ()
     refused = shim.variables("h200", RUNNING, "0 - fail nvmlDeviceGetProcessUtilization 3")
-    (gpu,) = samplers.start(GPU, variables=refused).read(tree.root).gpus
+    (gpu,) = samplers.start(GPU, variables=refused).read_counters(tree.root).gpus
     assert gpu.computing is None
 
 
@@ -324,7 +324,7 @@ def test_power_that_the_driver_averages_is_known_from_energy(
     # The load begins as the sampler starts, some 20 s after the script did.
     variables = shim.variables("h200", RUNNING, "0 0 power_window_ms 1000", "0 0 power_mw 120000")
     sampler = samplers.start(GPU, variables=variables)
-    sampler.read(tree.root)
+    sampler.read_counters(tree.root)
     begun = time.monotonic()
     add(variables, f"{begun * 1e3 - float(RUNNING.split()[1]):.0f} 0 power_mw 600000")
     sampler.start(tree.root, 10)

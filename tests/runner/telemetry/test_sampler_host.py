@@ -33,9 +33,9 @@ def total_ns(recording: Recording, column: str) -> float:
 
 def test_a_child_s_work_is_the_tree_s_and_the_root_s_is_not(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    before = host(sampler.read(tree.root))
+    before = host(sampler.read_counters(tree.root))
     tree.use(0.3)
-    after = host(sampler.read(tree.root))
+    after = host(sampler.read_counters(tree.root))
     assert WORK_NS <= after.tree_ns - before.tree_ns < 1.5 * WORK_NS
     assert after.ours_ns - before.ours_ns < WORK_NS / 2
     assert sum(after.busy_ns.values()) - sum(before.busy_ns.values()) >= 0.8 * WORK_NS
@@ -44,20 +44,20 @@ def test_a_child_s_work_is_the_tree_s_and_the_root_s_is_not(samplers: Samplers, 
 def test_what_a_child_used_stays_when_it_was_collected(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
     tree.use(0.3)
-    alive = host(sampler.read(tree.root))
+    alive = host(sampler.read_counters(tree.root))
     tree.end_child()
-    collected = host(sampler.read(tree.root))
+    collected = host(sampler.read_counters(tree.root))
     assert collected.tree_ns >= alive.tree_ns - 20_000_000
     assert (collected.delay_ns or 0) >= (alive.delay_ns or 0)
 
 
 def test_the_controller_s_work_is_ours(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    before = host(sampler.read(tree.root))
+    before = host(sampler.read_counters(tree.root))
     until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
-    after = host(sampler.read(tree.root))
+    after = host(sampler.read_counters(tree.root))
     assert after.ours_ns - before.ours_ns >= WORK_NS
     assert after.tree_ns - before.tree_ns < WORK_NS / 2
 
@@ -85,7 +85,7 @@ def test_rows_are_about_the_cpus_of_the_case_that_is_looked_at(samplers: Sampler
         (recording,) = sampler.stop()
         assert [int(name[3:]) for name in recording.values if name[3:].isdigit()] == wanted
         # Counters are of all, whatever rows were about.
-        assert sorted(host(sampler.read(tree.root)).busy_ns) == allowed
+        assert sorted(host(sampler.read_counters(tree.root)).busy_ns) == allowed
 
 
 def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) -> None:
@@ -109,15 +109,15 @@ def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) ->
 def test_a_tree_that_is_gone_has_nothing(samplers: Samplers) -> None:
     with one_tree() as gone:
         root = gone.root
-    counters = host(samplers.start().read(root))
+    counters = host(samplers.start().read_counters(root))
     assert (counters.tree_ns, counters.delay_ns) == (0, 0)
 
 
 def test_waiting_is_not_forgotten_with_the_threads_that_waited(tree: Tree) -> None:
     read = ReadTree(tree.root)
-    first = read.read()
+    first = read.read_counts()
     tree.end_child()
-    last = read.read()
+    last = read.read_counts()
     assert first.pids == {tree.child} and not last.pids
     assert (last.waited_ns, last.slices) == (first.waited_ns, first.slices)
 
@@ -143,7 +143,7 @@ def owed_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: list[int
         for row, (ticks, ns) in enumerate(zip(busy, used, strict=True))
     )
     source = HostSource((0,), (0,), os.getpid())
-    monkeypatch.setattr(source, "_read", lambda root: next(moments))
+    monkeypatch.setattr(source, "_read_moment", lambda root: next(moments))
     file = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
     log = SampleLog(file)
     source.begin(0, 10, log)

@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 from runner.telemetry.sampler_client import Sampler
 sampler = Sampler(Path(sys.argv[1]), (), (), (), "test-deserted")
-assert sampler.read(1).host
+assert sampler.read_counters(1).host
 print(psutil.Process().children()[0].pid, flush=True)
 time.sleep(600)
 """
@@ -37,13 +37,13 @@ def test_killed_before_a_request_it_is_started_again_three_times(samplers: Sampl
     for _ in range(3):
         os.kill(samplers.pid(sampler), signal.SIGKILL)
         until(lambda: not dead_is_unseen(sampler), "its end is seen")
-        reading = sampler.read(tree.root)
+        reading = sampler.read_counters(tree.root)
         assert reading.host is not None and reading.problem == again
-        assert sampler.read(tree.root).problem == ""
+        assert sampler.read_counters(tree.root).problem == ""
     os.kill(samplers.pid(sampler), signal.SIGKILL)
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     assert reading.host is None and reading.problem.startswith("the sampler was killed by signal 9")
-    assert "is not started again" in sampler.read(tree.root).problem
+    assert "is not started again" in sampler.read_counters(tree.root).problem
     sampler.start(tree.root, 5)
     (recording,) = sampler.stop()
     assert recording.device == HOST and not recording.started_ns and recording.notes
@@ -64,8 +64,8 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
     (file,) = samplers.folder.glob("0/*-0.jsonl")
     with file.open("a") as log:
         log.write('{"row":"ho')
-    until(lambda: sampler.read(tree.root).host, "the sampler reads")
-    assert sampler.read(tree.root).problem == ""
+    until(lambda: sampler.read_counters(tree.root).host, "the sampler reads")
+    assert sampler.read_counters(tree.root).problem == ""
     samplers.rows(sampler, 6, HOST)
     (recording,) = sampler.stop()
     gaps = [start - end for start, end in zip(recording.started_ns[1:], recording.ended_ns[:-1], strict=True)]
@@ -79,21 +79,21 @@ def test_a_silent_one_is_given_up_and_replaced(
 ) -> None:
     monkeypatch.setattr(sampler_client, "_TIMEOUT_SECONDS", 0.3)
     sampler = samplers.start()
-    assert sampler.read(tree.root).host
+    assert sampler.read_counters(tree.root).host
     stopped = samplers.pid(sampler)
     os.kill(stopped, signal.SIGSTOP)
-    reading = sampler.read(tree.root)
+    reading = sampler.read_counters(tree.root)
     assert (reading.host, reading.problem) == (None, "the sampler does not answer: nothing within 0.3 s")
     assert not psutil.pid_exists(stopped)
-    assert sampler.read(tree.root).host
+    assert sampler.read_counters(tree.root).host
 
 
 def test_ctrl_c_is_not_for_it_and_a_sweep_is(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
-    assert sampler.read(tree.root).host
+    assert sampler.read_counters(tree.root).host
     pid = samplers.pid(sampler)
     os.kill(pid, signal.SIGINT)
-    assert sampler.read(tree.root).problem == ""
+    assert sampler.read_counters(tree.root).problem == ""
     assert sweep(samplers.tokens[0]) == [pid]
 
 
@@ -133,7 +133,7 @@ def test_closed_it_is_gone_and_says_so(samplers: Samplers, tree: Tree) -> None:
     pid = samplers.pid(sampler)
     sampler.close()
     assert not psutil.pid_exists(pid) and not list(samplers.folder.glob("0/*"))
-    assert sampler.read(tree.root).problem == "the sampler is closed"
+    assert sampler.read_counters(tree.root).problem == "the sampler is closed"
     sampler.close()
 
 
@@ -142,7 +142,7 @@ def test_rows_that_find_no_place_are_counted(samplers: Samplers, tree: Tree) -> 
     (samplers.folder / "0").write_text("no folder")
     sampler = samplers.start()
     sampler.start(tree.root, 10)
-    assert sampler.read(tree.root).host
+    assert sampler.read_counters(tree.root).host
     (recording,) = sampler.stop()
     assert not recording.started_ns
     assert any(note.endswith("rows or notes could not be written") for note in recording.notes)
@@ -153,6 +153,6 @@ def test_one_that_cannot_be_started_is_a_sentence(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     sampler = samplers.start()
-    assert "could not be started: No such file" in sampler.read(tree.root).problem
+    assert "could not be started: No such file" in sampler.read_counters(tree.root).problem
     sampler.start(tree.root, 5)
     assert sampler.stop()[0].device == HOST

@@ -9,7 +9,7 @@ import pytest
 
 from configuration.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
-from runner.environments.spec import Wanted, parse_spec
+from runner.environments.spec import EnvironmentSpec, parse_spec
 from runner.environments.store import Store
 from scheduled_jobs.detection.confirmation_plan import (
     EnvironmentChoice,
@@ -46,7 +46,7 @@ def test_a_nightly_that_is_gone_is_requested_by_its_day(tmp_path: Path) -> None:
 def test_a_nightly_that_is_gone_is_built_from_the_index_that_it_had(tmp_path: Path) -> None:
     declared = EnvironmentSettings(torch="nightly", index="https://mirror.example.org/nightly/cu130")
     text = side(tmp_path, nightly(1), nightly=declared).text
-    known = Wanted("nightly", recipe=Recipe(torch="nightly", index=str(declared.index)))
+    known = EnvironmentSpec("nightly", recipe=Recipe(torch="nightly", index=str(declared.index)))
     recipe = parse_spec(text, {"nightly": known}).recipe
     assert recipe is not None
     assert (recipe.torch, recipe.index) == ("nightly 2026-09-02", declared.index)

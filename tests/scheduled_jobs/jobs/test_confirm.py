@@ -392,7 +392,9 @@ def test_a_session_on_other_hardware_is_not_measured_again(watched: Watched, sql
 
 def test_a_session_under_another_preset_judges_nothing(watched: Watched) -> None:
     run = watched.confirm(watched.child()).result["run"]
-    header = Header.from_body(journal.read(watched.folder / "data" / "runs" / run / journal.FILE).header)
+    header = Header.from_body(
+        journal.read_contents(watched.folder / "data" / "runs" / run / journal.FILE).header
+    )
     hardware, preset = header.machine["hardware_fingerprint"], header.preset["fingerprint"]
     assert conditions_mismatch(hardware, preset, header) == conditions_mismatch("", "", header) == ""
     assert "preset quiet has changed" in conditions_mismatch(hardware, "other", header)

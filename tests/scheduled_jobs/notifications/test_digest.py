@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from analysis.staleness import Disturbed, LostCase, Outage
+from analysis.staleness import LostCase, MachineDisturbance, Outage
 from records.evidence import evidence_of
 from scheduled_jobs.notifications.digest import UpgradeDecision, digest
 from support.builders.notifications import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
@@ -141,7 +141,11 @@ def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_ord
 def test_silence_coverage_and_disturbance_are_problems() -> None:
     silent = Outage("machine", "a10", BEFORE, timedelta(hours=9))
     lost_cases = [LostCase("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
-    spoiled = [Disturbed("h200", 3, 2, 100), Disturbed("a10", 0, 4, 100), Disturbed("b", 0, 0, 1)]
+    spoiled = [
+        MachineDisturbance("h200", 3, 2, 100),
+        MachineDisturbance("a10", 0, 4, 100),
+        MachineDisturbance("b", 0, 0, 1),
+    ]
     made = digest(a_night(outages=[silent], lost_cases=lost_cases, disturbed=spoiled))
     assert [one.kind for one in made.problems] == ["silent", "coverage", "disturbed"]
     assert made.problems[1].sentence.startswith(

@@ -16,7 +16,7 @@ from db.queue.queries import shared_time, tasks
 from records.findings import Delivery, DeliveryState, Notice
 from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import BORDER_CHANGES, BorderChange
-from scheduled_jobs.jobs.context import JobResult, Stopped
+from scheduled_jobs.jobs.context import JobResult, JobStopped
 from scheduled_jobs.jobs.digest import health_check, send_digest
 from scheduled_jobs.notifications.collect import before, stored_digest
 from scheduled_jobs.notifications.delivery import MOST_TRIES
@@ -400,7 +400,7 @@ def test_a_target_whose_sender_ended_in_its_last_try_is_reported_too(site: Notif
 def test_a_stopped_job_sends_nothing_more(site: NotifiedSite) -> None:
     site.measured()
     site.stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         site.run_digest()
     assert site.web.posts == []
     site.stop.clear()

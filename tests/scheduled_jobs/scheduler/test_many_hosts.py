@@ -23,7 +23,13 @@ from scheduled_jobs.scheduler.child_process import Logs
 from scheduled_jobs.scheduler.hosts import HostStatus
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import this_process
-from scheduled_jobs.scheduler.worker_pool import Lost, PoolWorker, Released, RunningTask, WorkerPool
+from scheduled_jobs.scheduler.worker_pool import (
+    LostAttempt,
+    PoolWorker,
+    ReleasedAttempt,
+    RunningTask,
+    WorkerPool,
+)
 from support.servers import schedulers
 from support.servers.databases import BOTH
 from support.sqlite_files import open_with_tables, sqlite_with_tables
@@ -249,7 +255,13 @@ def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_some
     worker = PoolWorker(host, this_process("here"), (), NOW, ("a",))
     work = RunningTask(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", host)
     rests: list[float] = []
-    for ending in [*[Lost("gone")] * 8, Released(), Lost("gone"), JobResult(), Lost("gone")]:
+    for ending in [
+        *[LostAttempt("gone")] * 8,
+        ReleasedAttempt(),
+        LostAttempt("gone"),
+        JobResult(),
+        LostAttempt("gone"),
+    ]:
         work.ending, began = ending, time.monotonic()
         worker.rests_until = began
         worker.note_result(work)

@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 import pytest
 
 from records.tasks import Task
-from scheduled_jobs.scheduler.process_identity import Owner, dead_process, machine_name, started, this_process
+from scheduled_jobs.scheduler.process_identity import (
+    Owner,
+    dead_process,
+    machine_name,
+    start_time,
+    this_process,
+)
 from scheduled_jobs.scheduler.reaper import LEASE_SECONDS, Reaper
 
 ME = this_process("here")
@@ -44,7 +50,7 @@ def test_an_owner_is_known_by_its_text() -> None:
 
 def test_of_the_processes_of_this_boot_the_dead_are_known() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    began = started(child.pid)
+    began = start_time(child.pid)
     assert began is not None
     owner = Owner(ME.machine, ME.boot, child.pid, began)
     assert dead_process(str(owner), ME) is None

@@ -20,7 +20,7 @@ from db.queue.commands import cancel, lose
 from db.queue.queries import attempts, scheduled_runs, schedulers, task, tasks
 from db.runs import queries
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import ChildLost, FollowUp, JobContext, JobResult, Stopped
+from scheduled_jobs.jobs.context import ChildLost, FollowUp, JobContext, JobResult, JobStopped
 from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
 from scheduled_jobs.scheduler.log import Log
@@ -380,7 +380,7 @@ time.sleep(600)
 def test_nothing_is_left_of_a_child_that_does_not_end(tmp_path: Path) -> None:
     stop, mark = threading.Event(), str(tmp_path)
     logs, command = Logs(tmp_path / "tasks" / "1", 1), [sys.executable, "-c", _DEAF, mark]
-    with pytest.raises(Stopped):
+    with pytest.raises(JobStopped):
         run_child(command, logs, stop, lambda event: stop.set(), patience_seconds=0.2)
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
     assert left == []

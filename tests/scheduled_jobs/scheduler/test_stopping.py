@@ -16,7 +16,7 @@ from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_run
 from db.queue.queries import attempts, schedulers, task, tasks
 from records.tasks import NewTask, Task
-from scheduled_jobs.jobs.context import JobContext, JobResult, Stopped
+from scheduled_jobs.jobs.context import JobContext, JobResult, JobStopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from support.servers.schedulers import a_service, settings_of
@@ -79,7 +79,7 @@ class Stopping:
     def _let_go(self, one: Task, context: JobContext) -> JobResult:
         context.stop.wait()
         self.may_go["quick"].wait()
-        raise Stopped
+        raise JobStopped
 
     def _end(self, one: Task, context: JobContext) -> JobResult:
         self.may_go["slow"].wait()

@@ -63,7 +63,7 @@ def test_lanes_that_end_at_once_store_their_own_and_the_last_one_the_rest(
     stored: list[tuple[str, str]] = []
     really = ingest.ingest
 
-    def noted(path: Path, into: Database) -> ingest.Ingested:
+    def noted(path: Path, into: Database) -> ingest.IngestResult:
         stored.append((threading.current_thread().name, path.parent.name))
         return really(path, into)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduled_jobs.scheduler.timetable import MOST_MISSED, CronTrigger, EveryTrigger, due, upcoming
+from scheduled_jobs.scheduler.timetable import MOST_MISSED, CronTrigger, EveryTrigger, due, next_fire_times
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -106,14 +106,14 @@ def test_every_two_hours_goes_by_the_time_that_passes() -> None:
 @pytest.mark.parametrize("day", ["2026-03-28", "2026-10-24", "2026-06-01"])
 def test_every_night_runs_once_a_night_the_year_round(day: str) -> None:
     since = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    nights = upcoming("30 2 * * *", BERLIN, since, 400)
+    nights = next_fire_times("30 2 * * *", BERLIN, since, 400)
     days = [each.astimezone(BERLIN).date() for each in nights]
     assert days == [days[0] + timedelta(days=number) for number in range(400)]
 
 
 def test_there_may_be_no_next_moment() -> None:
-    assert len(upcoming("0 0 29 2 *", UTC, utc("01-01 00:00:00"), 3)) == 3
-    assert upcoming("0 0 1 1 *", UTC, utc("01-01 00:00:00"), 1) == [datetime(2027, 1, 1, tzinfo=UTC)]
+    assert len(next_fire_times("0 0 29 2 *", UTC, utc("01-01 00:00:00"), 3)) == 3
+    assert next_fire_times("0 0 1 1 *", UTC, utc("01-01 00:00:00"), 1) == [datetime(2027, 1, 1, tzinfo=UTC)]
 
 
 moments = st.datetimes(min_value=datetime(2026, 1, 1), max_value=datetime(2027, 1, 1), timezones=st.just(UTC))
@@ -143,7 +143,7 @@ def test_however_often_is_looked_each_moment_comes_once_and_none_is_lost(
 def test_what_is_due_is_what_was_to_come(cron: str, since: datetime, passed: int) -> None:
     now = since + timedelta(minutes=passed)
     expected: list[datetime] = []
-    while (following := upcoming(cron, BERLIN, expected[-1] if expected else since)[0]) <= now:
+    while (following := next_fire_times(cron, BERLIN, expected[-1] if expected else since)[0]) <= now:
         expected.append(following)
     found = [each.moment for each in due(cron, BERLIN, since, now)]
     assert found == expected[-(MOST_MISSED + 1) :]

@@ -29,7 +29,7 @@ from records.environments import Environment
 from records.evidence import evidence_of
 from records.findings import Finding, NewFinding
 from records.machines import Machine
-from records.outcomes import Measurement, Outcome, Planned
+from records.outcomes import Measurement, Outcome, PlannedReplicate
 from records.tasks import NewTask, Task
 from runner.journal import Journal
 from runner.session_plan import Timing
@@ -216,7 +216,7 @@ class Child:
 def a_session(
     run: str,
     comparison: Comparison,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedReplicate],
     sides: Sequence[Environment],
     machine: Machine,
 ) -> Header:

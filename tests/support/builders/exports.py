@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interchange.exporters.pyrometer import lines_of
 from interchange.importers import pyrometer
-from interchange.runs import Catalogue, ExportedRun, Imported, ImportedRun
+from interchange.runs import Catalogue, ExportedRun, ImportBatch, ImportedRun
 from records.outcomes import MetricDefinition, OutcomeStatus
 from records.runs import Run
 from support.builders.run_records import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
@@ -45,12 +45,12 @@ def file_of(
     return b"".join(lines_of(map(exported, them), catalogue, program=program, written_at=WRITTEN))
 
 
-def read(content: bytes, name: str = "runs.jsonl") -> Imported:
+def read(content: bytes, name: str = "runs.jsonl") -> ImportBatch:
     """What is read of a file with that content."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(content)
-        return pyrometer.read(path)
+        return pyrometer.read_runs(path)
 
 
 def a_whole_run(run: Run | None = None) -> ImportedRun:
@@ -64,6 +64,6 @@ def a_whole_run(run: Run | None = None) -> ImportedRun:
     return ImportedRun(run or a_run(), tuple(done), tuple(measurements_for(done)))
 
 
-def sentences(found: Imported) -> list[str]:
+def sentences(found: ImportBatch) -> list[str]:
     """What was set aside, with its line."""
     return [str(problem) for problem in found.set_aside]

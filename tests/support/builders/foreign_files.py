@@ -9,8 +9,8 @@ from pathlib import Path
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
 from interchange.exporters.pyrometer import lines_of
-from interchange.importers import pyrometer, submitted
-from interchange.runs import Catalogue, ExportedRun, Imported
+from interchange.importers import pyrometer, submission
+from interchange.runs import Catalogue, ExportedRun, ImportBatch
 from interchange.source_file import json_of, text_of
 from records.outcomes import OutcomeStatus
 from support.builders.run_records import a_run, an_outcome, measurements_for
@@ -205,7 +205,7 @@ def fuzzed(folder: Path, name: str) -> Path:
     return folder / max(files, key=lambda file: len(files[file]))
 
 
-def tried(name: str, path: Path) -> Imported | None:
+def tried(name: str, path: Path) -> ImportBatch | None:
     """Read what a fuzzer wrote; None where it was refused with BadFile. Anything else is a defect.
 
     What is read must be storable: finite numbers, keys of four parts, facts that are JSON.
@@ -214,11 +214,11 @@ def tried(name: str, path: Path) -> Imported | None:
     try:
         if importer is None:
             at = json_of(text_of(path / "results.json"), SourcePlace("results.json"))
-            parts = submitted.submissions(at, datetime(2026, 9, 1, tzinfo=UTC))
-            imported = submitted.imported(parts, lambda gpus: a_run().machine)
+            parts = submission.submissions(at, datetime(2026, 9, 1, tzinfo=UTC))
+            imported = submission.group_submissions(parts, lambda gpus: a_run().machine)
         else:
             importer.knows(path)
-            imported = importer.read(path)
+            imported = importer.read_runs(path)
     except BadFile as error:
         assert "\n" not in error.place.file
         return None

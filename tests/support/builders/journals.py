@@ -8,7 +8,7 @@ from typing import Any
 
 from records.environments import Environment
 from records.machines import Machine
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from records.telemetry import Recording
 from runner.journal import Journal
 from support.builders.run_records import BERT, MLP, RESNET, a_machine, an_environment
@@ -38,7 +38,7 @@ def environment_body(environment: Environment, **facts: Any) -> dict[str, Any]:
     return known | {"facts": {**facts, **own}}
 
 
-def a_header(run: str, planned: Iterable[Planned] = (), **changes: Any) -> Header:
+def a_header(run: str, planned: Iterable[PlannedReplicate] = (), **changes: Any) -> Header:
     """The header of a run on `builders.a_machine` in both environments."""
     values: dict[str, Any] = {
         "run": run,
@@ -60,17 +60,17 @@ def a_header(run: str, planned: Iterable[Planned] = (), **changes: Any) -> Heade
     return Header(**(values | changes))
 
 
-def a_plan(replicates: int = 2) -> tuple[Planned, ...]:
+def a_plan(replicates: int = 2) -> tuple[PlannedReplicate, ...]:
     """Each of three cases in both environments."""
     return tuple(
-        Planned(case, environment.fingerprint, replicate)
+        PlannedReplicate(case, environment.fingerprint, replicate)
         for replicate in range(replicates)
         for case in (MLP, RESNET, BERT)
         for environment in ENVIRONMENTS
     )
 
 
-def an_outcome(planned: Planned, started_at: datetime) -> Outcome:
+def an_outcome(planned: PlannedReplicate, started_at: datetime) -> Outcome:
     """A measured replicate; that of `BERT` crashed."""
     about: dict[str, Any] = {
         "case": planned.case,

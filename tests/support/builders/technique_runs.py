@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from analysis.speedups import Gain, GainRefusal, NoGain
-from dashboard.techniques.results import TechniqueRun, read
+from dashboard.techniques.results import TechniqueRun, read_techniques
 from records.environments import Environment
 from records.machines import Machine
 from records.outcomes import Outcome
@@ -189,7 +189,9 @@ def save(url: str, made: Run, measured: Sequence[Outcome]) -> str:
 def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> TechniqueRun:
     """What a run of so many nights later says of these outcomes."""
     made = run(id, started_at=FIRST_NIGHT + timedelta(days=night))
-    return read(made, VERSION, measured, measurements_for([o for o in measured if o.status == "ok"]))
+    return read_techniques(
+        made, VERSION, measured, measurements_for([o for o in measured if o.status == "ok"])
+    )
 
 
 def gain(ratio: float | None, low: float | None = None, high: float | None = None) -> Gain:

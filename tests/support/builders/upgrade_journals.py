@@ -12,7 +12,7 @@ from analysis.comparison.screening import FIRST_FULL, SHORT_PAIRS, Screen, as_ev
 from analysis.decision.comparison import Comparison
 from records.environments import Environment
 from records.kinds import RunKind
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.journal import Journal
 from support.builders.journals import CANARY, SONG, a_header, environment_body, machine_body
 from support.builders.run_records import a_machine, an_environment
@@ -119,7 +119,7 @@ def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
     return data_dir / "runs" / story.run / "journal.jsonl"
 
 
-def _header(story: Story, planned: list[Planned]) -> Any:
+def _header(story: Story, planned: list[PlannedReplicate]) -> Any:
     packages = {"2.13.0": ["numpy==2.3.1", "torch==2.13.0+cpu"], "2.15.0": ["numpy==2.4.0", "triton==3.8.0"]}
     environments = tuple(environment_body(each, packages=packages.get(each.name, [])) for each in story.sides)
     machine = a_machine()
@@ -145,7 +145,7 @@ def _header(story: Story, planned: list[Planned]) -> Any:
     )
 
 
-def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
+def _outcome(story: Story, planned: PlannedReplicate, place: int) -> Outcome:
     """One process; the two of a pair are alive together, and take turns at starting."""
     old = planned.environment == story.sides[0].fingerprint
     base, ratio, spread = KINDS[planned.case]
@@ -190,7 +190,7 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
     return Outcome(**about | {"facts": about["facts"] | facts}, status="ok", metrics=metrics)
 
 
-def _short_outcome(story: Story, planned: Planned, place: int) -> Outcome:
+def _short_outcome(story: Story, planned: PlannedReplicate, place: int) -> Outcome:
     """A process of a short pair, the new one slower by 30 %."""
     outcome = _outcome(replace(story, still=True), planned, place)
     slower = 1.0 if planned.environment == story.sides[0].fingerprint else 1.3
@@ -198,7 +198,7 @@ def _short_outcome(story: Story, planned: Planned, place: int) -> Outcome:
     return as_evidence(replace(outcome, facts={**outcome.facts, "block_floors_ns": floors}))
 
 
-def _spared(planned: Planned, at: datetime) -> Outcome:
+def _spared(planned: PlannedReplicate, at: datetime) -> Outcome:
     return Outcome(
         planned.case,
         planned.environment,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import journal
-from scheduled_jobs.jobs.context import ChildExit, ChildLost, OnEvent, Stopped
+from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobStopped, OnEvent
 from scheduled_jobs.scheduler.child_process import Logs, run_child
 from scheduled_jobs.scheduler.hosts import HostStatus
 from support.fakes.pyrometer_run import HEADER
@@ -72,7 +72,7 @@ class FolderHost:
         ending = _Ending(stop, self.folder / _STATUS)
         try:
             return run_child([*self.command, str(self.folder), *arguments], logs, ending, on_event)
-        except Stopped:
+        except JobStopped:
             if stop.is_set():
                 raise
             raise ChildLost(f"{self.machine} is gone") from None

@@ -20,7 +20,7 @@ class LocalEngine(AgentEngine):
         self._orders = NodeOrders(self.call_agent, self._allocate)
 
     def nodes(self) -> Sequence[EngineNode]:
-        reserved = self._orders.reserved()
+        reserved = self._orders.reserved_nodes()
         return [EngineNode(name, name, reserved=name in reserved) for name in self.agents]
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import journal
 from runner.journal import Journal
 
@@ -83,7 +83,7 @@ def main() -> int:
         raise RuntimeError("a defect")
     path = folder / journal.FILE
     if options.resume:
-        contents = journal.read(path)
+        contents = journal.read_contents(path)
         kind = str(contents.header["command"])
         done = len(contents.outcomes)
         if done == len(CASES):
@@ -122,9 +122,9 @@ def _measure(data_dir: Path, run: str, kind: str, done: int) -> None:
         kept.ended({"at": _now(), "state": "complete"})
 
 
-def plan() -> tuple[Planned, ...]:
+def plan() -> tuple[PlannedReplicate, ...]:
     """Each case once."""
-    return tuple(Planned(f"{case}/infer/-/eager", ENVIRONMENT, 0) for case in CASES)
+    return tuple(PlannedReplicate(f"{case}/infer/-/eager", ENVIRONMENT, 0) for case in CASES)
 
 
 def _now() -> str:

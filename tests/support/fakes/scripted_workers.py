@@ -17,12 +17,12 @@ from referencing import Registry, Resource
 from typer.testing import CliRunner
 
 from cli import registry
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import environment as environments
 from runner.environment import MeasuredEnvironment
 from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
-from runner.execution.session import Conditions, Event, Measured, SessionEnded
+from runner.execution.session import Conditions, Event, OutcomeMeasured, SessionEnded
 from runner.session_plan import SessionPlan
 from support.site import Done, Site
 from workflows import measure
@@ -110,7 +110,7 @@ class World:
         }
         return MeasuredEnvironment(name, str(python), facts, (WORKLOAD,), {})
 
-    def outcome(self, planned: Planned, name: str, second: bool) -> Outcome:
+    def outcome(self, planned: PlannedReplicate, name: str, second: bool) -> Outcome:
         """What a worker there would answer."""
         truth = self.truth[name]
         begun = STARTED + timedelta(minutes=planned.replicate, seconds=second)
@@ -146,7 +146,7 @@ class AtOnce:
         self.world.pairs.append(tuple(names))
         for second, (planned, name) in enumerate(zip(contenders, names, strict=True)):
             outcome = self.world.outcome(planned, name, bool(second))
-            self._events.append(Measured(outcome))
+            self._events.append(OutcomeMeasured(outcome))
         self._events.append(SessionEnded("done"))
 
     def __enter__(self) -> "AtOnce":

@@ -11,7 +11,7 @@ from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 from records.fingerprints import AGAIN
 from records.json_values import LONGEST_TEXT, WHERE_WHOLE, bounded_text
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner.journal import Journal
 from support.builders.journals import a_header, a_plan
 from support.builders.run_records import MLP
@@ -99,7 +99,7 @@ def night(app: AppContext, command: str, name: str = "nightly-2026-11-20") -> st
     python = "3.12.3"
     body = {"name": name, "python": "/python", "fingerprint": "of-that-day"}
     facts = {"torch": "2.16.0.dev20261120+cpu", "python": python}
-    planned = Planned(MLP, "of-that-day", 0)
+    planned = PlannedReplicate(MLP, "of-that-day", 0)
     header = a_header("run-1", (planned,), command=command, environments=({**body, "facts": facts},))
     with Journal(app.places.data_dir / "runs" / "run-1") as journal:
         journal.header(header.to_body())
@@ -107,7 +107,7 @@ def night(app: AppContext, command: str, name: str = "nightly-2026-11-20") -> st
     return MLP
 
 
-def planned_values(one: Planned) -> tuple[str, str, int]:
+def planned_values(one: PlannedReplicate) -> tuple[str, str, int]:
     return one.case, one.environment, one.replicate
 
 

@@ -35,7 +35,7 @@ def begun(folder: Path, messages: str = OWN, **changes: Any) -> Path:
 
 def test_what_this_pyrometer_began_is_resumed(tmp_path: Path) -> None:
     header, _, contents = resumable(begun(tmp_path))
-    assert contents.missing(header.replicates) == header.replicates
+    assert contents.missing_replicates(header.replicates) == header.replicates
 
 
 @pytest.mark.parametrize(

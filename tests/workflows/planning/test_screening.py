@@ -10,7 +10,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.screening import FIRST_FULL, Screen, as_evidence
 from analysis.decision.comparison import Comparison
-from records.outcomes import Outcome, OutcomeStatus, Planned
+from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from runner.session_plan import SessionPlan, Timing
 from runner.suites.plan import estimate
 from workflows.errors import UsageError
@@ -25,7 +25,7 @@ def a_comparison(*changed: str) -> Comparison:
     return Comparison("old", "new", Plan(8), Policy(), screen=Screen(changed))
 
 
-def planned(comparison: Comparison, *cases: str) -> list[Planned]:
+def planned(comparison: Comparison, *cases: str) -> list[PlannedReplicate]:
     assert comparison.screen
     changed = comparison.screen.changed
     return [
@@ -111,7 +111,7 @@ def test_two_short_pairs_of_each_and_full_pairs_of_what_runs_differently_or_diff
     shorts = [step[0].replicate < FIRST_FULL for step in found if step]
     assert shorts == sorted(shorts, reverse=True)
     # Every planned replicate is either measured or closed, once.
-    assert Counter(one.planned for one in flat(found)) == Counter(every)
+    assert Counter(one.planned_replicate for one in flat(found)) == Counter(every)
     judged = {one.case: one for one in comparison.results(flat(found))}
     assert (judged[A].only_screened, judged[B].only_screened) == (True, False)
     assert comparison.verdict([*judged.values()]).decision == "no-go"
@@ -155,15 +155,15 @@ def test_a_resumed_screen_goes_on_where_it_stopped(known: int) -> None:
     for outcome in before:
         resumed.learn(outcome)
     after = flat(drained(resumed, ratios))
-    assert Counter(one.planned for one in (*before, *after)) == Counter(every)
-    ended = {one.planned: one.status for one in flat(whole)}
-    assert {one.planned: one.status for one in (*before, *after)} == ended
+    assert Counter(one.planned_replicate for one in (*before, *after)) == Counter(every)
+    ended = {one.planned_replicate: one.status for one in flat(whole)}
+    assert {one.planned_replicate: one.status for one in (*before, *after)} == ended
 
 
 def test_short_pairs_are_short() -> None:
     comparison = a_comparison()
     queue = ScreenedPairs(planned(comparison, A, B), comparison)
-    left = list(queue.left())
+    left = list(queue.sessions_left())
     assert sorted(one.contenders[0].replicate for one in left) == [0, 0, 1, 1]
     assert all(sum(estimate(each, short(Timing())) for each in one.contenders) < 6 for one in left)
 

@@ -13,7 +13,7 @@ from db.connection.engine import Database, open_database
 from db.runs import metric_definitions, queries, store
 from db.schema import core_tables as tables
 from interchange.importers import pyrometer
-from interchange.runs import Imported
+from interchange.runs import ImportBatch
 from records.outcomes import MetricDefinition
 from support.builders.run_records import (
     BERT,
@@ -30,7 +30,7 @@ from support.servers.databases import on_both
 from support.sqlite_files import sqlite_with_tables
 from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
-from workflows.transfer.export_runs import Exported, Format
+from workflows.transfer.export_runs import ExportCounts, Format
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def filled(tmp_path: Path) -> Iterator[Database]:
 
 def exported(
     database: Database, names: Sequence[str], form: Format = "pyrometer", table: str = ""
-) -> tuple[bytes, Exported, list[str]]:
+) -> tuple[bytes, ExportCounts, list[str]]:
     """The bytes of an export, what it says it wrote, its notes."""
     sink, notes = io.BytesIO(), list[str]()
     done = export_runs.export(
@@ -93,7 +93,7 @@ def test_what_was_exported_and_stored_elsewhere_gives_the_same_lines(
     assert (done.runs, done.outcomes, done.measurements, notes) == (2, 10, 13, [])
     path = tmp_path / "runs.jsonl"
     path.write_bytes(first)
-    found = pyrometer.read(path)
+    found = pyrometer.read_runs(path)
     assert (found.set_aside, found.metrics) == ((), (SPEEDUP,))
     metric_definitions.save_metrics(database, found.metrics)
     for one in found.runs:
@@ -151,12 +151,12 @@ def test_samples_that_cannot_be_read_back_keep_nothing_else_from_going_out(
     assert len(notes) == 8 + 16
     assert any("The stored samples cannot be read back" in note for note in notes)
     (tmp_path / "run.jsonl").write_bytes(content)
-    found = pyrometer.read(tmp_path / "run.jsonl")
+    found = pyrometer.read_runs(tmp_path / "run.jsonl")
     assert [len(each.blocks) for each in found.runs[0].outcomes] == [0] * 9
     assert found.runs[0].measurements == tuple(export_runs.exported_run(filled, done_run(found)).measurements)
 
 
-def done_run(found: Imported) -> str:
+def done_run(found: ImportBatch) -> str:
     """The id of the only run."""
     (one,) = found.runs
     return one.run.id

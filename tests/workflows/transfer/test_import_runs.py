@@ -15,7 +15,7 @@ from db.runs import queries, series_queries
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from db.schema import core_tables as tables
 from interchange.errors import SourcePlace
-from interchange.runs import Imported, ImportedRun
+from interchange.runs import ImportBatch, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
 from support.builders.exports import file_of
@@ -54,7 +54,7 @@ def read(path: Path, database: Database | None, **how: Any) -> ImportSummary:
 def kept(
     database: Database | None, *runs: ImportedRun, metrics: Sequence[MetricDefinition] = ()
 ) -> ImportSummary:
-    imported = Imported("tool", runs, tuple(metrics))
+    imported = ImportBatch("tool", runs, tuple(metrics))
     return keep("tool", [imported], SourcePlace("file.json"), database, lambda stored: None)
 
 
@@ -151,11 +151,11 @@ def test_a_run_that_does_not_fit_is_left_out_whole_and_the_others_go_in(database
 def test_a_run_in_several_parts_is_one_and_left_out_whole_as_well(database: Database) -> None:
     whole = a_foreign_run(cases=(MLP, BERT))
     pieces = [
-        Imported("tool", (ImportedRun(whole.run, (outcome,), (measurement,)),))
+        ImportBatch("tool", (ImportedRun(whole.run, (outcome,), (measurement,)),))
         for outcome, measurement in zip(whole.outcomes, whole.measurements, strict=True)
     ]
     outcome = replace(whole.outcomes[1], environment="of-no-run")
-    broken = [pieces[0], Imported("tool", (ImportedRun(whole.run, (outcome,), ()),))]
+    broken = [pieces[0], ImportBatch("tool", (ImportedRun(whole.run, (outcome,), ()),))]
     assert keep("tool", broken, SourcePlace("f"), database, lambda stored: None).held == NOTHING
     assert not queries.run_ids(database)
     assert keep("tool", pieces, SourcePlace("f"), database, lambda stored: None).new == Amount(1, 2, 2)
@@ -241,11 +241,11 @@ def test_definitions_of_a_run_that_is_left_out_go_in_with_the_next(database: Dat
     good = a_foreign_run(**{"tool.one": 2.0, "tool.two": 3.0})
     last = a_foreign_run("20260903-020000-tool-0123abcd", **{"tool.three": 3.0})
     parts = [
-        Imported("tool", (bad,), (definition_of("tool.one"),)),
+        ImportBatch("tool", (bad,), (definition_of("tool.one"),)),
         # Comes after what ends the run, and is not looked at.
-        Imported("tool", (bad,), (definition_of("tool.two"),)),
-        Imported("tool", (good,)),
-        Imported("tool", (last,), (definition_of("tool.three"),)),
+        ImportBatch("tool", (bad,), (definition_of("tool.two"),)),
+        ImportBatch("tool", (good,)),
+        ImportBatch("tool", (last,), (definition_of("tool.three"),)),
     ]
     arrived = keep("tool", parts, SourcePlace("f"), database, lambda stored: None)
     assert arrived.new == Amount(2, 2, 3)
@@ -259,7 +259,7 @@ def test_definitions_of_a_run_that_is_left_out_go_in_with_the_next(database: Dat
 def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: Database) -> None:
     runs = [a_foreign_run(f"2026090{day}-020000-tool-0123abcd", **{"tool.speed": 2.0}) for day in (1, 2)]
     other = replace(SPEED, unit="%")
-    parts = [Imported("tool", (run,), (each,)) for run, each in zip(runs, (SPEED, other), strict=True)]
+    parts = [ImportBatch("tool", (run,), (each,)) for run, each in zip(runs, (SPEED, other), strict=True)]
 
     def stored(database: Database | None, dry_run: bool) -> ImportSummary:
         return keep("tool", parts, SourcePlace("f"), database, lambda stored: None, dry_run=dry_run)

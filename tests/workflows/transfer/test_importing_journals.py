@@ -9,7 +9,7 @@ from db.connection.engine import Database
 from db.runs import queries
 from interchange.errors import BadFile, SourcePlace
 from interchange.runs import ImportProblem
-from records.outcomes import Outcome, Planned
+from records.outcomes import Outcome, PlannedReplicate
 from runner import journal
 from support.builders.foreign_files import SAMPLES, written
 from support.builders.journals import a_header, environment_body, machine_body
@@ -28,7 +28,7 @@ def a_journal(folder: Path, cut: int = 0) -> Path:
     environment = an_environment()
     header = a_header(
         "20260901-020000-1f3a",
-        [Planned(MLP, environment.fingerprint, replicate) for replicate in range(2)],
+        [PlannedReplicate(MLP, environment.fingerprint, replicate) for replicate in range(2)],
         started_at="2026-09-01T02:00:00+00:00",
         machine=machine_body(a_machine("bench-2")),
         environments=(environment_body(environment),),

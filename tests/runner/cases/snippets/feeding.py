@@ -56,7 +56,7 @@ def share_waited():
     real, input_pipeline.time = input_pipeline.time, clock
     try:
         shares = []
-        fed = input_pipeline.Fed(SlowBatches(clock), SlowNetwork(clock), False, shares.append)
+        fed = input_pipeline.LoaderNetwork(SlowBatches(clock), SlowNetwork(clock), False, shares.append)
         fed(torch.zeros(()))
         fed(torch.zeros(()))
         return shares

@@ -16,8 +16,8 @@ from torch import nn
 from runner.worker.case import Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.correctness import compare
-from runner.worker.prepared_case import Unsupported
-from runner.worker.techniques import exported
+from runner.worker.prepared_case import UnsupportedCase
+from runner.worker.techniques import export
 from runner.worker.techniques.apply import build
 
 WAYS = ("jit-trace", "jit-freeze", "jit-script", "export", "aot-inductor", "onnxruntime")
@@ -98,7 +98,7 @@ def looked_at(name, way):
         "structure": structure(exported.step()) == structure(eager.step()),
         "metrics": exported.metrics,
         "facts": exported.facts,
-        "parameters": exported.parameters,
+        "parameters": export.parameters,
     }
 
 
@@ -106,7 +106,7 @@ def reason(name, technique, phase="infer"):
     """Why a technique cannot be had, or the exception that came instead."""
     try:
         staged(name, technique, phase)
-    except Unsupported as error:
+    except UnsupportedCase as error:
         return str(error)
     except Exception as error:
         return f"{type(error).__name__} of another kind"
@@ -153,7 +153,7 @@ def kernels_while_exporting():
         found.append([torch.backends.cuda.flash_sdp_enabled(), torch.backends.mkldnn.enabled])
         return prep.model, lambda: None
 
-    with mock.patch.dict(exported._WAYS, {"aot-inductor": way}):
+    with mock.patch.dict(export._WAYS, {"aot-inductor": way}):
         staged("pair", "attention=math,export=aot-inductor,onednn=off")
     return found
 

@@ -165,7 +165,7 @@ def beyond(ratio: float, threshold: float) -> bool:
     return ratio > 1 + threshold or ratio < 1 / (1 + threshold)
 
 
-def apart(smallest: float, largest: float) -> float | None:
+def relative_distance(smallest: float, largest: float) -> float | None:
     """How far apart two numbers are, as a share of the smaller; None where that is not above 0."""
     return largest / smallest - 1 if smallest > 0 and math.isfinite(largest / smallest) else None
 

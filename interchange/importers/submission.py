@@ -15,8 +15,8 @@ from records.outcomes import MetricDefinition, Outcome, OutcomeStatus
 from records.runs import RunPreset
 
 from ..errors import BadFile
-from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
-from ..runs import Imported, ImportedRun, ImportProblem
+from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assemble_run, case_key, plain
+from ..runs import ImportBatch, ImportedRun, ImportProblem
 from ..source_file import Value
 from ..units import objection
 
@@ -80,11 +80,11 @@ def submissions(
     if not elements:
         raise BadFile(document.place, "holds no result")
     found = [_submission(element, default_time, latest) for element in elements]
-    _agreeing(found)
+    _check_definitions(found)
     return found
 
 
-def _agreeing(parts: Sequence[Submission]) -> None:
+def _check_definitions(parts: Sequence[Submission]) -> None:
     """Raise BadFile where a metric has two units or directions: in two runs of the file as well as in one."""
     known: dict[str, Point] = {}
     for point in (point for part in parts for point in part.points):
@@ -96,7 +96,7 @@ def _agreeing(parts: Sequence[Submission]) -> None:
             )
 
 
-def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine]) -> Imported:
+def group_submissions(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine]) -> ImportBatch:
     """The submissions as runs; those that share suite, time, environment and GPUs are one run.
 
     `machine` is the one that has these GPUs.
@@ -108,14 +108,14 @@ def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine
     metrics: dict[str, MetricDefinition] = {}
     problems: list[ImportProblem] = []
     for own in runs.values():
-        run, definitions, aside = _assembled(own, machine(own[0].gpus))
+        run, definitions, aside = _build_run(own, machine(own[0].gpus))
         done.append(run)
         problems += aside
         metrics |= {each.name: each for each in definitions}
-    return Imported(NAME, tuple(done), tuple(metrics.values()), tuple(problems))
+    return ImportBatch(NAME, tuple(done), tuple(metrics.values()), tuple(problems))
 
 
-def _assembled(
+def _build_run(
     own: list[Submission], machine: Machine
 ) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[ImportProblem, ...]]:
     first = own[0]
@@ -135,7 +135,7 @@ def _assembled(
     failures = [
         Failure(each.case, each.status, each.reason) for each in own if each.status != OutcomeStatus.OK
     ]
-    made, definitions, problems = assembled(origin, points, failures)
+    made, definitions, problems = assemble_run(origin, points, failures)
     settings = {"submitted_as": first.preset}
     # Apart from a preset of ours by that name: who submits ran under settings that we do not know.
     fingerprint = hashlib.sha256(f"{NAME}/{first.preset}".encode()).hexdigest()[:16]
@@ -155,9 +155,9 @@ def _with_facts(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
 def _submission(at: Value, default_time: datetime | None, latest: datetime) -> Submission:
     members = at.object()
     preset = name_in(at, "preset", "profile")
-    _known(at, tuple(preset if name == "preset" else name for name in _FIELDS))
+    _check_fields(at, tuple(preset if name == "preset" else name for name in _FIELDS))
     case = _case(at.need("case"))
-    status, reason = _ending(at)
+    status, reason = _outcome_status(at)
     points = tuple(_points(case, members["metrics"])) if at.get("metrics") else ()
     if status == OutcomeStatus.OK and not points:
         raise BadFile(at.place.at("metrics"), "is missing: a case that ended ok has at least one")
@@ -180,7 +180,7 @@ def _submission(at: Value, default_time: datetime | None, latest: datetime) -> S
     )
 
 
-def _known(at: Value, fields: tuple[str, ...]) -> None:
+def _check_fields(at: Value, fields: tuple[str, ...]) -> None:
     for name, member in at.object().items():
         if name not in fields:
             raise BadFile(member.place, f"is no field: known are {', '.join(fields)}")
@@ -222,7 +222,7 @@ def _pairs(at: Value, text: str) -> dict[str, str]:
     return found
 
 
-def _ending(at: Value) -> tuple[OutcomeStatus, str]:
+def _outcome_status(at: Value) -> tuple[OutcomeStatus, str]:
     given = at.get("status")
     if given and given.text() not in STATUSES:
         raise given.wrong(f"one of {', '.join(STATUSES)}")
@@ -259,7 +259,7 @@ def _time(at: Value, default: datetime | None, latest: datetime) -> datetime:
 
 
 def _gpu(at: Value) -> dict[str, Any]:
-    _known(at, ("name", "memory_mib"))
+    _check_fields(at, ("name", "memory_mib"))
     memory = at.need("memory_mib").number()
     return {"name": at.need("name").text(), "memory_mib": int(memory)}
 
@@ -268,7 +268,7 @@ def _points(case: str, at: Value) -> Iterator[Point]:
     for name, metric in at.object().items():
         if not _METRIC.fullmatch(name):
             raise BadFile(metric.place, "is no name of a metric: small letters, digits, dots and underscores")
-        _known(metric, _OF_A_METRIC)
+        _check_fields(metric, _OF_A_METRIC)
         unit, better = _unit_and_direction(name, metric)
         values = _values(metric)
         for value in values:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from interchange.errors import BadFile, SourcePlace
-from interchange.importers import submitted
-from interchange.importers.submitted import STATUSES, Gpu
-from interchange.runs import Imported
+from interchange.importers import submission
+from interchange.importers.submission import STATUSES, Gpu
+from interchange.runs import ImportBatch
 from interchange.source_file import json_of
 from records.machines import Machine
 from records.outcomes import OutcomeStatus
@@ -24,9 +24,9 @@ def machine(gpus: Sequence[Gpu]) -> Machine:
     return a_machine(hardware=" + ".join(str(gpu["name"]) for gpu in gpus) or "Xeon 6430, 2 cores")
 
 
-def read(document: Any, written: datetime | None = WRITTEN) -> Imported:
+def read(document: Any, written: datetime | None = WRITTEN) -> ImportBatch:
     at = json_of(json.dumps(document), SourcePlace("results.json"))
-    return submitted.imported(submitted.submissions(at, written), machine)
+    return submission.group_submissions(submission.submissions(at, written), machine)
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -201,7 +201,7 @@ NOW = datetime(2026, 11, 21, 20, 10, tzinfo=UTC)
 
 def started(moment: Any) -> datetime:
     at = json_of(json.dumps(changed(started_at=moment)), SourcePlace("results.json"))
-    (one,) = submitted.submissions(at, None, NOW)
+    (one,) = submission.submissions(at, None, NOW)
     return one.started_at
 
 

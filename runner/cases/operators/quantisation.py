@@ -7,23 +7,23 @@ import torch
 from torch import Tensor, nn
 
 from ...worker.case import Workload, case
-from ...worker.prepared_case import Unsupported
+from ...worker.prepared_case import UnsupportedCase
 from .operator import FunctionModel
 
 #: The distance between two of the 256 numbers, and which of them is zero.
 _SCALE, _ZERO = 0.05, 128
 
 
-def _rounded(numbers: Tensor) -> Tensor:
+def _quantise(numbers: Tensor) -> Tensor:
     # The types of eight bits are made of fp32 alone.
     return torch.quantize_per_tensor(numbers.float(), _SCALE, _ZERO, torch.quint8)
 
 
-def _imitated(images: Tensor) -> Tensor:
+def _fake_quantise(images: Tensor) -> Tensor:
     return torch.fake_quantize_per_tensor_affine(images.float(), _SCALE, _ZERO, 0, 255)
 
 
-def _imitated_by_channel(images: Tensor) -> Tensor:
+def _fake_quantise_by_channel(images: Tensor) -> Tensor:
     channels = images.shape[1]
     scales = torch.linspace(_SCALE, 2 * _SCALE, channels, device=images.device)
     zeros = torch.full((channels,), _ZERO, dtype=torch.int32, device=images.device)
@@ -34,7 +34,7 @@ def _imitated_by_channel(images: Tensor) -> Tensor:
 _MX_BLOCK, _MX_EXPONENT = 32, 8
 
 
-def _microscaled(images: Tensor) -> tuple[Tensor, Tensor]:
+def _microscale(images: Tensor) -> tuple[Tensor, Tensor]:
     """Bytes of the numbers in e4m3, and of the power of two that 32 of them share (mxfp8).
 
     Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
@@ -48,7 +48,7 @@ def _microscaled(images: Tensor) -> tuple[Tensor, Tensor]:
     return rounded.view(torch.uint8).flatten(-2), shared.to(torch.uint8).flatten(-2)
 
 
-class OnRounded(nn.Module):
+class RoundedInputModel(nn.Module):
     """A function of numbers of eight bits, to which the inputs of the first call are rounded and kept.
 
     Later calls ignore their inputs: a workload gives this model one set, not `rotated`.
@@ -61,28 +61,28 @@ class OnRounded(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         if not self._kept:
-            self._kept = tuple(map(_rounded, inputs))
+            self._kept = tuple(map(_quantise, inputs))
         return self._function(*self._kept)
 
 
-def _joined(left: Tensor, right: Tensor) -> Tensor:
+def _concatenate(left: Tensor, right: Tensor) -> Tensor:
     return torch.cat((left, right), 1).int_repr()
 
 
-def _added(left: Tensor, right: Tensor) -> Tensor:
+def _add(left: Tensor, right: Tensor) -> Tensor:
     return torch.ops.quantized.add(left, right, 2 * _SCALE, _ZERO).int_repr()
 
 
 _ON_ROUNDED: dict[str, Callable[..., Tensor]] = {
     "from_integers": lambda left, right: left.dequantize(),
-    "cat": _joined,
-    "add": _added,
+    "cat": _concatenate,
+    "add": _add,
 }
 _ON_NUMBERS: dict[str, Callable[[Tensor], Any]] = {
-    "to_integers": lambda images: _rounded(images).int_repr(),
-    "fake_tensor": _imitated,
-    "fake_channel": _imitated_by_channel,
-    "mxfp8": _microscaled,
+    "to_integers": lambda images: _quantise(images).int_repr(),
+    "fake_tensor": _fake_quantise,
+    "fake_channel": _fake_quantise_by_channel,
+    "mxfp8": _microscale,
 }
 
 
@@ -102,9 +102,9 @@ def quantised(kind: str, rows: int, width: int) -> Workload:
     """
     needed = "float8_e4m3fn" if kind == "mxfp8" else "quantize_per_tensor"
     if not hasattr(torch, needed):
-        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no torch.{needed}")
+        raise UnsupportedCase(f"this version of PyTorch ({torch.__version__}) has no torch.{needed}")
     if kind in _ON_ROUNDED:
         inputs = torch.randn(rows, width), torch.randn(rows, width)
-        return Workload(OnRounded(_ON_ROUNDED[kind]), inputs, items=rows, unit="rows")
+        return Workload(RoundedInputModel(_ON_ROUNDED[kind]), inputs, items=rows, unit="rows")
     images = torch.randn(1, 3, rows, width)
     return Workload(FunctionModel(_ON_NUMBERS[kind]), (images,), items=1, unit="images", rotated=True)

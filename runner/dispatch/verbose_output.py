@@ -23,7 +23,7 @@ _CHOICE = re.compile(r"\s+(?P<name>[\w.:]+) [\d.]+ (?:ms|us) ")
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class VerboseCounts:
     """Counts by name; of lines that could not be read how many, and the library they are of."""
 
     onednn: Mapping[str, int]
@@ -31,7 +31,7 @@ class Printed:
     unread: Mapping[str, int]
 
 
-def read_printed(lines: Iterable[str]) -> Printed:
+def read_printed(lines: Iterable[str]) -> VerboseCounts:
     """oneDNN's executions as `matmul src:f32:ab ... by brg_matmul:avx512_core` and MKL's calls, `SGEMM(T,N)`.
 
     Other lines are the case's own.
@@ -52,7 +52,7 @@ def read_printed(lines: Iterable[str]) -> Printed:
                 mkl[name] = 1 if _VECTOR_MATH.match(name) else mkl[name] + 1
             elif not _MKL_ABOUT.search(line):
                 unread["mkl"] += 1
-    return Printed(onednn, mkl, unread)
+    return VerboseCounts(onednn, mkl, unread)
 
 
 def read_autotuning(lines: Iterable[str]) -> Mapping[str, int]:
@@ -91,11 +91,11 @@ def _execution(rest: str) -> str | None:
         for d in _DESCRIPTOR.finditer(descriptors)
         if d["type"] != "undef"
     ]
-    words += [_fused(text) for text in others[:1] if "post-ops" in text]
+    words += [_post_ops(text) for text in others[:1] if "post-ops" in text]
     return f"{' '.join(words)} by {implementation}"
 
 
-def _fused(attributes: str) -> str:
+def _post_ops(attributes: str) -> str:
     """What follows the primitive in the same kernel."""
     found = re.search(r"attr-post-ops:(\S+)", attributes)
     return "+" + re.sub(r":[\d.:e-]+", "", found[1]).strip("'") if found else ""

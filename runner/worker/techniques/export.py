@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from ..case_key import AXES
 from ..measurements import compiling, memory, timing
-from ..prepared_case import Inputs, Preparation, Unsupported
+from ..prepared_case import Inputs, Preparation, UnsupportedCase
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
@@ -37,17 +37,19 @@ _TYPES = {
 
 
 def require_onnx(prep: Preparation) -> None:
-    """Raise Unsupported unless ONNX Runtime is here and can run what the preparation's key asks for."""
+    """Raise UnsupportedCase unless ONNX Runtime is here and can run what the preparation's key asks for."""
     for axis in ("attention", "cudnn", "graph", "layout", "onednn"):
         if (value := prep.key.axis(axis)) != AXES[axis].default:
-            raise Unsupported(f"{axis}={value} means nothing to ONNX Runtime, which does this its own way")
+            raise UnsupportedCase(
+                f"{axis}={value} means nothing to ONNX Runtime, which does this its own way"
+            )
     if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
         absent = (
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed in this environment"
         )
-        raise Unsupported(f"{absent}: pip install {' '.join(_PACKAGES)}")
+        raise UnsupportedCase(f"{absent}: pip install {' '.join(_PACKAGES)}")
     if (provider := _provider(prep)) not in importlib.import_module("onnxruntime").get_available_providers():
-        raise Unsupported(
+        raise UnsupportedCase(
             f"the onnxruntime of this environment has no {provider}: pip install onnxruntime-gpu"
         )
 
@@ -60,7 +62,7 @@ def onnx_session(prep: Preparation, file: Path) -> Callable[..., Any]:
     runtime: Any = importlib.import_module("onnxruntime")
     made = runtime.InferenceSession(str(file), _options(runtime), providers=[(_provider(prep), _tf32(prep))])
     if made.get_providers()[0] != _provider(prep):
-        raise Unsupported(f"ONNX Runtime could not start its {_provider(prep)} here")
+        raise UnsupportedCase(f"ONNX Runtime could not start its {_provider(prep)} here")
     binding = made.io_binding()
     leaves, structure = pytree.tree_flatten(prep.model(*prep.inputs[0]))
     answers = [torch.empty_like(leaf, memory_format=torch.contiguous_format) for leaf in leaves]
@@ -74,7 +76,7 @@ def onnx_session(prep: Preparation, file: Path) -> Callable[..., Any]:
         "threads": torch.get_num_threads(),
     }
 
-    def called(*inputs: torch.Tensor) -> Any:
+    def run_session(*inputs: torch.Tensor) -> Any:
         given = [tensor.contiguous() for tensor in inputs]
         for name, tensor in zip(names, given, strict=True):
             binding.bind_input(name, *_place(tensor))
@@ -82,7 +84,7 @@ def onnx_session(prep: Preparation, file: Path) -> Callable[..., Any]:
         made.run_with_iobinding(binding)
         return answer
 
-    return called
+    return run_session
 
 
 def _provider(prep: Preparation) -> str:
@@ -126,7 +128,7 @@ def apply(prep: Preparation) -> None:
 
     Metrics: `export_time`, from the eager model to something that can be called, with every cache empty;
     `package_size`, what it takes on disk as its own tool saves it (torch.export keeps the example inputs
-    too). Raises Unsupported for a model that the exporter refuses.
+    too). Raises UnsupportedCase for a model that the exporter refuses.
     """
     way = prep.key.axis("export")
     if way == "none":
@@ -161,46 +163,48 @@ def size_of(folder: Path) -> int:
 
 def _refuse(prep: Preparation, way: str) -> None:
     if prep.training:
-        raise Unsupported(f"export={way} is for inference: an exported model cannot train")
+        raise UnsupportedCase(f"export={way} is for inference: an exported model cannot train")
     if prep.key.axis("compile") != "none":
-        raise Unsupported(f"export={way} leaves nothing to compile: give either export or compile")
+        raise UnsupportedCase(f"export={way} leaves nothing to compile: give either export or compile")
     if prep.key.axis("precision").startswith("amp-"):
-        raise Unsupported(
+        raise UnsupportedCase(
             f"export={way} fixes number formats when exporting, and autocast chooses them when called: "
             "give the whole model a format, such as precision=bf16"
         )
     if prep.workload.report is not None:
         # A trace would keep one batch as a constant, and load nothing any more.
-        raise Unsupported(f"export={way} would leave behind what this workload measures by itself in Python")
+        raise UnsupportedCase(
+            f"export={way} would leave behind what this workload measures by itself in Python"
+        )
     shapes = {tuple((tensor.shape, tensor.dtype) for tensor in inputs) for inputs in prep.inputs}
     if len(shapes) > 1 and way != "jit-script":
-        raise Unsupported(f"export={way} is for inputs of one shape, and this workload brings several")
+        raise UnsupportedCase(f"export={way} is for inputs of one shape, and this workload brings several")
 
 
 @contextlib.contextmanager
 def refusal_of(exporter: str) -> Generator[None]:
-    """Turn an error of the exporter into Unsupported; running out of memory or disk stays an error."""
+    """Turn an error of the exporter into UnsupportedCase; running out of memory or disk stays an error."""
     try:
         yield
     except Exception as error:
         out_of_something = isinstance(error, OSError) and error.errno is not None
-        if isinstance(error, Unsupported) or out_of_something or memory.is_out_of_memory(error):
+        if isinstance(error, UnsupportedCase) or out_of_something or memory.is_out_of_memory(error):
             raise
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         line = _COLOURS.sub("", str(cause)).strip().split("\n")[0].rstrip(": ")
-        raise Unsupported(f"{exporter} refuses the model: {type(cause).__name__}: {line}") from error
+        raise UnsupportedCase(f"{exporter} refuses the model: {type(cause).__name__}: {line}") from error
 
 
 def find(path: str) -> Callable[..., Any]:
-    """The function `torch.<path>`; raises Unsupported where this PyTorch has none."""
+    """The function `torch.<path>`; raises UnsupportedCase where this PyTorch has none."""
     module, _, name = f"torch.{path}".rpartition(".")
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
         gone = "was removed in" if module == "torch.jit" else "is not in"
-        raise Unsupported(f"torch.{path} {gone} this version of PyTorch ({torch.__version__})") from None
+        raise UnsupportedCase(f"torch.{path} {gone} this version of PyTorch ({torch.__version__})") from None
     return found
 
 

@@ -10,7 +10,7 @@ import torch
 
 from ..case_key import AXES, CaseKey
 from ..measurements import compiling
-from ..prepared_case import Preparation, Unsupported
+from ..prepared_case import Preparation, UnsupportedCase
 
 #: Formats in which the whole model is kept; autocast and quantisation are others' business.
 _XLA_PRECISIONS = ("fp32", "bf16", "fp16")
@@ -29,34 +29,34 @@ def apply_xla(prep: Preparation) -> None:
     compiled = torch.compile(prep.model, backend="openxla")
     wait = importlib.import_module("torch_xla.core.xla_model").wait_device_ops
 
-    def called(*inputs: torch.Tensor) -> Any:
+    def call_and_wait(*inputs: torch.Tensor) -> Any:
         answer = compiled(*inputs)
         wait()
         return answer
 
-    prep.called = called
+    prep.called = call_and_wait
     prep.facts["xla"] = {"version": runtime.__version__, "device": os.environ["PJRT_DEVICE"]}
 
 
 def _refuse_xla(prep: Preparation) -> None:
     if prep.training:
-        raise Unsupported("compile=openxla is measured for inference only")
+        raise UnsupportedCase("compile=openxla is measured for inference only")
     if prep.device != "cpu":
-        raise Unsupported(f"compile=openxla is measured on torch_xla's CPU runtime, not on {prep.device}")
+        raise UnsupportedCase(f"compile=openxla is measured on torch_xla's CPU runtime, not on {prep.device}")
     if (precision := prep.key.axis("precision")) not in _XLA_PRECISIONS:
-        raise Unsupported(f"precision={precision} is nothing that compile=openxla takes over")
+        raise UnsupportedCase(f"precision={precision} is nothing that compile=openxla takes over")
     if (dynamic := prep.key.axis("dynamic")) != "auto":
-        raise Unsupported(f"dynamic={dynamic} means nothing to XLA, which compiles each shape for itself")
+        raise UnsupportedCase(f"dynamic={dynamic} means nothing to XLA, which compiles each shape for itself")
     _inductor_options(prep.key)
     for axis in ("attention", "layout", "onednn"):
         if (value := prep.key.axis(axis)) != AXES[axis].default:
-            raise Unsupported(f"{axis}={value} means nothing to XLA, which does this its own way")
+            raise UnsupportedCase(f"{axis}={value} means nothing to XLA, which does this its own way")
 
 
 def _start_xla() -> tuple[Any, torch.device]:
     """torch_xla and its device, with as many threads as torch has."""
     if importlib.util.find_spec("torch_xla") is None:
-        raise Unsupported(
+        raise UnsupportedCase(
             "torch_xla is not installed in this environment: it needs one of its own, "
             "with the PyTorch that it was built for (pip install torch==2.9.0 torch_xla==2.9.0)"
         )
@@ -67,7 +67,7 @@ def _start_xla() -> tuple[Any, torch.device]:
         runtime = importlib.import_module("torch_xla")
         return runtime, runtime.device()
     except (ImportError, OSError, RuntimeError) as error:
-        raise Unsupported(f"torch_xla cannot start here: {str(error).strip().splitlines()[0]}") from error
+        raise UnsupportedCase(f"torch_xla cannot start here: {str(error).strip().splitlines()[0]}") from error
 
 
 #: Values of axis `compile` that name a backend; the others name a mode of Inductor.
@@ -102,16 +102,16 @@ def records_graphs(key: CaseKey, device: str) -> bool:
 def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` under torch.compile as the key's axes say; itself for `compile=none`.
 
-    Raises Unsupported where the backend is not installed, or is not for `device`.
+    Raises UnsupportedCase where the backend is not installed, or is not for `device`.
     """
     wanted, dynamic = key.axis("compile"), key.axis("dynamic")
     options = _inductor_options(key)
     if wanted == "none":
         if dynamic != "auto":
-            raise Unsupported(f"dynamic={dynamic} says how to compile, and this case does not compile")
+            raise UnsupportedCase(f"dynamic={dynamic} says how to compile, and this case does not compile")
         return function
     if wanted == "openxla":
-        raise Unsupported("compile=openxla moves a model to XLA's device, and this case has none")
+        raise UnsupportedCase("compile=openxla moves a model to XLA's device, and this case has none")
     compiling.keep_all_compilations()
     if options.get("freezing"):
         _freeze()
@@ -126,7 +126,7 @@ def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) ->
 def _inductor_options(key: CaseKey) -> dict[str, Any]:
     """Inductor's options that the axes `wrapper` and `freezing` ask for.
 
-    Raises Unsupported where nothing is compiled by Inductor's default mode (torch.compile takes a mode or
+    Raises UnsupportedCase where nothing is compiled by Inductor's default mode (torch.compile takes a mode or
     options, not both), and for freezing in training, whose weights are no constants.
     """
     options: dict[str, Any] = {}
@@ -135,10 +135,10 @@ def _inductor_options(key: CaseKey) -> dict[str, Any]:
     if key.axis("freezing") == "on":
         options["freezing"] = True
         if key.phase == "train":
-            raise Unsupported("freezing=on is for inference: weights that train are no constants")
+            raise UnsupportedCase("freezing=on is for inference: weights that train are no constants")
     if options and (wanted := key.axis("compile")) != "default":
         asked = "wrapper=cpp" if "cpp_wrapper" in options else "freezing=on"
-        raise Unsupported(f"{asked} is an option of compile=default, not of compile={wanted}")
+        raise UnsupportedCase(f"{asked} is an option of compile=default, not of compile={wanted}")
     return options
 
 
@@ -154,15 +154,15 @@ def _freeze() -> None:
 
 def _require(backend: str, device: str) -> None:
     if backend in ("cudagraphs", "tensorrt") and not device.startswith("cuda"):
-        raise Unsupported(f"compile={backend} needs a CUDA device, and this one is {device}")
+        raise UnsupportedCase(f"compile={backend} needs a CUDA device, and this one is {device}")
     package = _PACKAGES.get(backend)
     if package is not None:
         if importlib.util.find_spec(package) is None:
-            raise Unsupported(f"compile={backend}: {package} is not installed in this environment")
+            raise UnsupportedCase(f"compile={backend}: {package} is not installed in this environment")
         # Some backends are known to PyTorch only once their package is loaded.
         importlib.import_module(package)
     if backend not in torch.compiler.list_backends(exclude_tags=None):
-        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no backend {backend}")
+        raise UnsupportedCase(f"this version of PyTorch ({torch.__version__}) has no backend {backend}")
 
 
 def _mark(prep: Preparation) -> None:
@@ -172,11 +172,13 @@ def _mark(prep: Preparation) -> None:
     several = False
     for position, shapes in enumerate(zip(*prep.shapes, strict=True)):
         if len({len(shape) for shape in shapes}) > 1:
-            raise Unsupported("dynamic=mark is for inputs whose number of dimensions stays the same")
+            raise UnsupportedCase("dynamic=mark is for inputs whose number of dimensions stays the same")
         varying = [number for number, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
         several = several or bool(varying)
         for inputs in prep.inputs:
             for number in varying:
                 torch._dynamo.mark_dynamic(inputs[position], number)
     if not several:
-        raise Unsupported("dynamic=mark needs inputs of several shapes, and all of this workload's are alike")
+        raise UnsupportedCase(
+            "dynamic=mark needs inputs of several shapes, and all of this workload's are alike"
+        )
