@@ -206,12 +206,17 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(ask: Ask) -> None:
         ("reproduce", {"run": "--run"}),
         ("finding", {"number": 99999}),
         ("progress", {"run": "../../etc/passwd"}),
+        ("runs", {"newst": 1}),
+        ("findings", {"state": "confirmed"}),
         ("triage", {"number": 1, "action": "expected", "text": "no"}),
     ]
     _, *refusals = ask(calls)
     for refusal, words in zip(
         refusals,
-        ("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run", "triage"),
+        (
+            *("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run"),
+            *('did you mean "newest"', 'unknown argument "state"', "triage"),
+        ),
         strict=True,
     ):
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
