@@ -30,7 +30,7 @@ from runner.errors import JournalError
 from scheduled_jobs.scheduler.child_process import OURSELVES
 from workflows.app_context import AppContext
 from workflows.errors import JobError
-from workflows.load_run import judge_loaded, load_run
+from workflows.load_run import LATEST, judge_loaded, load_run
 from workflows.measure import new_run_id
 from workflows.planning.resolve_environment import parse_environment
 
@@ -77,9 +77,11 @@ class Tools:
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
         """One metric of the cases of a run: median over n processes with its 95 % interval.
 
-        A run of several environments, such as an upgrade, has a row for each.
+        A run of several environments, such as an upgrade, has a row for each. `latest` is the newest run.
         """
         with self._app.open_database() as database:
+            if run == LATEST:
+                run = queries.latest_run_id(database) or run
             record = queries.run_record(database, run)
             if record is None:
                 raise ToolError(f"no run is named {run}")
@@ -109,8 +111,14 @@ class Tools:
         unit = definition.unit if definition else ""
         return {"metric": metric, "unit": unit, **_listed("measurements", rows)}
 
-    def compare(self, run: str = "latest") -> dict[str, Any]:
-        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
+    def compare(self, run: str = LATEST) -> dict[str, Any]:
+        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke.
+
+        `latest` is the newest upgrade, whatever was measured since.
+        """
+        if run == LATEST:
+            with self._app.open_database() as database:
+                run = next((one.id for one in queries.upgrade_runs(database, newest=1)), run)
         *_, verdict = map(json.loads, say("report", "--json", given=[run]).splitlines())
         if verdict.get("event") != "verdict":
             raise ToolError(f"run {run} is not an upgrade")
@@ -166,7 +174,7 @@ class Tools:
             return {"run": run, "state": "not begun", "said": said[-1] if said else ""}
         judged = judge_loaded(loaded)
         return {
-            "run": run,
+            "run": loaded.result.run,
             "state": str(loaded.result.state),
             "planned": loaded.planned,
             "ended": len(loaded.result.outcomes),

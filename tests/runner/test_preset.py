@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ from runner.execution.process import Launch, inherited_variables, worker_environ
 from runner.preset import MachinePreset
 from support.site import unavailable
 from workflows.run_header import preset_body
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bare_shell() -> Iterator[None]:
+    """What the shell sets is part of every preset: here nothing is set, whatever this machine sets."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in preset.relevant_variables(os.environ):
+            patch.delenv(name)
+        yield
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))

@@ -28,7 +28,7 @@ from .resolve_environment import declared_environments, store_of
 from .select_cases import CHOSEN
 
 #: Options of the original call that decide what is measured and are stored nowhere else.
-_REPEATED = ("--cases", "--census", "--python", "--deadline", "--device", "--lock-clocks")
+_REPEATED = ("--cases", "--census", "--python", "--replicates", "--deadline", "--device", "--lock-clocks")
 #: Those that name the environment of a plain run.
 _ENVIRONMENT = ("--environment", "-e", "--python")
 

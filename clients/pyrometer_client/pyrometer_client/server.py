@@ -94,6 +94,8 @@ def submit(
     by default those of this machine. What a server does not answer is posted again, at most three times in
     all; submitted again, it is the same run. Raises ClientError with one sentence.
     """
+    if url and not (machine.strip() and hardware.strip()):
+        raise ClientError("a server needs the labels of what measured: give machine and hardware")
     each = [results] if isinstance(results, Mapping) else list(results)
     try:
         sent = json.dumps([url, machine, hardware, [{**one} for one in each]], default=_plain)
@@ -190,6 +192,17 @@ def _json_of(text: str, address: str) -> Any:
         raise ClientError(f"{address} answers no JSON: is it a Pyrometer with an API?") from None
 
 
+def _detail(text: str) -> str:
+    """The sentences of a refusal by the API, or its whole text."""
+    try:
+        detail = json.loads(text)["detail"]
+        if isinstance(detail, list):
+            return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in detail)
+    except (ValueError, LookupError, TypeError):
+        return text
+    return detail if isinstance(detail, str) else text
+
+
 def _answer(address: str, content: "bytes | None", headers: Mapping[str, str]) -> "tuple[str, str]":
     """The text of an answer and its header `Link`; raises ClientError."""
     for name, value in headers.items():
@@ -207,7 +220,7 @@ def _answer(address: str, content: "bytes | None", headers: Mapping[str, str]) -
         said = ""
         with suppress(OSError, HTTPException):
             # The reason may break off.
-            said = error.read().decode(errors="replace").strip()
+            said = _detail(error.read().decode(errors="replace").strip())
         if error.code == 405 and content is not None:
             said = "the server takes no results over its API: it is older, or its address is another one"
         elif error.code in range(300, 400):

@@ -26,6 +26,7 @@ from support.servers.ports import free_port
 from support.site import ROOT
 
 CLIENT = ROOT / "clients" / "pyrometer_client"
+LABELS = {"machine": "gpu-07", "hardware": "8 x H200"}
 PYROMETER = str(Path(sys.executable).with_name("pyrometer"))
 
 
@@ -212,7 +213,7 @@ def test_results_and_token_follow_no_redirection(client: Any) -> None:
             self.wfile.write(b"<p>Log in</p>")
 
     with answering(Handler) as port, pytest.raises(client.ClientError, match="redirects to /login"):
-        client.submit({"suite": "mine"}, url=f"http://127.0.0.1:{port}", token="submits")
+        client.submit({"suite": "mine"}, url=f"http://127.0.0.1:{port}", token="submits", **LABELS)
     assert seen == []
 
 
@@ -310,9 +311,9 @@ def test_a_token_of_a_file_is_taken_without_its_end_and_no_error_shows_a_secret(
 
     with answering(Handler) as port:
         url = f"http://127.0.0.1:{port}"
-        client.submit({"suite": "mine"}, url=url, token="secret\n")
+        client.submit({"suite": "mine"}, url=url, token="secret\n", **LABELS)
         with pytest.raises(client.ClientError) as refusal:
-            client.submit({"suite": "mine"}, url=url, token="sec\nret")
+            client.submit({"suite": "mine"}, url=url, token="sec\nret", **LABELS)
         assert "ret" not in str(refusal.value)
         with pytest.raises(client.ClientError) as refusal:
             client.series(url, "a", headers={"Authorization": "Bearer secret\n"})
@@ -326,6 +327,37 @@ def test_a_token_of_a_file_is_taken_without_its_end_and_no_error_shows_a_secret(
 def test_a_server_that_is_not_there_is_one_sentence(client: Any) -> None:
     with pytest.raises(client.ClientError, match="Connection refused"):
         client.series("http://127.0.0.1:9", "mlp/infer/-/eager")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"detail": "no run is named a"}', "422 no run is named a"),
+        (
+            b'{"detail": [{"loc": ["query", "case"], "msg": "Field required"}]}',
+            "422 query.case: Field required",
+        ),
+        (b'{"detail": {"a": 1}}', '422 {"detail": {"a": 1}}'),
+        (b'{"detail": [1]}', '422 {"detail": [1]}'),
+        (b'["a"]', '422 ["a"]'),
+    ],
+)
+def test_a_refusal_of_the_api_is_read_as_its_sentence(client: Any, body: bytes, said: str) -> None:
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(422)
+            self.end_headers()
+            self.wfile.write(body)
+
+    with answering(Handler) as port, pytest.raises(client.ClientError) as caught:
+        client.series(f"http://127.0.0.1:{port}", "a")
+    assert str(caught.value).endswith(f": {said}")
+
+
+def test_without_labels_nothing_is_posted(client: Any) -> None:
+    for labels in ({}, {"machine": "a"}, {"machine": "a", "hardware": " "}):
+        with pytest.raises(client.ClientError, match="machine and hardware"):
+            client.submit({"suite": "mine"}, url="http://127.0.0.1:9", **labels)
 
 
 def test_the_reason_of_a_refusal_is_what_was_set_aside(client: Any, tmp_path: Path) -> None:

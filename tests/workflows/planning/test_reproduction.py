@@ -120,6 +120,13 @@ def test_a_night_is_reproduced_with_the_nightly_of_its_day(app: AppContext) -> N
     assert command == ("pyrometer", "run", "--suite", "cpu", "--json", "--python", str(python))
 
 
+@pytest.mark.parametrize("typed", ["--replicates 9", "--replicates=9"])
+def test_a_case_is_measured_in_as_many_processes_as_it_was(app: AppContext, typed: str) -> None:
+    case = night(app, f"pyrometer run --suite cpu {typed}")
+    (command,) = reproduction(app, f"run-1:{case}").commands
+    assert command[command.index("--replicates") + 1] == "9"
+
+
 def test_a_nightly_that_is_declared_keeps_its_index(tmp_path: Path) -> None:
     (tmp_path / "pyrometer.toml").write_text('[environments.mine]\ntorch = "nightly"\nindex = "https://a"\n')
     sqlite_with_tables(tmp_path / "pyrometer.db")
