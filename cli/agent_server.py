@@ -7,19 +7,22 @@ the same again. Nothing is deleted; findings are triaged only by a server that w
 import json
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
 
 from analysis.metrics import METRICS
 from common.text import has_credentials, key_matches, printable
+from configuration.suggestions import unknown
 from dashboard.api.models import ApiRun
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
@@ -30,7 +33,7 @@ from runner.errors import JournalError
 from scheduled_jobs.scheduler.child_process import OURSELVES
 from workflows.app_context import AppContext
 from workflows.errors import JobError
-from workflows.load_run import judge_loaded, load_run
+from workflows.load_run import LATEST, judge_loaded, load_run
 from workflows.measure import new_run_id
 from workflows.planning.resolve_environment import parse_environment
 
@@ -77,9 +80,11 @@ class Tools:
     def measurements(self, run: str, case: str = "", metric: str = "latency") -> dict[str, Any]:
         """One metric of the cases of a run: median over n processes with its 95 % interval.
 
-        A run of several environments, such as an upgrade, has a row for each.
+        A run of several environments, such as an upgrade, has a row for each. `latest` is the newest run.
         """
         with self._app.open_database() as database:
+            if run == LATEST:
+                run = queries.latest_run_id(database) or run
             record = queries.run_record(database, run)
             if record is None:
                 raise ToolError(f"no run is named {run}")
@@ -109,8 +114,14 @@ class Tools:
         unit = definition.unit if definition else ""
         return {"metric": metric, "unit": unit, **_first_rows("measurements", rows)}
 
-    def compare(self, run: str = "latest") -> dict[str, Any]:
-        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke."""
+    def compare(self, run: str = LATEST) -> dict[str, Any]:
+        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke.
+
+        `latest` is the newest upgrade, whatever was measured since.
+        """
+        if run == LATEST:
+            with self._app.open_database() as database:
+                run = next((one.id for one in queries.upgrade_runs(database, newest=1)), run)
         *_, verdict = map(json.loads, say("report", "--json", given=[run]).splitlines())
         if verdict.get("event") != "verdict":
             raise ToolError(f"run {run} is not an upgrade")
@@ -166,7 +177,7 @@ class Tools:
             return {"run": run, "state": "not begun", "said": said[-1] if said else ""}
         judged = judge_loaded(loaded)
         return {
-            "run": run,
+            "run": loaded.result.run,
             "state": str(loaded.result.state),
             "planned": loaded.planned,
             "ended": len(loaded.result.outcomes),
@@ -189,11 +200,8 @@ class Tools:
 
 def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer:
     """The server with its tools; `triage`: with the one that writes to findings."""
-    server = MCPServer(
-        "pyrometer", version=version("pyrometer"), instructions=_INSTRUCTIONS, log_level="WARNING"
-    )
     tools = Tools(app_context)
-    for read in (
+    reading = (
         tools.doctor,
         tools.cases,
         tools.runs,
@@ -204,12 +212,37 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
         tools.fingerprint_difference,
         tools.progress,
         tools.reproduce,
-    ):
-        server.tool(annotations=_READ)(_with_sentences(read))
-    server.tool(annotations=_MEASURES)(_with_sentences(tools.start_upgrade))
-    if triage:
-        server.tool(annotations=_MEASURES)(_with_sentences(tools.triage))
+    )
+    writing = (tools.start_upgrade, *([tools.triage] if triage else []))
+    server = MCPServer(
+        "pyrometer",
+        version=version("pyrometer"),
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        middleware=[
+            _known_arguments({each.__name__: [*signature(each).parameters] for each in (*reading, *writing)})
+        ],
+    )
+    for each in reading:
+        server.tool(annotations=_READ)(_with_sentences(each))
+    for each in writing:
+        server.tool(annotations=_MEASURES)(_with_sentences(each))
     return server
+
+
+def _known_arguments(known: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
+    """What refuses an argument that a tool does not have: left out, the answer would be of something else."""
+
+    async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        called = dict(ctx.params or {}) if ctx.method == "tools/call" else {}
+        if (valid := known.get(str(called.get("name")))) is not None:
+            for argument in called.get("arguments") or {}:
+                if argument not in valid:
+                    text = unknown("argument", str(argument), valid)
+                    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
+        return await call_next(ctx)
+
+    return check
 
 
 def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:

@@ -40,7 +40,7 @@ _RANDOM_EFFECTS = (
     "not move it. The policy's limit is about the first."
 )
 #: Beside a go, by how often a rule with these errors is wrong (see docs/decisions/0011-verdicts.md).
-_RISK = "Were one of these limits exceeded, this decision would be a go in at most one of a hundred upgrades."
+_RISK = "Of a hundred upgrades that exceed one of these limits, at most one would be judged a go."
 
 
 def title(subject: Subject) -> str:

@@ -140,7 +140,7 @@ def _no_table(database: Database, run: str) -> str:
     known = list(dict.fromkeys(table.run for table in operator_tables(database)))
     if not known:
         return "no run has an operator table: `pyrometer profile CASE` records one"
-    return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
+    return f"{unknown('run', run, [*known, 'latest'], newest_first=True)} (runs with an operator table)"
 
 
 def _name(table: OperatorTable) -> str:

@@ -251,7 +251,6 @@ def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> 
     if len(metrics) > 1:
         parts.segments("Metric", "shown", metrics, chosen)
     parts.html(drawn.html())
-    parts.caption("Shaded: proved. · same, ? unclear (possible range), ✗ broken.")
 
 
 def _files(summary: RunSummary, report: Report) -> None:
@@ -264,6 +263,8 @@ def _files(summary: RunSummary, report: Report) -> None:
     elif progress:
         parts.caption(progress)
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
+        # On one line with the buttons: what moved begins on the first screen.
+        parts.caption("Shaded: proved. · same, ? unclear (possible range), ✗ broken.")
         for ending, (name, mime) in _FILES.items():
             st.download_button(
                 f"Report as {name}",

@@ -183,6 +183,22 @@ def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(
     assert there == ask([("runs", {})])[1] and there["total"]
 
 
+def test_latest_is_the_newest_run_and_for_a_verdict_the_newest_upgrade(folder: Path, ask: Ask) -> None:
+    with open_database(f"sqlite:///{folder}/pyrometer.db") as database:
+        newest = queries.latest_run_id(database)
+        (upgrade,) = queries.upgrade_runs(database)
+    assert newest is not None and newest != upgrade.id
+    _, verdict, progress, named, latest = ask(
+        [
+            ("compare", {}),
+            ("progress", {"run": "latest"}),
+            ("measurements", {"run": newest, "metric": "latency_floor"}),
+            ("measurements", {"run": "latest", "metric": "latency_floor"}),
+        ]
+    )
+    assert verdict["run"] == upgrade.id and progress["run"] == newest and latest == named
+
+
 def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(ask: Ask) -> None:
     calls: list[Call] = [
         ("measurements", {"run": "nothing"}),
@@ -190,12 +206,17 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(ask: Ask) -> None:
         ("reproduce", {"run": "--run"}),
         ("finding", {"number": 99999}),
         ("progress", {"run": "../../etc/passwd"}),
+        ("runs", {"newst": 1}),
+        ("findings", {"state": "confirmed"}),
         ("triage", {"number": 1, "action": "expected", "text": "no"}),
     ]
     _, *refusals = ask(calls)
     for refusal, words in zip(
         refusals,
-        ("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run", "triage"),
+        (
+            *("no run is named nothing", "unknown run", "unknown run", "there is no finding", "run"),
+            *('did you mean "newest"', 'unknown argument "state"', "triage"),
+        ),
         strict=True,
     ):
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
