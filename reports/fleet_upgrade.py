@@ -38,7 +38,7 @@ class MachineUpgrade:
     @property
     def words(self) -> str:
         """The decision in a word, with the number of warnings; without a verdict it leaves all unclear."""
-        return wording.decided(self.judged.upgrade) if self.judged else wording.DECISIONS["unclear"]
+        return wording.decision_text(self.judged.upgrade) if self.judged else wording.DECISIONS["unclear"]
 
     @property
     def because(self) -> str:

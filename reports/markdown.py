@@ -63,11 +63,11 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     return "\n\n".join(
         [
             f"## {sign} {wording.decision_word(upgrade)}: {_text(sentences.title(subject))}",
-            f"**{wording.decided(upgrade)}:** {_text(wording.because(upgrade))}",
+            f"**{wording.decision_text(upgrade)}:** {_text(wording.because(upgrade))}",
             *([_text(risk)] if (risk := sentences.risk(upgrade)) else ()),
-            *(_text(line) for line in sentences.waived(upgrade)),
+            *(_text(line) for line in sentences.waiver_lines(upgrade)),
             *([f"**{so_far}**{resume}"] if so_far else ()),
-            f"{_text(sentences.place(subject))}. {_text(sentences.counted(each, upgrade))}",
+            f"{_text(sentences.place(subject))}. {_text(sentences.case_count_line(each, upgrade))}",
         ]
     )
 

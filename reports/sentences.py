@@ -101,7 +101,7 @@ def screen(each: Sequence[Row]) -> str:
     )
 
 
-def waived(upgrade: Upgrade) -> list[str]:
+def waiver_lines(upgrade: Upgrade) -> list[str]:
     """The cases that are left out of the decision, with the reason, the name and the day."""
     return [
         f"Waived: {one.case} ({', '.join(part for part in (one.because, one.by, one.on) if part)})"
@@ -109,7 +109,7 @@ def waived(upgrade: Upgrade) -> list[str]:
     ]
 
 
-def counted(each: Sequence[Row], upgrade: Upgrade) -> str:
+def case_count_line(each: Sequence[Row], upgrade: Upgrade) -> str:
     """How many cases have which verdict, and what the geomean rests on."""
     overall, out = upgrade.overall, len(upgrade.exclusions)
     rests = (

@@ -79,12 +79,12 @@ class DataTable(Generic[Row]):
     omitted: int = 0
 
     @property
-    def shown(self) -> list[Column[Row]]:
+    def visible_columns(self) -> list[Column[Row]]:
         """The columns that pages show."""
         return [column for column in self.columns if column.label is not None]
 
     @property
-    def cut(self) -> int:
+    def hidden_rows(self) -> int:
         """How many rows pages leave out."""
         return self.omitted + (0 if self.most is None else max(0, len(self.rows) - self.most))
 
@@ -98,11 +98,11 @@ class DataTable(Generic[Row]):
         from .text.html_markdown import converted_cell
 
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
-        shown = [[column.cell(row) for column in self.shown] for row in self.rows[:limit]]
+        shown = [[column.cell(row) for column in self.visible_columns] for row in self.rows[:limit]]
         text = markdown.table(
-            [column.label or "" for column in self.shown],
+            [column.label or "" for column in self.visible_columns],
             [[converted_cell(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
-            [column.number for column in self.shown],
+            [column.number for column in self.visible_columns],
         )
         if self.about:
             text = f"{markdown.text(self.about)}\n\n{text}"

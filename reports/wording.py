@@ -119,7 +119,7 @@ def decision_word(upgrade: Upgrade) -> str:
     return "Screened" if upgrade.only_screened else DECISIONS[upgrade.decision]
 
 
-def decided(upgrade: Upgrade) -> str:
+def decision_text(upgrade: Upgrade) -> str:
     """The decision in a word; with how many warnings it goes: `Go, with 2 warnings`."""
     text = decision_word(upgrade)
     many = len(upgrade.warnings)
@@ -128,7 +128,7 @@ def decided(upgrade: Upgrade) -> str:
 
 def headline(upgrade: Upgrade) -> str:
     """The decision and what weighs most for it: `No-go: mlp/infer/-/eager broke: crashed`."""
-    return f"{decided(upgrade)}: {because(upgrade)}"
+    return f"{decision_text(upgrade)}: {because(upgrade)}"
 
 
 def because(upgrade: Upgrade) -> str:

@@ -62,7 +62,7 @@ def print_upgrade(
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
-    for line in (sentences.risk(upgrade), *sentences.waived(upgrade), sentences.so_far(subject)):
+    for line in (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), sentences.so_far(subject)):
         if line:
             _line(console, line)
     if subject.step:

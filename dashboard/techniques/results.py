@@ -32,7 +32,7 @@ class TechniqueResult:
     `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
     those of its first replicate that ended well; without any, or with one that was wrong or not compiled,
     `failed` says how they ended. `lost` is how many replicates did not end well, `refused` whether its gains
-    were refused whatever its numbers are: see `analysis.speedups.refused`.
+    were refused whatever its numbers are: see `analysis.speedups.gain_refusal`.
     """
 
     case: str
@@ -100,7 +100,7 @@ class TechniqueRun:
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
     only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
-    replicate was wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the
+    replicate was wrong or ran something else (see `analysis.speedups.gain_refusal`). `unreached` are the
     replicates that a run planned and has not come to, which one that is complete never will.
     """
 

@@ -212,7 +212,7 @@ def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) 
     return f"{', '.join(counted)}."
 
 
-def ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
+def endings_text(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """How the replicates of the cases ended, in a few words."""
     if failed := sum(case.failed is not None for case in cases):
         return f"{wording.plural(failed, 'case')} not measured: the reasons stand below."
@@ -231,7 +231,7 @@ def _matrix(
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
     if frames.single_rank_cases(cases):
         parts.caption(parts.plain(summary(cases, readings)))
-        parts.caption(parts.plain(ended(cases, readings)))
+        parts.caption(parts.plain(endings_text(cases, readings)))
     else:
         _no_ratio(cases, readings)
     found = ranking.grid(cases)

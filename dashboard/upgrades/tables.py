@@ -38,15 +38,16 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """From where to where, the decision, what weighs most for it, and what else differs."""
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
-    lines = (sentences.risk(upgrade), *sentences.waived(upgrade), also_different(subject))
+    lines = (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), also_different(subject))
     box = markup.verdict(
         wording.DECISION_TONES[decision],
         wording.DECISION_SIGNS[decision],
-        printable(wording.decided(upgrade)),
+        printable(wording.decision_text(upgrade)),
         printable(wording.because(upgrade)),
         *map(printable, lines),
     )
-    return f'{_title(subject)}{box}<p class="py-quiet">{escape_text(sentences.counted(rows, upgrade))}</p>'
+    counts = escape_text(sentences.case_count_line(rows, upgrade))
+    return f'{_title(subject)}{box}<p class="py-quiet">{counts}</p>'
 
 
 def also_different(subject: Subject) -> str:

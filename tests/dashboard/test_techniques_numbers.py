@@ -122,7 +122,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             for each in outcomes(ON_CPU[:2])
         ]
         readings = [reading(one)]
-        return sections.ended(best_of(readings), readings)
+        return sections.endings_text(best_of(readings), readings)
 
     assert "All ended well." in card("ok")
     assert "1 replicate did not end well" in card("crashed")

@@ -71,5 +71,5 @@ def test_the_page_says_how_many_of_the_tracks_its_changes_and_canaries_are_of(
     for name in names:
         mornings.measure(mornings.due(0), f"bench-{name}", version=f"{name}+cpu")
     shown = text(open_page(url, TODAY))
-    assert f"Of {TRACKS} of {TRACKS + 1} tracks" in shown
+    assert f"{TRACKS} of {TRACKS + 1} tracks" in shown
     assert f"the canary is looked at on {TRACKS} of {TRACKS + 1} machines" in shown

@@ -182,7 +182,7 @@ def test_a_case_that_went_on_and_is_not_decided_keeps_its_own_reason() -> None:
     upgrade = suite(went_on(A, 9.0, noise=60.0))
     assert upgrade.decision == "unclear" and not upgrade.only_screened
     assert kinds(upgrade, "unclear") == ["worst", "screened"]
-    assert wording.decided(upgrade) == "Unclear"
+    assert wording.decision_text(upgrade) == "Unclear"
 
 
 def test_what_short_pairs_saw_is_the_reason_where_no_full_pair_followed() -> None:

@@ -259,7 +259,7 @@ def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> N
         "the driver's samples": ["c"],
     }
     table = page.limits_table("GPM, hardware counters", found["GPM, hardware counters"])
-    assert [column.label for column in table.shown] == [
+    assert [column.label for column in table.visible_columns] == [
         "Case",
         "SM utilisation (%)",
         "Tensor cores active (%)",
@@ -268,7 +268,7 @@ def test_what_limits_cases_is_shown_by_source_and_the_busiest_comes_first() -> N
     ]
     both = page.by_source("run", [*rows, *(replace(one, environment="other") for one in rows)])
     two = page.limits_table("the driver's samples", both["the driver's samples"], {"other": "my nightly"})
-    assert two.shown[1].label == "Environment"
-    assert sorted(two.shown[1].cell(one) for one in two.rows) == ["e", "my nightly"]
+    assert two.visible_columns[1].label == "Environment"
+    assert sorted(two.visible_columns[1].cell(one) for one in two.rows) == ["e", "my nightly"]
     assert table.records()[0]["energy_per_item"] == 0.25 and table.records()[0]["power"] is None
     assert "view=utilisation" in table.html()

@@ -106,8 +106,8 @@ def test_a_place_that_cannot_be_is_one_sentence_and_leaves_nothing(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from common.atomic_file import replacing
-with replacing(Path(sys.argv[1])) as part:
+from common.atomic_file import replace_atomically
+with replace_atomically(Path(sys.argv[1])) as part:
     part.write_text("half a backup")
     os.kill(os.getpid(), signal.SIGKILL)
 """
