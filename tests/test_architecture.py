@@ -37,6 +37,13 @@ VAGUE = re.compile(
     r"|(^|_)fire(s|d)?(?!_time)(_|$)|(^|_)rungs?(_|$)|settled|forgettable|troubles",
     re.I,
 )
+#: What was done is no name for what does it: `read_settings` or `settings`, never `loaded`.
+PARTICIPLE = re.compile(
+    r"_?(?!(need|speed|seed|feed|embed|exceed)$)[A-Za-z][a-z]*ed"
+    r"|_?([Kk]nown|[Ss]hown|[Ss]aid|[Ss]een|[Hh]eld|[Kk]ept|[Ff]ound|[Mm]ade|[Ll]ost|[Ll]eft|[Tt]aken|[Bb]uilt)"
+)
+#: Messages are called by the names of their classes.
+MESSAGES = "runner/worker/messages.py"
 #: A script whose bytes identify what it measures.
 UNCHANGED = ("runner/execution/canaries/canary.py",)
 
@@ -217,6 +224,22 @@ def test_names_say_what_they_mean() -> None:
         if VAGUE.search(name)
     }
     assert sorted(vague) == []
+
+
+def test_functions_and_classes_are_named_by_verbs_and_nouns() -> None:
+    """What answers yes or no may be an adjective; a command and a case have the names that users type."""
+    named: list[str] = []
+    for file in files(*PACKAGES):
+        for node in ast.walk(parse(file)):
+            if not isinstance(node, Function | ast.ClassDef) or not PARTICIPLE.fullmatch(node.name):
+                continue
+            if isinstance(node, Function):
+                decorators = " ".join(map(ast.unparse, node.decorator_list))
+                answer = ast.unparse(node.returns) if node.returns else ""
+                if answer == "bool" or "command" in decorators or "case(" in decorators:
+                    continue
+            named.append(f"{relative(file)}:{node.lineno} {node.name}")
+    assert [each for each in named if not each.startswith((MESSAGES, "db/migrations"))] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
