@@ -98,7 +98,7 @@ def looked_at(name, way):
         "structure": structure(exported.step()) == structure(eager.step()),
         "metrics": exported.metrics,
         "facts": exported.facts,
-        "parameters": export.parameters,
+        "parameters": exported.parameters,
     }
 
 
