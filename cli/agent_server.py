@@ -220,7 +220,7 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
         instructions=_INSTRUCTIONS,
         log_level="WARNING",
         middleware=[
-            _known_arguments({each.__name__: [*signature(each).parameters] for each in (*reading, *writing)})
+            _argument_check({each.__name__: [*signature(each).parameters] for each in (*reading, *writing)})
         ],
     )
     for each in reading:
@@ -230,7 +230,7 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
     return server
 
 
-def _known_arguments(known: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
+def _argument_check(known: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
     """What refuses an argument that a tool does not have: left out, the answer would be of something else."""
 
     async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: A temporary file of `replacing`, and what SQLite keeps next to one that is a database.
+#: A temporary file of `replace_atomically`, and what SQLite keeps next to one that is a database.
 _PARTIAL = re.compile(r"\..+\.\d+\.\d+\.part(-journal|-wal|-shm)?")
 #: After so long without a write the process that made a temporary file has been killed. Its id says nothing:
 #: it may have run on another machine, or in another container.

@@ -13,9 +13,9 @@ _REPEAT_SECONDS = 2.0
 class Interrupts:
     """Turns signals into KeyboardInterrupt.
 
-    Within `deferred` the first signal is only recorded, so that it does not cut through a line of the journal
-    or a transaction. A second request interrupts at once: Ctrl-C at any time, other signals when they arrive
-    later than copies of the first one would.
+    Within `defer_signals` the first signal is only recorded, so that it does not cut through a line of the
+    journal or a transaction. A second request interrupts at once: Ctrl-C at any time, other signals when they
+    arrive later than copies of the first one would.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ class Importer(Protocol):
     """A module that reads one format.
 
     `NAME` is what `--format` takes, `TITLE` a phrase for people. `knows` says whether a file or folder looks
-    like one of it and never raises; `read` raises BadFile.
+    like one of it and never raises; `read_runs` raises BadFile.
     """
 
     @property

@@ -196,7 +196,7 @@ def size_of_facts(outcome: Outcome) -> int:
 
 @dataclass(slots=True)
 class _Outcomes:
-    """The outcomes of a journal so far, each once (the first counts): all, or as `read` has those of a plan.
+    """The outcomes of a journal so far, each once (the first counts): all, or those of a plan.
 
     `facts` is the sum of `size_of_facts`.
     """

@@ -79,7 +79,7 @@ def read_nodes(file: Path) -> tuple[Node, ...]:
 
 
 def write(file: Path, nodes: Sequence[Node]) -> None:
-    """The inverse of `read`."""
+    """The inverse of `read_nodes`."""
     file.write_text(json.dumps([asdict(node) for node in nodes], indent=1) + "\n")
 
 

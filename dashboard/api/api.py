@@ -68,13 +68,13 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
         redoc_url=None,
     )
     for each in (router, posts.router):
-        api.include_router(each, dependencies=[Depends(_known_parameters)])
+        api.include_router(each, dependencies=[Depends(_check_parameters)])
     api.state.trigger = trigger
     api.add_exception_handler(DatabaseError, _unavailable)
     return api
 
 
-def _known_parameters(request: Request) -> None:
+def _check_parameters(request: Request) -> None:
     """Raise HTTPException for a parameter that the route does not have, or that is given twice.
 
     Ignored, a misspelled filter would answer with the rows that it leaves out.

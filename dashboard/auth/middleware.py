@@ -30,8 +30,8 @@ MAY_LOOK = "pyrometer.may_look"
 ROLES = "pyrometer.roles"
 
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
-_OF_METRICS = "The metrics are for those who bring their token."
-_OF_THE_API = "The token is none of this server: /api/v1 takes those of [dashboard] in its pyrometer.toml."
+_OF_METRICS = "/metrics needs the token that [dashboard] of the server's pyrometer.toml sets."
+_OF_THE_API = "The server does not know this token: [dashboard] of its pyrometer.toml sets those of /api/v1."
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
 #: What a page that has been open all night asks before it opens its WebSocket again.
 _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))

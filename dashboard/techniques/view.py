@@ -40,7 +40,7 @@ class Techniques(View):
     """The Techniques page. `hardware` and `preset` are whole fingerprints.
 
     `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`. `workload` is a case key
-    without its technique, `baseline` a technique of it; both are empty until they are `resolved`.
+    without its technique, `baseline` a technique of it; both are empty before `resolve_selection`.
     """
 
     context: ClassVar = ("hardware", "version", "workload")

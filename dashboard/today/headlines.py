@@ -82,7 +82,7 @@ class TrackHeadlines:
 
 
 def headline_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
-    """The tracks whose cases are listed: the first of `moving`."""
+    """The tracks whose cases are listed: the first of `moving_tracks`."""
     return moving_tracks(parts)[:TRACKS]
 
 

@@ -163,7 +163,7 @@ def newest_run(
 
 
 def points(rows: Iterable[AnyRow], cases: Mapping[int, str]) -> list[tuple[int, SeriesPoint]]:
-    """Rows of `measured`, each as its series and its point; by case, oldest run first.
+    """Each row as its series and its point; by case, oldest run first.
 
     `cases` are the keys by series. They are sorted here: the order of texts is not that of every server.
     """

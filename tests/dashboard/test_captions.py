@@ -5,26 +5,11 @@ import pytest
 from dashboard.components import links
 from support.builders import upgrade_journals
 from support.builders.run_records import RESNET
-from support.pages import (
-    HARDWARE,
-    HISTORY,
-    MACHINES,
-    PROFILE,
-    REGRESSIONS,
-    RUN_PAIR,
-    RUNS,
-    SCHEDULE,
-    TECHNIQUES,
-    TODAY,
-    UPGRADE,
-    UTILISATION,
-    Open,
-)
+from support.pages import VIEWS, Open
 
 MOST_WORDS = 12
 ADDRESSES = (
-    *(TODAY, UPGRADE, HARDWARE, RUN_PAIR, TECHNIQUES, HISTORY, UTILISATION, PROFILE, REGRESSIONS, RUNS),
-    *(MACHINES, SCHEDULE, "/regressions?finding=1", "/regressions?state=all", "/runs?run=latest"),
+    *(*VIEWS, "/regressions?finding=1", "/regressions?state=all", "/runs?run=latest"),
     *("/explore?view=history&scale=relative", "/explore?view=history&axis=version"),
     *("/explore?run=techniques-cpu", links.outcome("run-11", RESNET, "", 1)),
     f"/compare?run={upgrade_journals.RUN}&detail={upgrade_journals.RESNET}",

@@ -36,6 +36,11 @@ UTILISATION, PROFILE, REGRESSIONS, RUNS, MACHINES, SCHEDULE = (
     "/runs?view=machines",
     "/runs?view=schedule",
 )
+#: Every page, in each of its views.
+VIEWS = (
+    *(TODAY, UPGRADE, HARDWARE, RUN_PAIR, TECHNIQUES, HISTORY, UTILISATION, PROFILE, REGRESSIONS),
+    *(RUNS, MACHINES, SCHEDULE),
+)
 #: Opens a page on a database, with the query of its URL.
 Open = Callable[..., AppTest]
 
