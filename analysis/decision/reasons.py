@@ -58,6 +58,7 @@ class CaseShaky:
     case: str
     new: CaseSide
     before: int
+    allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +314,16 @@ def could_be_slower(verdict: Verdict) -> bool:
 
 
 def reasons(
-    results: Sequence[CaseResult], overall: Geomean, suite: SuiteDecision | None, policy: Policy
+    results: Sequence[CaseResult],
+    overall: Geomean,
+    suite: SuiteDecision | None,
+    policy: Policy,
+    screened: Sequence[CaseResult] = (),
 ) -> list[Reason]:
     """All reasons, in no order. The verdicts of `results` are those that stand over the suite.
 
     `suite` is the decision on all cases, None where the metric that decides is exact or no case has
-    enough pairs.
+    enough pairs. `screened` are the cases that passed a screen: with them the suite has all its cases.
     """
     known = frozenset(one.case for one in suite.cases) if suite else frozenset[str]()
     combined = (
@@ -332,8 +337,8 @@ def reasons(
         *_unknown_reasons(results, policy),
         *_slower_under_load(results, policy),
         *combined,
-        *_short_pair_reasons(results, policy),
-        *_unmeasured_reasons(results, policy),
+        *_short_pair_reasons((*results, *screened), policy),
+        *_unmeasured_reasons((*results, *screened), policy),
         *_gains(results, policy),
     ]
 
@@ -355,8 +360,10 @@ def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reas
         elif result.repaired:
             yield Reason("go", "repaired", CaseRepaired(result.case, result.old.status), case, weight=weight)
         elif result.works and result.failed[1] > result.failed[0]:
-            shaky = CaseShaky(result.case, result.new, result.failed[0])
-            yield Reason("unclear", "shaky", shaky, case, weight=weight)
+            # What may stop working for good may do so now and then.
+            forgiven = policy.forgives(result.case)
+            shaky = CaseShaky(result.case, result.new, result.failed[0], forgiven)
+            yield Reason("go" if forgiven else "unclear", "shaky", shaky, case, weight=weight)
 
 
 def _broke(result: CaseResult, policy: Policy) -> Reason:
@@ -544,7 +551,7 @@ def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
 
 
 def _without_number(result: CaseResult, policy: Policy) -> bool:
-    decided = result.broke or result.repaired or result.never_worked
+    decided = result.broke or result.repaired or result.never_worked or result.only_screened
     return not decided and not measured(result, policy)
 
 

@@ -180,10 +180,11 @@ def _decide_cases(
     overall = _overall(suite, verdicts, policy)
     if policy.metric in scores:
         scores[policy.metric] = replace(scores[policy.metric], mean=overall)
-    found = sort_reasons([*reasons(results, overall, suite, policy), *limit_reasons(scores, policy)])
+    found = [*reasons(results, overall, suite, policy, screened), *limit_reasons(scores, policy)]
     if screened:
         only = Reason("unclear", "screened", OnlyScreened(len(screened), len(every)))
-        found = sort_reasons([only, *filter(_of_single_cases, found)])
+        found = [only, *filter(_of_single_cases, found)]
+    found = sort_reasons(found)
     decision = found[0].speaks
     return Upgrade(
         decision=decision,

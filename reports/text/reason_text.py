@@ -74,8 +74,9 @@ def _of_case(detail: CaseDetail) -> str:
     match detail:
         case CaseRepaired(case, status):
             return f"{case} works now; it was {status}"
-        case CaseShaky(case, new, before):
-            return f"{case}: {side_reason(new)} in the new environment, {before or 'none'} in the old"
+        case CaseShaky(case, new, before, allowed):
+            text = f"{case}: {side_reason(new)} in the new environment, {before or 'none'} in the old"
+            return f"{text}, which is allowed" if allowed else text
         case CaseBroke() as broke:
             return _broke(broke)
         case CaseRegressed(case, verdict, found):

@@ -185,6 +185,19 @@ def test_a_case_that_went_on_and_is_not_decided_keeps_its_own_reason() -> None:
     assert wording.decision_text(upgrade) == "Unclear"
 
 
+def test_a_case_without_a_number_is_one_of_the_whole_suite_and_not_of_those_that_went_on() -> None:
+    screen = ScreenedCase((), Selection.NO_PAIRS, True)
+    upgrade = suite(went_on(A, 0.1), result(B, screen=screen, new=CaseSide("lost"), verdicts={}))
+    # 1 of 22 is within the policy's tenth, and 1 of the two that went on would not be.
+    assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.only_screened) == (
+        "unclear",
+        ["screened"],
+        True,
+    )
+    said = [sentence(reason) for reason in upgrade.reasons if reason.kind == "unmeasured"]
+    assert said == ["1 of 22 cases has no interval, 5 % by weight: at most 10 % may have none"]
+
+
 def test_what_short_pairs_saw_is_the_reason_where_no_full_pair_followed() -> None:
     short = [*outcomes(A, 1.75), *outcomes(B, 1.2), *outcomes(C, 0.5)]
     judged = compared().results([*short, *outcomes(D, 1.0, 1.02)])
@@ -193,7 +206,7 @@ def test_what_short_pairs_saw_is_the_reason_where_no_full_pair_followed() -> Non
     first = upgrade.reasons[0]
     assert (first.kind, first.cases) == ("suspected", (A, B))
     assert sentence(first) == (
-        "2 of 3 cases were slower by 10 % or more in short pairs, and full pairs are too few for an "
+        "2 of 4 cases were slower by 10 % or more in short pairs, and full pairs are too few for an "
         f"interval: {A} +75.0 %, {B} +20.0 %"
     )
 

@@ -275,6 +275,20 @@ def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
     )
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+def test_what_may_break_may_break_now_and_then(guarded: bool) -> None:
+    """One crash of six replicates is no more than six of six, which are a go."""
+    policy = Policy(may_break=("mlp",), must_not_regress=("mlp",) if guarded else ())
+    end = CaseSide("ok", replicates=6, broken=(("crashed", 1),))
+    upgrade = decide([*alike(), result("mlp", new=end, failed=(0, 1))], policy)
+    assert upgrade.decision == ("unclear" if guarded else "go")
+    all_of_them = result("mlp", new=CaseSide("crashed", count=6, replicates=6), verdicts={}, failed=(0, 6))
+    assert decide([*alike(), all_of_them], policy).decision == ("no-go" if guarded else "go")
+    said = [sentence(reason) for reason in upgrade.reasons if reason.kind == "shaky"]
+    text = "mlp: 1 of 6 replicates ended crashed in the new environment, none in the old"
+    assert said == [text if guarded else f"{text}, which is allowed"]
+
+
 @pytest.mark.parametrize("status", BROKEN)
 @pytest.mark.parametrize("before", ["contended", "throttled", "lost", "skipped"])
 def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str) -> None:
