@@ -138,6 +138,8 @@ def _headline(
         if each.started_at < latest.started_at
         and (each.machine, each.harness) == (latest.machine, latest.harness)
     ]
+    # Where several machines take turns in a track, each has nights and findings of its own.
+    known = [each for each in known if each.machine == latest.machine]
     confirmed = [
         each for each in known if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]

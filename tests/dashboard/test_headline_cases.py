@@ -130,6 +130,21 @@ def test_few_nights_and_another_machine_say_nothing_of_noise(url: str, mornings:
     assert {(one.verdict, one.against) for one in tonight(url).values()} == {("too few nights", None)}
 
 
+def test_what_is_confirmed_on_one_machine_is_no_status_of_another(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    """A pool of two machines: a's regression is confirmed, and b, which measured last night, has none."""
+    runs: list[str] = []
+    for age in range(12, 0, -2):
+        runs += mornings.nights([age + 1], "a", factor=1.08 if age <= 2 else 1.0)
+        mornings.nights([age], "b")
+    mornings.nights([0], "b")
+    regressed(database, mornings, runs)
+    one = tonight(url)[MLP]
+    assert (one.verdict, one.finding, one.latest.machine) == ("within noise", None, "b")
+    assert one.against is not None and one.against.nights == 6
+
+
 def test_the_pinned_track_has_no_headlines_and_a_track_with_more_nights_comes_first(
     open_page: Open, url: str, mornings: Mornings
 ) -> None:
