@@ -40,7 +40,6 @@ from ..output.import_report import (
     JsonImportReport,
     PlainImportReport,
     ReadFile,
-    StatedOrigin,
     describe_amount,
     import_progress,
 )
@@ -257,7 +256,7 @@ def import_files(
             raise UsageError(f"{error}, {JOURNAL}") from None
         if missing := next((path for path in paths if not path.exists()), None):
             raise UsageError(f"there is no {missing}; nothing was imported")
-        stated = StatedOrigin(_stated_date(date), _label("hardware", hardware))
+        stated = _stated_date(date), _label("hardware", hardware)
         report = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
         try:
             done = _import(app_context, paths, name, dry_run, stated, report)
@@ -296,15 +295,15 @@ def _import(
     paths: list[Path],
     name: str | None,
     dry_run: bool,
-    stated: "StatedOrigin",
-    report: "ImportReport",
+    stated: tuple[datetime | None, str | None],
+    report: ImportReport,
 ) -> ImportCounts:
     done = ImportCounts()
     with_journal = runs_with_journal(app_context)
     with _import_target(app_context, dry_run) as database, import_progress() as bar:
         for given in paths:
             for path in files(given, None if name == JOURNAL else name):
-                read_file = ReadFile(stated)
+                read_file = ReadFile(*stated)
                 try:
                     arrived = import_path(
                         path,

@@ -17,8 +17,8 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import PlainTable
-from .reporter import make_conclusion, say
+from .console import PlainTable, print_line, watching_console
+from .reporter import end_output, say
 from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
@@ -97,12 +97,13 @@ class TerminalBisection:
     def report_start(self, bisection: Bisection) -> None:
         """What is looked for, and among how many; for one that is resumed, what is known already."""
         names = bisection.candidates
-        self._line(
+        print_line(
+            self._console,
             f"bisection {bisection.id}: {bisection.case}, good in {names[0]}, bad in {names[-1]}, "
-            f"{wording.plural(len(names) - 2, 'candidate')} between"
+            f"{wording.plural(len(names) - 2, 'candidate')} between",
         )
         for step in bisection.steps:
-            self._line(f"known: {_says(bisection, step)}")
+            print_line(self._console, f"known: {_says(bisection, step)}")
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
@@ -115,15 +116,15 @@ class TerminalBisection:
             ahead = f"{wording.plural(between, 'candidate')} left, about {wording.plural(steps, 'step')}"
         else:
             ahead = "the pair itself" if question.old else "the two ends"
-        self._line(f"{ahead}: {new} against {old}{again}")
+        print_line(self._console, f"{ahead}: {new} against {old}{again}")
 
     def report_run(self, header: Header, result: RunResult) -> None:
         """The answer is reported, not the verdict of one comparison."""
-        make_conclusion(lambda console, header, result: None, as_json=False)(header, result)
+        end_output(watching_console(), header, result)
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        self._line(_says(bisection, step), _STYLES[step.mark])
+        print_line(self._console, _says(bisection, step), _STYLES[step.mark])
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
@@ -137,29 +138,28 @@ class TerminalBisection:
         self._console.print()
         self._console.print(table)
         self._console.print()
-        self._line(headline(bisection, end), "bold")
+        print_line(self._console, headline(bisection, end), "bold")
         for at in end.between:
             step = bisection.last(0, at)
-            self._line(f"    {names[at]}: {step.message if step else ''}")
+            print_line(self._console, f"    {names[at]}: {step.message if step else ''}")
         if any(not step.run and step.new in end.between for step in bisection.steps):
-            self._line(f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
+            print_line(self._console, f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
         direct = bisection.last(end.good, end.bad)
         assert direct is not None
         if end.kind != "alike":
             self._changes(direct)
-        self._line(f"measure it again with: {direct.command}")
-        self._line(f"all of that comparison: pyrometer report {direct.run}")
+        print_line(self._console, f"measure it again with: {direct.command}")
+        print_line(self._console, f"all of that comparison: pyrometer report {direct.run}")
 
     def _changes(self, direct: Step) -> None:
         if not direct.changes:
-            self._line("the two environments describe themselves alike")
+            print_line(self._console, "the two environments describe themselves alike")
             return
-        self._line("what differs between the two:")
+        print_line(self._console, "what differs between the two:")
         for change in direct.changes:
-            self._line(f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}")
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(printable(text), style), soft_wrap=True)
+            print_line(
+                self._console, f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}"
+            )
 
 
 class JsonBisection:

@@ -68,6 +68,11 @@ def _printable(part: Any) -> Any:
     return part
 
 
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print a line as it is: without markup, steering characters, and line breaks of its own."""
+    console.print(Text(printable(text), style), soft_wrap=True)
+
+
 def table(*headings: str) -> PlainTable:
     """A plain table with these headings."""
     made = PlainTable()

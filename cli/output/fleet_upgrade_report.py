@@ -47,7 +47,7 @@ def watch(
         _event("verdict", **fleet_json(found))
     else:
         print_fleet_upgrade(report_console(), found)
-    write_reports(lambda suffix: FLEET_FORMATS[suffix](found), files)
+    write_reports(FLEET_FORMATS, found, files)
     return found
 
 

@@ -38,26 +38,19 @@ class ImportCounts:
     unknown: list[Path] = field(default_factory=list[Path])
 
 
-@dataclass(frozen=True, slots=True)
-class StatedOrigin:
-    """What the call says of all files."""
-
-    date: datetime | None
-    hardware: str | None
-
-
 @dataclass(slots=True)
 class ReadFile:
-    """What is known of one file, besides what of it is stored."""
+    """What was read of one file; `date` and `hardware` are those of the call, and override it."""
 
-    stated: StatedOrigin
+    date: datetime | None = None
+    hardware: str | None = None
     runs: int = 0
     undated: int = 0
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
     def __call__(self, imported: ImportBatch, place: SourcePlace) -> ImportBatch:
         """What was read, with what the call says of it; raises BadFile."""
-        made = override_runs(imported, place, self.stated.date, self.stated.hardware)
+        made = override_runs(imported, place, self.date, self.hardware)
         self.runs += len(made.runs)
         self.undated += sum(is_undated(each.run.id) for each in made.runs)
         self.repeats += made.repeats

@@ -30,7 +30,7 @@ from workflows.app_context import Watcher
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import watching_console
+from .console import print_line
 
 _STYLES = {OutcomeStatus.OK: "green", OutcomeStatus.SKIPPED: "yellow"}
 #: What is not well differs in shape, not in colour alone.
@@ -51,20 +51,13 @@ PHASES = {
 
 
 @contextmanager
-def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
-    """JSON lines if requested; a live display on a terminal; plain lines elsewhere."""
-    if as_json:
-        yield JsonWatcher(console)
-    elif console.is_terminal:
+def choose_watcher(console: Console) -> Generator[Watcher]:
+    """A live display on a terminal; plain lines elsewhere."""
+    if console.is_terminal:
         with _progress(console) as progress:
             yield LiveWatcher(progress)
     else:
         yield PlainWatcher(console)
-
-
-def report_waiting(sentence: str) -> None:
-    """One JSON object on stdout: nothing is measured yet, and why."""
-    JsonWatcher(watching_console()).report_wait(sentence)
 
 
 class PlainWatcher:
@@ -116,7 +109,7 @@ class PlainWatcher:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        print_line(self._console, text)
 
 
 class LiveWatcher:

@@ -16,7 +16,7 @@ import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
 from cli.output.console import watching_console
-from cli.output.progress import JsonWatcher, PlainWatcher, report_waiting
+from cli.output.progress import JsonWatcher, PlainWatcher
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -24,7 +24,7 @@ def room(size):
 _mend_streams()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 room(100)
-report_waiting("another run measures this machine")
+JsonWatcher(watching_console()).report_wait("another run measures this machine")
 watcher = {watcher}(watching_console())
 for number in range(8):
     watcher.note(f"{{number}} " + "Größe" * 4)
