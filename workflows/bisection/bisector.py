@@ -71,9 +71,8 @@ from .state import Bisection, Current, Shelf, Step
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is a plain version: as typed, as a version, whether a nightly, and its recipe."""
+    """One end that is a plain version: as a version, whether a nightly, and its recipe."""
 
-    spec: str
     version: Version
     nightly: bool
     recipe: Recipe
@@ -143,7 +142,7 @@ def _end(settings: Settings, spec: str, ends: tuple[str, str]) -> _End:
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
     version = parse(text)
     assert version is not None, torch
-    return _End(spec, version, date_of(version) is not None, one.recipe)
+    return _End(version, date_of(version) is not None, one.recipe)
 
 
 def _as_those_between(settings: Settings, torch: str) -> Recipe | None:

@@ -90,7 +90,8 @@ class ProbedMachine:
 class RunPlan:
     """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`.
 
-    `lock_clocks` is where the SM clocks of its GPUs are held, in MHz.
+    `fingerprints`: whether they are taken as well, see `Header`. `lock_clocks` is where the SM clocks of its
+    GPUs are held, in MHz.
     """
 
     planned: Sequence[PlannedReplicate]
@@ -99,6 +100,7 @@ class RunPlan:
     device: str
     comparison: Comparison | None = None
     kind: RunKind = RunKind.RUN
+    fingerprints: bool = True
     lock_clocks: int | None = None
 
 
@@ -201,6 +203,7 @@ def prepare(
         telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
+        fingerprints=plan.fingerprints,
         step=harness.step.to_body() if harness.step else None,
     )
     if gpus and not header.gpus:

@@ -132,9 +132,10 @@ def prepare_upgrade(
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
-    run_plan = RunPlan(planned, timing, budget, device, comparison, kind, request.lock_clocks)
-    prepared = prepare(app, chosen, probed, run_plan, request.run_id)
-    return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
+    run_plan = RunPlan(
+        planned, timing, budget, device, comparison, kind, request.fingerprints, request.lock_clocks
+    )
+    return prepare(app, chosen, probed, run_plan, request.run_id)
 
 
 def with_screen(prepared: PreparedRun) -> PreparedRun:

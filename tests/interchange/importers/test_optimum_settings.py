@@ -3,7 +3,7 @@
 import pytest
 
 from interchange.errors import BadFile
-from interchange.importers.optimum_yaml import yaml_settings
+from interchange.importers.optimum_settings import yaml_settings
 
 
 def test_scalars_are_read_as_they_are_written_with_their_place() -> None:
