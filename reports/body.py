@@ -114,8 +114,8 @@ def _suite(suite: SuiteDecision) -> dict[str, Any]:
 
 def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
     """What a screen says of each case, and what it may miss; None without a screen."""
-    known = [(one.case, one.screen) for one in results if one.screen is not None]
-    if not known:
+    screened = [(one.case, one.screen) for one in results if one.screen is not None]
+    if not screened:
         return None
     return {
         "limit": SCREEN_LIMIT,
@@ -128,7 +128,7 @@ def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
                 "fingerprints_compared": one.compared,
                 "full_pairs_because": one.selection,
             }
-            for case, one in known
+            for case, one in screened
         ],
     }
 
@@ -154,11 +154,11 @@ def _side(side: CaseSide) -> dict[str, Any]:
 
 
 def _verdict(judged: Verdict) -> dict[str, Any]:
-    known = METRICS[judged.metric]
+    metric = METRICS[judged.metric]
     return {
         "metric": judged.metric,
-        "unit": known.unit,
-        "better": known.better,
+        "unit": metric.unit,
+        "better": metric.better,
         "word": judged.word,
         "reason": open_because(judged),
         "n": judged.n,

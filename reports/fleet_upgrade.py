@@ -82,8 +82,8 @@ class FleetUpgrade:
                 unknown.append(HardwareUpgrade("", (one,)))
             else:
                 groups[one.judged.subject.hardware].append(one)
-        known = [HardwareUpgrade(name, tuple(group)) for name, group in groups.items()]
-        return sorted((*known, *unknown), key=lambda one: (_rank(one.decision), one.hardware))
+        by_hardware = [HardwareUpgrade(name, tuple(group)) for name, group in groups.items()]
+        return sorted((*by_hardware, *unknown), key=lambda one: (_rank(one.decision), one.hardware))
 
     @property
     def headline(self) -> str:
@@ -125,13 +125,13 @@ def fleet_json(found: FleetUpgrade) -> dict[str, Any]:
 
 
 def _machine_json(one: MachineUpgrade) -> dict[str, Any]:
-    known = one.judged
+    judged = one.judged
     return {
         "machine": one.machine,
         "task": one.task,
         "decision": one.decision,
         "because": one.because,
-        "report": upgrade_json(known.subject, known.results, known.upgrade) if known else None,
+        "report": upgrade_json(judged.subject, judged.results, judged.upgrade) if judged else None,
     }
 
 

@@ -261,10 +261,10 @@ def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
         return f"{_text(row.summary[:1].upper() + row.summary[1:])}."
     interval = wording.interval(judged.low, judged.high)
     what = sentences.interval_heading(subject, upgrade)
-    said = f"; {_text(row.summary)}" if row.summary != row.word else ""
+    summary = f"; {_text(row.summary)}" if row.summary != row.word else ""
     return (
         f"{METRICS[judged.metric].title}: **{wording.change(judged)}** [{interval}], {what} over "
-        f"{wording.plural(judged.n, 'pair')} of fresh processes that took turns{said}."
+        f"{wording.plural(judged.n, 'pair')} of fresh processes that took turns{summary}."
     )
 
 

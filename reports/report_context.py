@@ -120,10 +120,10 @@ class Subject:
         Cases that no reasonable number of pairs would decide are measured as they were.
         """
         given = self.options
-        known = [one for one in every if one.pairs is not None]
-        if known:
-            given = (*_without(_PAIRS, given), _PAIRS, str(max(map(_even_pairs, known))))
-        if cold := [one for one in known if one.cold]:
+        decidable = [one for one in every if one.pairs is not None]
+        if decidable:
+            given = (*_without(_PAIRS, given), _PAIRS, str(max(map(_even_pairs, decidable))))
+        if cold := [one for one in decidable if one.cold]:
             given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * max(map(_even_pairs, cold))))
         return self._command([one.case for one in every], given)
 
@@ -136,8 +136,8 @@ class Subject:
         if self.step is None:
             return ""
         both = zip(self.options[::2], self.options[1::2], strict=False)
-        kept = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
-        return shlex.join(["pyrometer", "bisect", *self._sides, *kept])
+        options = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
+        return shlex.join(["pyrometer", "bisect", *self._sides, *options])
 
     @property
     def between_is_known(self) -> bool:
@@ -207,8 +207,8 @@ def same_environment(old: ComparedEnvironment, new: ComparedEnvironment) -> bool
 
 def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
     """The facts of an environment's build, as texts; absent ones are left out."""
-    known = {fact: facts.get(fact) for fact in _BUILD}
-    return {fact: "yes" if value is True else str(value) for fact, value in known.items() if value}
+    values = {fact: facts.get(fact) for fact in _BUILD}
+    return {fact: "yes" if value is True else str(value) for fact, value in values.items() if value}
 
 
 def _packages(listed: Iterable[str]) -> dict[str, str]:

@@ -84,9 +84,9 @@ class Row:
         if self.result.screen is not None and self.status == "screened":
             return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:
-            said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+            text = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")
-            return "; ".join(filter(None, (said, cycles, ran_alone(self.result))))
+            return "; ".join(filter(None, (text, cycles, ran_alone(self.result))))
         return f"{self.status}: {_ends(self.result)}"
 
     @property
@@ -182,8 +182,8 @@ def statuses(each: Sequence[Row]) -> list[str]:
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.status for row in each)
     words = {row.status: row.word for row in each}
-    known = [*order, *(word for word in found if word not in order)]
-    return [f"{found[word]} {words[word]}" for word in known if found[word]]
+    listed = [*order, *(word for word in found if word not in order)]
+    return [f"{found[word]} {words[word]}" for word in listed if found[word]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,12 +69,12 @@ def reason_text(words: str, kind: str = "") -> Markup:
 
 def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Markup:
     """The first `most` of `many` commands, a line each, and how many are left out."""
-    shown = [line for line, _ in zip(lines, range(most), strict=False)]
-    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, shown)))
-    if many <= len(shown):
+    visible = [line for line, _ in zip(lines, range(most), strict=False)]
+    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, visible)))
+    if many <= len(visible):
         return body
-    left = f"and {many - len(shown):,} more commands: the report has them."
-    return body + Markup('<p class="py-quiet">{}</p>').format(left)
+    more = f"and {many - len(visible):,} more commands: the report has them."
+    return body + Markup('<p class="py-quiet">{}</p>').format(more)
 
 
 def details_element(summary: str, body: Markup) -> Markup:
@@ -303,9 +303,9 @@ def differences(subject: Subject) -> DataTable[EnvironmentChange]:
 
 def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[DispatchRow]:
     """What runs differently, case by case: those that moved first, each with its verdict."""
-    known = {row.case: row for row in each}
+    rows = {row.case: row for row in each}
     moved = ("broken", "slower", "faster", "repaired")
-    found = [(one, known.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
+    found = [(one, rows.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
     found.sort(key=lambda pair: not (pair[1] and pair[1].status in moved))
     columns: list[Column[DispatchRow]] = [
         case_column(lambda row: row[0].case, case),
@@ -350,9 +350,9 @@ def _differing(
     kernels: Iterable[CaseKernels], cases: Iterable[str]
 ) -> Iterator[tuple[str, tuple[KernelChange, ...]]]:
     """Of each of these cases that has kernels on both sides, those that differ, where any do."""
-    known = {one.case: one.changes for one in kernels}
+    changes = {one.case: one.changes for one in kernels}
     for case in cases:
-        if found := tuple(one for one in known.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
+        if found := tuple(one for one in changes.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
             yield case, found
 
 
@@ -457,11 +457,11 @@ def _judged_columns(
         return of_row
 
     old, new = map(_capital, wording.headings(metric))
-    known = METRICS[metric]
+    definition = METRICS[metric]
     return [
         Column("metric", value=value(lambda one: one.metric)),
-        Column("unit", value=value(lambda one: known.unit)),
-        Column("better", value=value(lambda one: known.better)),
+        Column("unit", value=value(lambda one: definition.unit)),
+        Column("better", value=value(lambda one: definition.better)),
         Column("verdict", value=value(lambda one: one.word)),
         Column(
             "old", old, value(lambda one: one.old), text(lambda one: wording.number(metric, one.old)), True

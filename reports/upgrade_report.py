@@ -53,9 +53,9 @@ def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[st
 
 def subject_of(run: Run, comparison: Comparison) -> Subject:
     """What a report on the run is about; raises ValueError where it lacks an environment of `comparison`."""
-    known = {one.fingerprint: one for one in run.environments}
+    environments = {one.fingerprint: one for one in run.environments}
     old, new = (
-        _environment(known, fingerprint, asked)
+        _environment(environments, fingerprint, asked)
         for fingerprint, asked in zip((comparison.old, comparison.new), comparison.asked, strict=True)
     )
     return Subject(
@@ -83,10 +83,12 @@ def subject_of(run: Run, comparison: Comparison) -> Subject:
     )
 
 
-def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str) -> ComparedEnvironment:
-    if fingerprint not in known:
+def _environment(
+    environments: Mapping[str, Environment], fingerprint: str, asked: str
+) -> ComparedEnvironment:
+    if fingerprint not in environments:
         raise ValueError(f"a comparison with environment {fingerprint}, which the run does not have")
-    return environment_of(known[fingerprint], asked)
+    return environment_of(environments[fingerprint], asked)
 
 
 def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:

@@ -108,8 +108,8 @@ class _Case:
         """
         new_first = [_new_first(number) for number in self.numbers]
         lacking = 2 * sum(new_first) - len(new_first)
-        wanted = [n for n in self.waiting if lacking == 0 or _new_first(n) == (lacking < 0)]
-        number = wanted[0] if wanted else self.waiting[0]
+        choices = [n for n in self.waiting if lacking == 0 or _new_first(n) == (lacking < 0)]
+        number = choices[0] if choices else self.waiting[0]
         self.waiting.remove(number)
         return number
 

@@ -98,7 +98,7 @@ def diff(
         app_context = context()
         store_pending(app_context)
         with app_context.open_database() as database:
-            a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
+            a, b = (_table(database, run, case) for run in (run_a, run_b))
         if why := unlike(a, b):
             raise UsageError(
                 f"{_name(a)} and {_name(b)} cannot be subtracted: they differ in their {why.name}: "
@@ -115,9 +115,9 @@ def diff(
             print_difference(Console(highlight=False), (_name(a), _name(b)), changes, left_out)
 
 
-def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
+def _table(database: Database, name: str, case: str | None) -> OperatorTable:
     """The table that `RUN` or `RUN:CASE` means; raises UsageError when it means none, or several."""
-    run, _, named = wanted.partition(":")
+    run, _, named = name.partition(":")
     pattern = named or case
     if run == "latest":
         newest = operator_tables(database, limit=1)
@@ -137,10 +137,10 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
 
 
 def _no_table(database: Database, run: str) -> str:
-    known = list(dict.fromkeys(table.run for table in operator_tables(database)))
-    if not known:
+    runs = list(dict.fromkeys(table.run for table in operator_tables(database)))
+    if not runs:
         return "no run has an operator table: `pyrometer profile CASE` records one"
-    return f"{unknown('run', run, [*known, 'latest'], newest_first=True)} (runs with an operator table)"
+    return f"{unknown('run', run, [*runs, 'latest'], newest_first=True)} (runs with an operator table)"
 
 
 def _name(table: OperatorTable) -> str:

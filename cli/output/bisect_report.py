@@ -170,8 +170,8 @@ class JsonBisection:
 
     def report_start(self, bisection: Bisection) -> None:
         """What is looked for."""
-        known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
-        self._event("bisection", {**known, "steps": len(bisection.steps)})
+        about = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
+        self._event("bisection", {**about, "steps": len(bisection.steps)})
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""

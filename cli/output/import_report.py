@@ -111,10 +111,10 @@ class PlainImportReport:
             )
             for repeat in read_file.repeats[1:] if self._verbose else ():
                 _echo(f"  note: {repeat}")
-        shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
-        for problem in shown:
+        listed = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
+        for problem in listed:
             _echo(f"  set aside: {problem}")
-        if more := len(arrived.set_aside) - len(shown):
+        if more := len(arrived.set_aside) - len(listed):
             _echo(f"  set aside: {more} more (--verbose lists them)")
 
     def report_refusal(self, path: Path, error: ExchangeError) -> None:
@@ -125,10 +125,10 @@ class PlainImportReport:
     def report_totals(self, done: ImportCounts) -> None:
         """The sum, and the files of unknown format."""
         if done.unknown:
-            shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
-            more = len(done.unknown) - len(shown)
+            first = done.unknown if self._verbose else done.unknown[:_SHOWN]
+            more = len(done.unknown) - len(first)
             beyond = f" and {more} more (--verbose lists them)" if more else ""
-            listed = ", ".join(map(str, shown))
+            listed = ", ".join(map(str, first))
             _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
         parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {describe_amount(done.new)}"]
         parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []

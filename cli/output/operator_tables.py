@@ -52,8 +52,8 @@ def print_table(console: Console, case: str, table: Sequence[Operator], facts: M
             continue
         whole = total_us(rows, kind)
         console.print(_operator_table(rows, kind, whole, with_device=on_device and kind == OPERATOR))
-        left = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
-        print_line(console, f"{figure(whole)} us on the {place} in {len(rows)} rows{left}")
+        more = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
+        print_line(console, f"{figure(whole)} us on the {place} in {len(rows)} rows{more}")
     if left_out := rows_left_out(facts):
         print_line(console, f"sums and shares lack {left_out:,} rows of less time, which were not kept")
     outside = figure(float(facts["traced"].get("outside_us") or 0.0))
@@ -97,9 +97,9 @@ def print_difference(
             delta = sum(change.delta_us for change in of_kind)
             print_line(console, f"{format_difference(delta)} us on the {place} in {len(of_kind)} rows")
     if any(left_out):
-        kept = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
+        lacking = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
         print_line(
-            console, f"rows of less time were not kept ({kept}): what one side lacks may be among them"
+            console, f"rows of less time were not kept ({lacking}): what one side lacks may be among them"
         )
 
 

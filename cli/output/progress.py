@@ -87,8 +87,8 @@ class PlainWatcher:
     def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome."""
         self._done += 1
-        left = "done" if self._done == self._total else f"about {duration(self._left)} left"
-        self._line(f"{self._count()} {self._line_of(outcome)}  [{left}]")
+        remaining = "done" if self._done == self._total else f"about {duration(self._left)} left"
+        self._line(f"{self._count()} {self._line_of(outcome)}  [{remaining}]")
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
@@ -134,8 +134,8 @@ class LiveWatcher:
         what = (
             "compiling" if phase == "first_call" and "compile=" in planned.case else PHASES.get(phase, phase)
         )
-        left = duration(seconds_left)
-        self._progress.update(self._task, description=what, case=escape(case), left=left)
+        remaining = duration(seconds_left)
+        self._progress.update(self._task, description=what, case=escape(case), left=remaining)
 
     def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome, above the bar."""

@@ -115,13 +115,13 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
     made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
     wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
     measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
-    shown = [column for column in _chosen(made_of, width) if column[0] in measured]
-    numbers = ["n", *(["items"] if with_items else []), *(heading for _, heading in shown), "spread"]
+    columns = [column for column in _chosen(made_of, width) if column[0] in measured]
+    numbers = ["n", *(["items"] if with_items else []), *(heading for _, heading in columns), "spread"]
     others = [max(len(heading), _NUMBER_WIDTH) for heading in numbers]
     others += [_INTERVAL_WIDTH if wide else _TIMES_WIDTH] if made_of else []
-    left = width - sum(others) - _GAP * len(others)
+    room = width - sum(others) - _GAP * len(others)
     table.add_column(
-        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(left, 1), max(map(len, by_case), default=0))
+        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(room, 1), max(map(len, by_case), default=0))
     )
     for heading in numbers:
         table.add_column(heading, justify="right")
@@ -133,7 +133,7 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
         good = [outcome for outcome in outcomes if outcome.status == OutcomeStatus.OK]
         row: list[str | CaseName] = [CaseName(case), f"{len(good)}/{len(outcomes)}"]
         row += [_items(good)] if with_items else []
-        row += [_cell(good, metric) for metric, _ in shown]
+        row += [_cell(good, metric) for metric, _ in columns]
         row.append(_percent(_summary(good, varies)))
         if made_of:
             gain = speed_ups.get(case)
@@ -311,8 +311,8 @@ def _number(claim: Claim, value: float) -> str:
 def _unit(claim: Claim) -> str:
     if claim.kind in _PERCENTAGES:
         return " %"
-    known = METRICS.get(claim.metric)
-    return "x" if claim.kind == "ratio" else f" {known.unit}" if known else ""
+    definition = METRICS.get(claim.metric)
+    return "x" if claim.kind == "ratio" else f" {definition.unit}" if definition else ""
 
 
 def print_foreign(console: Console, loaded: LoadedRun) -> None:
@@ -352,12 +352,14 @@ def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[fl
     table.add_column("better")
     before = ("", "")
     for (case, environment, metric), summary in sorted(summaries.items()):
-        known = METRICS.get(metric) or loaded.defined.get(metric)
+        definition = METRICS.get(metric) or loaded.defined.get(metric)
         numbers = [figure(summary.point), *([_interval(summary)] if sure else [])]
         numbers += [figure(summary.smallest), figure(summary.largest)]
         name = case if (case, environment) != before else ""
         before = case, environment
-        title, unit, better = (known.title, known.unit, known.better) if known else (metric, "", "neither")
+        title, unit, better = (
+            (definition.title, definition.unit, definition.better) if definition else (metric, "", "neither")
+        )
         direction = better if better != "neither" else "-"
         # Strangers' texts are no markup.
         second, last = (Text(printable(text)) for text in (title, unit))

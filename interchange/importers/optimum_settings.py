@@ -94,8 +94,8 @@ class OptimumSettings:
             for path, value in self.values.items()
             if path.startswith(_MEASURED) and path not in reported and not _NO_SETTING.fullmatch(path)
         }
-        kept = sorted((path, value) for path, value in others.items() if value != "false")
-        parameters["settings"] = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:8]
+        settings = sorted((path, value) for path, value in others.items() if value != "false")
+        parameters["settings"] = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:8]
         return case_key(
             self.first("backend.model") or self.first("name"), self.phase(), parameters, self._technique()
         )

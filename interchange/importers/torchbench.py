@@ -174,22 +174,24 @@ def _failures(found: _MetricValues, accumulator: RunAccumulator) -> list[Failure
                     value.place, f"{metric} is {value.text()!r}, and other metrics have numbers"
                 )
             continue
-        said = list(dict.fromkeys(value.text() for _, value in texts))
-        reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
-        failures.append(Failure(case, status_of(said[0]) or OutcomeStatus.CRASHED, reason))
+        reasons = list(dict.fromkeys(value.text() for _, value in texts))
+        reason = (
+            reasons[0] if len(reasons) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
+        )
+        failures.append(Failure(case, status_of(reasons[0]) or OutcomeStatus.CRASHED, reason))
     return failures
 
 
 def _origin(path: Path, text: str, name: str, about: dict[str, Value]) -> ForeignOrigin:
     started, note, dated = made_at(path)
-    known, torch = identity_of(path, text, dated=dated), _word(about, "pytorch_version")
+    identity, torch = identity_of(path, text, dated=dated), _word(about, "pytorch_version")
     return ForeignOrigin(
         format=NAME,
         suite=f"{NAME}.{slug(name) or 'unnamed'}",
         started_at=started,
         dated=dated,
         # One content has one PyTorch.
-        identity=f"{known} {torch}" if dated else known,
+        identity=f"{identity} {torch}" if dated else identity,
         hardware=_word(about, "device") or "unknown",
         torch_version=torch,
         environment_facts={"git": _word(about, "pytorch_git_version")} if about else {},

@@ -124,8 +124,8 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
 
 def _how_to_list(settings: Settings, ends: tuple[str, str]) -> str:
     """What to type where the index cannot list what lies between, with the environments that are declared."""
-    known = ", ".join(name for name in declared_environments(settings) if name not in ends)
-    names = f"names of pyrometer.toml ({known})" if known else "names of pyrometer.toml"
+    declared = ", ".join(name for name in declared_environments(settings) if name not in ends)
+    names = f"names of pyrometer.toml ({declared})" if declared else "names of pyrometer.toml"
     return (
         f"list the environments from {ends[0]} to {ends[1]} after --candidates, with commas between them: "
         f'versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
@@ -341,8 +341,8 @@ class Bisector:
         """Try unavailable environments again, where the walk ended because of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
         if isinstance(end, BisectionEnd):
-            kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
-            self.bisection = replace(self.bisection, steps=tuple(kept))
+            steps = [step for step in self.bisection.steps if step.run or step.new not in end.between]
+            self.bisection = replace(self.bisection, steps=tuple(steps))
 
     def _left_over(self, current: Current) -> Step | None:
         """Finish the comparison that an earlier process had begun; None if this is interrupted."""
@@ -456,5 +456,5 @@ class Bisector:
 def _several(pattern: str, found: Sequence[str]) -> Exception:
     if not found:
         return NothingToMeasure("no case is selected")
-    shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {shown}')
+    first = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {first}')

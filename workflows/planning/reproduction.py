@@ -191,10 +191,10 @@ def _with_sides(
     """The command of an upgrade with both environments as they last, where it names them side by side."""
     if comparison is None:
         return words
-    known = {lock.fingerprint: lock.python for lock in locks}
+    pythons = {lock.fingerprint: lock.python for lock in locks}
     prints = (own_fingerprint(side) for side in (comparison.old, comparison.new))
     asked = comparison.asked
-    sides = [_side(words, known.get(one), text) for one, text in zip(prints, asked, strict=True)]
+    sides = [_side(words, pythons.get(one), text) for one, text in zip(prints, asked, strict=True)]
 
     def is_typed(at: int) -> bool:
         # `nightly` was typed, and the nightly of a day is asked for.

@@ -55,8 +55,8 @@ class Definitions:
             try:
                 if (first.unit, first.better) != (each.unit, each.better):
                     raise ValueError(f"metric {each.name} is defined twice in the file, and not alike")
-                if known := METRICS.get(each.name):
-                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {known.unit}")
+                if metric := METRICS.get(each.name):
+                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {metric.unit}")
                 if database is not None:
                     metric_definitions.save_metrics(database, [each])
             except (KeyError, ValueError) as error:
@@ -425,12 +425,12 @@ def _from_journal(
 
 def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[ImportBatch]:
     """A journal piece by piece, without its dispatch fingerprints: a machine takes its own."""
-    known = 0
+    reported = 0
     try:
         for read in JournalPart.pieces(path):
             aside = read.position.set_aside
-            problems = tuple(_torn(place, line) for line in aside[known:])
-            known = len(aside)
+            problems = tuple(_torn(place, line) for line in aside[reported:])
+            reported = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
             del read
             yield ImportBatch(JOURNAL, (one,), (), problems)
