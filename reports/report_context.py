@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from analysis.comparison.case_results import CaseResult
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.upgrade import Upgrade
@@ -159,6 +160,14 @@ class Subject:
         # A step is the only case of its run, and among the options.
         chosen = [part for case in cases for part in ("--case", case)] if self.step is None else []
         return shlex.join(["pyrometer", "upgrade", *self._sides, *chosen, *options])
+
+
+class JudgedUpgrade(NamedTuple):
+    """An upgrade with everything a report needs."""
+
+    subject: Subject
+    results: Sequence[CaseResult]
+    upgrade: Upgrade
 
 
 def _even_pairs(one: PairsToDecide) -> int:

@@ -14,7 +14,7 @@ from analysis.geomean import Geomean
 from records.outcomes import OutcomeStatus
 
 from . import wording
-from .report_context import Subject
+from .report_context import JudgedUpgrade, Subject
 from .text import numbers
 from .text.reason_text import exclusion
 from .text.verdict_text import in_cycles, ran_alone
@@ -114,10 +114,13 @@ def sign(status: str) -> str:
     return _SIGNS.get(status, numbers.NONE)
 
 
-def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> list[Row]:
+def rows(judged: JudgedUpgrade) -> list[Row]:
     """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
-    each = [Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in results]
-    return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, subject), row.case))
+    upgrade = judged.upgrade
+    each = [
+        Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in judged.results
+    ]
+    return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, judged.subject), row.case))
 
 
 def _status(result: CaseResult, upgrade: Upgrade) -> str:
@@ -195,11 +198,12 @@ class TechniqueRow:
     excluded: tuple[tuple[str, str], ...]
 
 
-def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[TechniqueRow]:
+def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
     """Every technique of the suite; also those of which no case could be compared."""
+    upgrade = judged.upgrade
     reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
-    for result in results:
+    for result in judged.results:
         listed = excluded.setdefault(result.technique, [])
         if result.case in reasons:
             listed.append((result.case, reasons[result.case]))

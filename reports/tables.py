@@ -22,7 +22,7 @@ from analysis.ratios import ratio, share
 from records.outcomes import Outcome
 
 from . import sentences, wording
-from .report_context import EnvironmentChange, Subject, changes
+from .report_context import EnvironmentChange, JudgedUpgrade, Subject, changes
 from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
 from .table import Column, DataTable
@@ -219,11 +219,11 @@ def cases(
     return DataTable("Every case", columns, rows, tall=True)
 
 
-def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> DataTable[MeanRow]:
+def means(judged: JudgedUpgrade) -> DataTable[MeanRow]:
     """The geomean over all and by technique; in CSV files ratios are new / old."""
-    overall = upgrade.overall
-    rows: list[MeanRow] = [("", overall, len(upgrade.exclusions))]
-    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    overall = judged.upgrade.overall
+    rows: list[MeanRow] = [("", overall, len(judged.upgrade.exclusions))]
+    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
 
     def name(row: MeanRow) -> Markup:
         return code(row[0]) if row[0] else Markup("<strong>all</strong>")

@@ -8,20 +8,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.comparison.case_results import CaseResult
 from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import sentences, tables, wording
 from reports.body import upgrade_json
 from reports.markdown import step_title
-from reports.report_context import Subject
+from reports.report_context import JudgedUpgrade, Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
 from reports.text.reason_text import exclusion, sentence
-from reports.upgrade_report import FORMATS, JudgedUpgrade
+from reports.upgrade_report import FORMATS
 from workflows.errors import UsageError
 from workflows.load_run import judge_run
 from workflows.measure import RunResult
@@ -48,19 +47,12 @@ _MOST_CASES = 12
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
 
-def print_upgrade(
-    console: Console,
-    subject: Subject,
-    results: Sequence[CaseResult],
-    upgrade: Upgrade,
-    *,
-    local: bool = True,
-) -> None:
+def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True) -> None:
     """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
 
     One that was interrupted goes on where its journal is, which is `here` or is not.
     """
-    each = rows(subject, results, upgrade)
+    subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     print_line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
@@ -82,7 +74,7 @@ def print_upgrade(
     _dispatch(console, subject, each)
     _kernels(console, subject, each)
     _screen(console, each)
-    _means(console, results, upgrade)
+    _means(console, judged)
     for table in upgrade.tables:
         print_line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
     _exclusions(console, each, upgrade)
@@ -207,14 +199,14 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
     return table
 
 
-def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
-    overall = upgrade.overall
+def _means(console: Console, judged: JudgedUpgrade) -> None:
+    overall = judged.upgrade.overall
     table = PlainTable()
     table.add_column("geomean", overflow="fold")
     for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")
-    every = [("all", overall, len(upgrade.exclusions))]
-    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    every = [("all", overall, len(judged.upgrade.exclusions))]
+    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
     for name, mean, excluded in every:
         table.add_row(
             Text(printable(name)),
@@ -276,9 +268,9 @@ def check_reports(files: Sequence[Path]) -> None:
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
-        JsonWatcher(console).report_verdict(upgrade_json(found.subject, found.results, found.upgrade))
+        JsonWatcher(console).report_verdict(upgrade_json(found))
     else:
-        print_upgrade(console, found.subject, found.results, found.upgrade, local=local)
+        print_upgrade(console, found, local=local)
 
 
 class UpgradeConclusion:

@@ -293,7 +293,7 @@ def _judgement(
         found = judge_upgrade(record, comparison, queries.outcomes_of_run(database, run))
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
-    return upgrade_json(found.subject, found.results, found.upgrade)
+    return upgrade_json(found)
 
 
 def _place_of_run(run: str) -> Place | None:

@@ -436,7 +436,7 @@ class Bisector:
         judged = judge_run(header, result)
         (found,) = judged.results
         metric = judged.subject.policy.metric
-        body = upgrade_json(judged.subject, judged.results, judged.upgrade)
+        body = upgrade_json(judged)
         return Step(
             question.old,
             question.new,

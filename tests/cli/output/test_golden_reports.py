@@ -25,7 +25,6 @@ from interchange.errors import BadFile, SourcePlace
 from interchange.runs import ImportProblem
 from records.outcomes import Outcome
 from reports.fleet_upgrade import FleetUpgrade, MachineUpgrade
-from reports.upgrade_report import JudgedUpgrade
 from runner.execution.harness import Harness
 from runner.session_plan import Timing
 from runner.telemetry.capability import Capability, GpuCapabilities, Probe, UtilisationSource
@@ -172,8 +171,8 @@ def test_a_bisection(golden: Golden) -> None:
 
 def test_an_upgrade_on_several_machines(golden: Golden) -> None:
     machines = (
-        MachineUpgrade("perf-01", 4, JudgedUpgrade(*a_mixed_upgrade())),
-        MachineUpgrade("perf-02", 5, JudgedUpgrade(*reported([a_result(RESNET, -3.0)]))),
+        MachineUpgrade("perf-01", 4, a_mixed_upgrade()),
+        MachineUpgrade("perf-02", 5, reported([a_result(RESNET, -3.0)])),
         MachineUpgrade("perf-03", 6, reason="task 6 ended failed: no torch"),
     )
     found = FleetUpgrade("2.13.0", "2.15.0", machines)

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from cli.output.upgrade_report import print_upgrade
+from reports.report_context import JudgedUpgrade
 from reports.rows import rows
 from support.builders.upgrade_reports import (
-    Report,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
@@ -21,10 +21,10 @@ from support.builders.upgrade_reports import (
 from support.golden import Golden
 
 
-def printed(upgrade: Report, width: int = 160, *, local: bool = True) -> list[str]:
+def printed(upgrade: JudgedUpgrade, width: int = 160, *, local: bool = True) -> list[str]:
     """The lines of the report."""
     file = io.StringIO()
-    print_upgrade(Console(file=file, width=width, highlight=False), *upgrade, local=local)
+    print_upgrade(Console(file=file, width=width, highlight=False), upgrade, local=local)
     return file.getvalue().splitlines()
 
 
@@ -69,7 +69,7 @@ def test_no_width_cuts_a_case_or_a_number(width: int) -> None:
     assert "…" not in text
     case_width = max(len(part) for line in table[1:] if (part := line.split("  ")[0]))
     column = [line[:case_width].strip() for line in table[1:]]
-    assert "".join(column) == "".join(row.case for row in rows(*upgrade))
+    assert "".join(column) == "".join(row.case for row in rows(upgrade))
     for number in ("+310.5 %", "+303.4 % to +317.7 %", "-12.5 %", "+0.50 %"):
         assert number in text
     for words in ("notmeasured", "brokeninboth", "nodata"):
@@ -107,7 +107,7 @@ def test_kernels_of_a_case_that_moved_say_which_are_new_gone_or_slower() -> None
 
 
 @pytest.mark.parametrize("upgrade", [reported([]), a_large_upgrade()], ids=["empty", "large"])
-def test_any_number_of_cases_can_be_printed(upgrade: Report) -> None:
+def test_any_number_of_cases_can_be_printed(upgrade: JudgedUpgrade) -> None:
     text = "\n".join(printed(upgrade, 80))
     assert f"{len(upgrade[1])} cases: " in text
     assert "significant" not in text
