@@ -1,6 +1,6 @@
 """`pyrometer run`: measure this machine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,14 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
-from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
+from ..context import (
+    FAILED,
+    INTERRUPTED,
+    context,
+    in_one_sentence,
+    interrupted_beforehand,
+    refused_for_good,
+)
 from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, Reports, RunId, finite
 from ..output.console import watching_console
 from ..output.reporter import end_output
@@ -129,14 +136,11 @@ def _run(
         return measure(request, interrupts, reports, as_json=as_json)
     if request != RunRequest(nodes=request.nodes):
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
-    with refused_for_good():
+    with refused_for_good(), interrupted_beforehand():
         app_context = context(noting=False, as_json=as_json)
         conclude = conclusion(app_context, reports, as_json=as_json)
-        return exit_code(
-            lambda: resume_run(
-                app_context, resumed, request.nodes, interrupts, conclude, reported=bool(reports)
-            )
-        )
+        result = resume_run(app_context, resumed, request.nodes, interrupts, conclude, reported=bool(reports))
+    return exit_code(result)
 
 
 def measure(
@@ -148,16 +152,13 @@ def measure(
     """
     app_context = context(noting=False, as_json=as_json)
     conclude = conclusion(app_context, reports, as_json=as_json)
-    return exit_code(lambda: start_run(app_context, request, interrupts, conclude))
+    with interrupted_beforehand():
+        result = start_run(app_context, request, interrupts, conclude)
+    return exit_code(result)
 
 
-def exit_code(run: Callable[[], RunResult]) -> int:
-    """Call `run` and return the exit code for its result."""
-    try:
-        result = run()
-    except KeyboardInterrupt:
-        say("interrupted before anything was measured")
-        return INTERRUPTED
+def exit_code(result: RunResult) -> int:
+    """The exit code of a run."""
     if result.state == RunState.INTERRUPTED:
         return INTERRUPTED
     well = (OutcomeStatus.OK, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)

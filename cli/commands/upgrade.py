@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from common.interrupts import Interrupts, interruptible
-from workflows.app_context import AppContext
+from records.kinds import RunState
 from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
 from workflows.errors import RunInterrupted, UsageError
 from workflows.ingest import store_pending
 from workflows.planning.plan_upgrade import UpgradeRequest
 from workflows.run_locally import resume_upgrade, start_upgrade
 
-from ..context import INTERRUPTED, context, in_one_sentence, refused_for_good, say
+from ..context import INTERRUPTED, context, in_one_sentence, interrupted_beforehand, refused_for_good, say
 from ..options import (
     Also,
     Because,
@@ -167,14 +167,21 @@ def _upgrade_this_machine(
     *,
     as_json: bool,
 ) -> int:
-    """Measure on this machine; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume an upgrade here; answers the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None and request != UpgradeRequest():
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     if resumed is None:
         _check_ends(request)
     app = context(noting=False, as_json=as_json)
     check_reports(reports)
-    return _run_upgrade(app, request, resumed, interrupts, UpgradeConclusion(reports, as_json=as_json))
+    conclusion = UpgradeConclusion(reports, as_json=as_json)
+    if resumed is not None:
+        with refused_for_good():
+            result = resume_upgrade(app, resumed, interrupts, conclusion)
+    else:
+        with interrupted_beforehand():
+            result = start_upgrade(app, request, interrupts, conclusion)
+    return INTERRUPTED if result.state == RunState.INTERRUPTED else UPGRADE_CODES[conclusion.decision]
 
 
 def _check_ends(request: UpgradeRequest) -> None:
@@ -222,26 +229,6 @@ def _upgrade_machines(
         )
         return INTERRUPTED
     return UPGRADE_CODES[found.decision]
-
-
-def _run_upgrade(
-    app: AppContext,
-    request: UpgradeRequest,
-    resumed: str | None,
-    interrupts: Interrupts,
-    conclusion: UpgradeConclusion,
-) -> int:
-    """Begin or resume an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
-    if resumed is not None:
-        with refused_for_good():
-            result = resume_upgrade(app, resumed, interrupts, conclusion)
-    else:
-        try:
-            result = start_upgrade(app, request, interrupts, conclusion)
-        except KeyboardInterrupt:
-            say("interrupted before anything was measured")
-            return INTERRUPTED
-    return INTERRUPTED if result.state == "interrupted" else UPGRADE_CODES[conclusion.decision]
 
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.

@@ -1,7 +1,6 @@
 """The report of a bisection, during its walk and at its end: on the terminal, as events, in a file."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import PlainTable, print_line, watching_console
+from .console import PlainTable, print_event, print_line, watching_console
 from .reporter import end_output, say
 from .upgrade_report import UpgradeConclusion
 
@@ -171,13 +170,15 @@ class JsonBisection:
     def report_start(self, bisection: Bisection) -> None:
         """What is looked for."""
         about = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
-        self._event("bisection", {**about, "steps": len(bisection.steps)})
+        print_event(self._console, "bisection", {**about, "steps": len(bisection.steps)})
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
         names = [bisection.candidates[question.old], bisection.candidates[question.new]]
         between, steps = count_remaining(len(bisection.candidates), bisection.answers)
-        self._event("comparing", {**asdict(question), "names": names, "open": between, "steps": steps})
+        print_event(
+            self._console, "comparing", {**asdict(question), "names": names, "open": between, "steps": steps}
+        )
 
     def report_run(self, header: Header, result: RunResult) -> None:
         """The verdict of one comparison, as that of any upgrade."""
@@ -185,15 +186,11 @@ class JsonBisection:
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        self._event("compared", _comparison(bisection, step))
+        print_event(self._console, "compared", _comparison(bisection, step))
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
-        self._event("bisected", bisection_json(bisection, end))
-
-    def _event(self, name: str, body: Mapping[str, Any]) -> None:
-        self._console.file.write(json.dumps({"event": name, **body}, default=str) + "\n")
-        self._console.file.flush()
+        print_event(self._console, "bisected", bisection_json(bisection, end))
 
 
 def _says(bisection: Bisection, step: Step) -> str:

@@ -1,6 +1,5 @@
 """What an import prints: a few lines per file, or JSON events."""
 
-import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from interchange.overrides import override_runs
 from interchange.runs import ImportBatch, ImportProblem
 from interchange.source_file import NO_TIME
 from workflows.transfer.import_runs import Amount, ImportSummary, Progress
+
+from .console import print_event, report_console
 
 #: How many of what was set aside are shown without --verbose, of each file.
 _SHOWN = 10
@@ -162,7 +163,7 @@ def _problem(problem: ImportProblem) -> dict[str, Any]:
 
 
 def _emit(event: str, **values: Any) -> None:
-    typer.echo(json.dumps({"event": event, **values}))
+    print_event(report_console(), event, values)
 
 
 def _echo(line: str) -> None:
