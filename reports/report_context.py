@@ -15,7 +15,7 @@ from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.kernel_difference import CaseKernels
-from records.fingerprints import AGAIN
+from records.fingerprints import own_fingerprint
 from records.runs import StepScript
 
 #: Of this many the two sides start first in half each: it is an even number.
@@ -211,7 +211,7 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
 
 def same_environment(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
     """Whether both are one environment by their fingerprints, which cover more than the listed facts."""
-    return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
+    return own_fingerprint(old.fingerprint) == own_fingerprint(new.fingerprint)
 
 
 def build_of(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from common.text import plural
 from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions, journal_body
 from records.environments import Environment
+from records.fingerprints import own_fingerprint
 from records.json_values import Facts
 from records.machines import Hardware, Machine
 from records.outcomes import Outcome, OutcomeStatus
@@ -40,7 +41,6 @@ from .errors import RunInterrupted
 from .ingest import store_pending
 from .planning.plan_run import PreparedRun, gpus_in_use
 from .run_header import Header, preset_body
-from .session_queue import own_fingerprint
 
 #: The most that are taken at once: each holds a model in memory.
 _AT_ONCE = 4

@@ -26,6 +26,7 @@ from workflows.database_upkeep import repair as repair_runs
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence
+from ..options import JsonLines
 
 app = typer.Typer(help="Upgrade, check, back up and prune the database.", no_args_is_help=True)
 
@@ -64,7 +65,7 @@ Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database ca
 @app.command("check", help=_CHECK_HELP)
 def check(
     every: Annotated[bool, typer.Option("--all", help="check all runs, not only the newest")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="first store runs again that differ from their journals")
     ] = False,

@@ -23,6 +23,7 @@ from scheduled_jobs.notifications.render import stored_digest_json
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
+from ..options import Json
 
 alerts = typer.Typer(help="Test the notification targets.", no_args_is_help=True)
 
@@ -51,7 +52,7 @@ def digest(
         bool, typer.Option("--send", help="send it to each target that does not have it")
     ] = False,
     markdown: Annotated[Path | None, typer.Option(help="write it to this file, as Markdown")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print or send the digest of a night (the help text is above, where its layout survives)."""
     with in_one_sentence():

@@ -27,7 +27,7 @@ from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest
 
 from ..context import context, in_one_sentence, say
-from ..options import CaseFiles, CaseOrCommand, Device, Json, RunId, finite
+from ..options import CaseFiles, CaseOrCommand, Device, Json, JsonLines, RunId, finite
 from ..output.console import report_console, table
 from ..output.operator_tables import print_difference
 from .run import measure
@@ -58,7 +58,7 @@ def trace(
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="time limit of one case, in seconds")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     run_id: RunId = None,
 ) -> None:
     """Run one case under torch.profiler and store its operator table and trace as a run."""
@@ -88,7 +88,7 @@ def diff(
     run_a: Annotated[str, typer.Argument(metavar="A", help="RUN or RUN:CASE; RUN may be `latest`")],
     run_b: Annotated[str, typer.Argument(metavar="B", help="the run that A is subtracted from")],
     case: Annotated[str | None, typer.Option(help="the case, if a run has several")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
+    as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout")] = False,
 ) -> None:
     """Subtract the operator table of A from that of B: a positive number means B is slower."""

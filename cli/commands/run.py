@@ -25,7 +25,7 @@ from ..context import (
     interrupted_beforehand,
     refused_for_good,
 )
-from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, Reports, RunId, finite
+from ..options import CaseFiles, Cases, CensusFile, Device, JsonLines, LockClocks, Reports, RunId, finite
 from ..output.console import watching_console
 from ..output.reporter import end_output
 from ..output.run_report import print_loaded
@@ -98,7 +98,7 @@ def run(
     run_id: RunId = None,
     fingerprint: Fingerprint = False,
     report: Reports = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
     request = RunRequest(

@@ -33,7 +33,7 @@ from workflows.transfer.export_runs import OF_TABLES, ExportCounts, Format
 from workflows.transfer.import_runs import Amount, files, import_path, machine_of, submit
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
-from ..options import named_file
+from ..options import JsonLines, named_file
 from ..output.import_report import (
     ImportCounts,
     ImportReport,
@@ -234,7 +234,7 @@ def import_files(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="list everything that was set aside")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     date: Annotated[
         str | None,
         typer.Option(

@@ -25,6 +25,7 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    JsonLines,
     LockClocks,
     On,
     Packages,
@@ -117,7 +118,7 @@ def upgrade(
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
     screen: Screened = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
     request = UpgradeRequest(
@@ -278,7 +279,7 @@ def bisect(
     deadline: Deadline = None,
     report: Annotated[Path | None, typer.Option("--report", help="write the report to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Find where a case changed (the help text is above, where its layout survives)."""
     request = BisectRequest(

@@ -16,6 +16,7 @@ from db.connection.engine import Database
 from db.runs import environments_in_use, queries
 from records.environments import Environment
 from records.findings import Finding
+from records.fingerprints import own_fingerprint
 from records.runs import Run
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch
@@ -24,7 +25,6 @@ from runner.environments.versions import date_of, parse
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
 from workflows.run_header import LOCKED_CLOCK, Header
-from workflows.session_queue import own_fingerprint
 
 from .findings import compared_runs
 from .sessions import needs_cold

@@ -16,6 +16,7 @@ from common.bounded_files import size_of
 from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.fingerprints import own_fingerprint
 from records.kinds import RunKind
 from records.outcomes import Outcome, PlannedReplicate
 from runner import environment as environments
@@ -40,7 +41,6 @@ from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN, read_run
 from ..measure import new_run_id
 from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
-from ..session_queue import own_fingerprint
 from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.

@@ -12,7 +12,7 @@ from analysis.decision.comparison import Comparison, stored_comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.environments import Environment, packages_in
-from records.fingerprints import AGAIN
+from records.fingerprints import AGAIN, own_fingerprint
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.runs import Run
 from runner.environments.recipe import NIGHTLY
@@ -23,7 +23,6 @@ from runner.execution import harness
 from ..app_context import AppContext
 from ..errors import UsageError
 from ..load_run import LoadedRun, judge_loaded, load_run
-from ..session_queue import own_fingerprint
 from .resolve_environment import declared_environments, store_of
 from .select_cases import CHOSEN
 
