@@ -19,7 +19,7 @@ from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStat
 from records.runs import Run, RunPreset
 
 from .errors import BadFile, SourcePlace
-from .runs import ImportBatch, ImportedRun, ImportProblem
+from .runs import MOST_PROBLEMS, ImportBatch, ImportedRun, ImportProblem, ProblemLog
 from .units import objection, slug
 
 #: How the name of a run begins whose time is unknown.
@@ -276,10 +276,6 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-#: What was set aside beyond that many things is counted and not kept.
-MOST_PROBLEMS = 1000
-
-
 @dataclass(slots=True)
 class RunAccumulator:
     """Collects runs while a file is read; `imported` returns them."""
@@ -287,21 +283,12 @@ class RunAccumulator:
     format: str
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
     metrics: dict[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
-    set_aside: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    log: ProblemLog = field(default_factory=ProblemLog)
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
-    #: How many more were set aside than are kept.
-    more: int = 0
 
     def aside(self, place: SourcePlace, sentence: str) -> None:
         """Set something aside."""
-        self.keep(ImportProblem(place, sentence))
-
-    def keep(self, problem: ImportProblem) -> None:
-        """Set something aside, or only count it where that is enough."""
-        if len(self.set_aside) < MOST_PROBLEMS:
-            self.set_aside.append(problem)
-        else:
-            self.more += 1
+        self.log.add(place, sentence)
 
     @contextmanager
     def setting_aside(self) -> Generator[None]:
@@ -321,7 +308,7 @@ class RunAccumulator:
         """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
         run, metrics, problems = assemble_run(origin, list(self._consistent_points(points)), failures)
         for problem in problems:
-            self.keep(problem)
+            self.aside(problem.place, problem.sentence)
         if not run.outcomes:
             self.aside(place, "holds no result")
         elif first := self.runs.get(run.run.id):
@@ -349,15 +336,14 @@ class RunAccumulator:
     def build_batch(self, place: SourcePlace) -> ImportBatch:
         """All runs; raises BadFile if there is none, with the first reason."""
         if not self.runs:
-            if self.set_aside:
-                raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
-            raise BadFile(place, "holds no result")
-        more = [ImportProblem(SourcePlace(place.file), f"and {self.more} more")] if self.more else []
+            first = next(iter(self.log.problems), ImportProblem(place, "holds no result"))
+            raise BadFile(first.place, first.sentence)
         return ImportBatch(
             self.format,
             tuple(self.runs.values()),
             tuple(self.metrics.values()),
-            (*self.set_aside, *more),
+            tuple(self.log.problems),
+            self.log.many_more,
             tuple(self.repeats[:MOST_PROBLEMS]),
         )
 

@@ -92,10 +92,10 @@ def read_runs(path: Path) -> ImportBatch:
     name = TableFileName.of(path)
     accumulator = RunAccumulator(NAME)
     for problem in table.problems:
-        accumulator.keep(problem)
+        accumulator.aside(problem.place, problem.sentence)
     for found in _READERS[table.kind](table, name):
         for problem in found.problems:
-            accumulator.keep(problem)
+            accumulator.aside(problem.place, problem.sentence)
         origin = _origin(path, text, table, name, found)
         accumulator.add(origin, SourcePlace(path.name), found.points, found.failures)
     return accumulator.build_batch(SourcePlace(path.name))
