@@ -16,7 +16,7 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import PlainTable, print_event, print_line, watching_console
+from .console import print_event, print_line, table, watching_console
 from .reporter import end_output, say
 from .upgrade_report import UpgradeConclusion
 
@@ -128,14 +128,12 @@ class TerminalBisection:
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
-        table = PlainTable()
-        for title in ("candidate", "", "against", "says", "run"):
-            table.add_column(title, overflow="fold")
+        listed = table("candidate", "", "against", "says", "run")
         for step in sorted(bisection.steps, key=lambda step: step.new):
             row = (names[step.new], _SIDES[step.mark], names[step.old], step.message, step.run or "-")
-            table.add_row(*(Text(printable(cell)) for cell in row))
+            listed.add_row(*(Text(printable(cell)) for cell in row))
         self._console.print()
-        self._console.print(table)
+        self._console.print(listed)
         self._console.print()
         print_line(self._console, headline(bisection, end), "bold")
         for at in end.between:
