@@ -278,7 +278,7 @@ def digest(*parts: str) -> str:
 
 @dataclass(slots=True)
 class RunAccumulator:
-    """Collects runs while a file is read; `imported` returns them."""
+    """Collects runs while a file is read; `build_batch` returns them."""
 
     format: str
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])

@@ -50,7 +50,7 @@ _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True) -> None:
     """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
 
-    One that was interrupted goes on where its journal is, which is `here` or is not.
+    One that was interrupted goes on where its journal is: here if it is `local`.
     """
     subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     print_line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
@@ -266,7 +266,7 @@ def check_reports(files: Sequence[Path]) -> None:
 
 
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
-    """Print the verdict, or one event; `here` is the journal of the run."""
+    """Print the verdict, or one event; `local`: whether the journal of the run is on this machine."""
     if as_json:
         JsonWatcher(console).report_verdict(upgrade_json(found))
     else:
