@@ -56,9 +56,13 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-@pytest.mark.parametrize("which", UPGRADES)
-def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
-    body = upgrade_json(upgrade_of(which))
+#: One that goes on, with settings that JSON does not have.
+RUNNING = reported([a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}})
+
+
+@pytest.mark.parametrize("upgrade", [*map(upgrade_of, UPGRADES), RUNNING], ids=[*UPGRADES, "running"])
+def test_it_is_what_the_schema_says_and_no_more(upgrade: JudgedUpgrade) -> None:
+    body = upgrade_json(upgrade)
     Draft202012Validator.check_schema(SCHEMA)
     Draft202012Validator(closed(SCHEMA)).validate(body)
     again = json.loads(json.dumps(body, allow_nan=False).encode("utf-8"))
@@ -99,8 +103,8 @@ def test_ratios_and_shares_are_those_that_were_judged() -> None:
 
 
 def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
-    subject, results, upgrade = upgrade_of("mixed")
-    body = upgrade_json(JudgedUpgrade(subject, results, upgrade))
+    subject, results, _ = upgrade_of("mixed")
+    body = upgrade_json(upgrade_of("mixed"))
     assert sorted(one["case"] for one in body["cases"]) == sorted(result.case for result in results)
     assert body["overall"]["cases"] + len(body["exclusions"]) == len(results)
     assert all(one["reason"] for one in body["exclusions"])
@@ -110,7 +114,7 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
 def test_an_interrupted_upgrade_takes_no_new_pairs_before_its_own() -> None:
     subject, results, upgrade = upgrade_of("unclear")
     stopped = upgrade_json(JudgedUpgrade(replace(subject, state="interrupted"), results, upgrade))
-    assert upgrade_json(JudgedUpgrade(subject, results, upgrade))["to_decide"] and not stopped["to_decide"]
+    assert upgrade_json(upgrade_of("unclear"))["to_decide"] and not stopped["to_decide"]
 
 
 def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:

@@ -63,7 +63,7 @@ def test_every_table_is_a_table_and_what_is_folded_is_closed(which: str) -> None
 @pytest.mark.parametrize("which", UPGRADES)
 def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
     subject, results, upgrade = upgrade_of(which)
-    text = upgrade_markdown(JudgedUpgrade(subject, results, upgrade))
+    text = upgrade_markdown(upgrade_of(which))
     for result in results:
         assert f"`{result.case}`" in text
         assert f"\n{subject.reproduce(result.case)}\n" in text

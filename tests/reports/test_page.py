@@ -108,8 +108,8 @@ def test_what_a_case_says_is_text_and_nothing_else() -> None:
 
 
 def test_the_plot_has_an_interval_for_each_case_that_has_one() -> None:
-    subject, results, upgrade = upgrade_of("mixed")
-    text = upgrade_html(JudgedUpgrade(subject, results, upgrade))
+    upgrade = upgrade_of("mixed").upgrade
+    text = upgrade_html(upgrade_of("mixed"))
     lines = re.findall(r'<line class="whisker" x1="([\d.]+)%" x2="([\d.]+)%"', text)
     known = [verdict for verdict in upgrade.verdicts.values() if verdict.low is not None]
     # One more is the geomean's.

@@ -2,7 +2,6 @@
 
 from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
-from reports.report_context import JudgedUpgrade
 from reports.rows import grid, left_out, rows, statuses, table_rows, techniques, without_ratio
 from support.builders.upgrade_reports import (
     FLOOR,
@@ -49,21 +48,21 @@ def test_a_case_ends_in_words_without_its_last_ones() -> None:
 
 
 def test_no_case_is_lost() -> None:
-    subject, results, upgrade = a_large_upgrade()
-    each = rows(JudgedUpgrade(subject, results, upgrade))
-    assert sorted(row.case for row in each) == sorted(result.case for result in results)
+    judged = a_large_upgrade()
+    each = rows(judged)
+    assert sorted(row.case for row in each) == sorted(result.case for result in judged.results)
     assert len(each) == 60
 
 
 def test_a_technique_of_which_nothing_is_left_has_a_row() -> None:
-    _, results, upgrade = a_mixed_upgrade()
-    found = {row.technique: row for row in techniques(JudgedUpgrade(results, upgrade))}
+    judged = a_mixed_upgrade()
+    found = {row.technique: row for row in techniques(judged)}
     assert found["export=onnxruntime"].mean is None
     assert [case for case, _ in found["export=onnxruntime"].excluded] == [
         "lstm_lm/infer/batch=4,tokens=8/export=onnxruntime"
     ]
     counted = sum((row.mean.cases if row.mean else 0) + len(row.excluded) for row in found.values())
-    assert counted == len(results)
+    assert counted == len(judged.results)
 
 
 def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() -> None:

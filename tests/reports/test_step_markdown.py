@@ -88,7 +88,7 @@ def test_what_it_raised_is_shown_from_the_script_on(old: CaseSide, new: CaseSide
     raised = f'Traceback:\n  File "worker.py", line 3\n  File "repro.py", line 7, in lookup\n{NASTY}'
     subject, _, _ = a_step()
     broken = reported([a_result(CASE, old=old, new=new, verdicts={})])
-    text = written((replace(subject, tracebacks=("", raised)), *broken[1:]))
+    text = written(JudgedUpgrade(replace(subject, tracebacks=("", raised)), *broken[1:]))
     assert text.startswith(f"## repro.py:lookup {title}\n")
     assert "### What it raised in 2.13.0\n\n````text\nTraceback (most recent call last):\n" not in text
     assert 'last):\n  File "repro.py", line 7, in lookup\n' in text and "worker.py" not in text
@@ -135,15 +135,15 @@ def test_a_report_says_what_a_bisection_needs_where_the_index_lists_nothing(
     subject, results, upgrade = a_step()
     subject = replace(subject, old=replace(subject.old, asked=old), new=replace(subject.new, asked=new))
     assert "candidates" not in subject.bisect()
-    page = written((subject, results, upgrade))
+    page = written(JudgedUpgrade(subject, results, upgrade))
     assert (sentences.candidates(subject) == "") == known
     assert ("index cannot list them" not in page) == known and "A,B,C" not in page
 
 
 def test_page_and_json_hold_the_script() -> None:
-    subject, results, upgrade = a_step()
-    body = upgrade_json(JudgedUpgrade(subject, results, upgrade))
-    assert body["step"] == {**SCRIPT.to_body(), "bisect": subject.bisect()}
-    page = html.unescape(upgrade_html(JudgedUpgrade(subject, results, upgrade)))
-    assert "table = torch.randn(100, 8)" in page and subject.bisect() in page
+    judged = a_step()
+    body = upgrade_json(judged)
+    assert body["step"] == {**SCRIPT.to_body(), "bisect": judged.subject.bisect()}
+    page = html.unescape(upgrade_html(judged))
+    assert "table = torch.randn(100, 8)" in page and judged.subject.bisect() in page
     assert upgrade_json(reported([a_result("a/infer/-/eager")]))["step"] is None

@@ -249,9 +249,6 @@ UPGRADES: dict[str, Callable[[], JudgedUpgrade]] = {
         ],
         Policy(metric="graph_breaks", thresholds={"graph_breaks": Threshold(0.0, exact=True)}),
     ),
-    "running": lambda: reported(
-        [a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}}
-    ),
 }
 
 
