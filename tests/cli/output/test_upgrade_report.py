@@ -33,19 +33,22 @@ def squeezed(lines: list[str]) -> str:
 
 
 def test_reports_of_a_wide_terminal(golden: Golden) -> None:
-    subject, results, upgrade = reported([a_result("resnet50/infer/-/eager", 2.0)])
+    judged = reported([a_result("resnet50/infer/-/eager", 2.0)])
+    running, interrupted = (
+        judged._replace(subject=replace(judged.subject, state=state)) for state in ("running", "interrupted")
+    )
     unclear = reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
     reports = {
         "A no-go": a_mixed_upgrade(),
-        "Interrupted": (replace(subject, state="interrupted"), results, upgrade),
-        "Still being measured": (replace(subject, state="running"), results, upgrade),
+        "Interrupted": interrupted,
+        "Still being measured": running,
         "What runs differently": dispatched(),
         "What would settle it": unclear,
         "Screened": screened(),
         "Nothing": reported([]),
     }
     sections = {title: "\n".join(printed(one)) for title, one in reports.items()}
-    elsewhere = printed((replace(subject, state="interrupted"), results, upgrade), local=False)
+    elsewhere = printed(interrupted, local=False)
     golden.check_terminal("upgrade_report.md", {**sections, "Interrupted on another machine": elsewhere[-1]})
 
 
