@@ -262,12 +262,12 @@ def _print_marks(opened: Mapping[str, str], rounds: int, *, private: bool) -> No
         if len(pairs) < len(taken) or not pairs:
             print(f"{name:28}   {len(taken) - len(pairs)} of {len(taken)} times its marks never stood")
             continue
-        known, shift = [one.marks_ms for one, _ in pairs], max(one.layout_shift for one, _ in pairs)
+        marks, shift = [one.marks_ms for one, _ in pairs], max(one.layout_shift for one, _ in pairs)
         ratio = summarise([one.marks_ms / none.marks_ms for one, none in pairs])
         interval = f"[{ratio.low or math.nan:.2f}, {ratio.high or math.nan:.2f}]"
         interval += "" if ratio.point <= GOAL_RATIO else f"  above {GOAL_RATIO:g}"
         interval += "" if shift <= GOAL_SHIFT else f"  shift above {GOAL_SHIFT:g}"
-        spread = f"{_share(known, 0.5):9.0f}{_share(known, 0.95):8.0f}{shift:8.2f}"
+        spread = f"{_share(marks, 0.5):9.0f}{_share(marks, 0.95):8.0f}{shift:8.2f}"
         print(f"{name:28}{spread}   {ratio.point:.2f} {interval}")
 
 
@@ -283,25 +283,25 @@ def _print_readers(
     for many in options.readers:
         before, started = server.cpu_seconds(), time.perf_counter()
         watch = partial(crowd, server.url, list(places.values()), many, options.think)
-        seen = asyncio.run(watch(options.minutes * 60))
+        views = asyncio.run(watch(options.minutes * 60))
         cpu = server.cpu_seconds() - before
-        _print_crowd(many, seen, unloaded, cpu, cpu / (time.perf_counter() - started), server)
+        _print_crowd(many, views, unloaded, cpu, cpu / (time.perf_counter() - started), server)
     print(f"goal: p95 at most {GOAL_ABOVE_MS:g} ms above the unloaded")
 
 
 def _print_crowd(
-    many: int, seen: Sequence[Seen], unloaded: Mapping[str, float], cpu: float, busy: float, server: Server
+    many: int, views: Sequence[Seen], unloaded: Mapping[str, float], cpu: float, busy: float, server: Server
 ) -> None:
-    counted = [one for one in seen if one.counts]
+    counted = [one for one in views if one.counts]
     if not counted:
         print(f"{many:8}{0:8}   no page was opened in that time")
         return
     times = [one.seconds * 1e3 for one in counted]
     above = [one.seconds * 1e3 - unloaded[one.address] for one in counted]
-    wrong = sorted({each for one in seen for each in one.wrong})
+    wrong = sorted({each for one in views for each in one.wrong})
     print(
         f"{many:8}{len(counted):8}{_share(times, 0.5):9.0f}{_share(times, 0.95):8.0f}"
-        f"{_share(above, 0.5):20.0f},{_share(above, 0.95):6.0f}{cpu / len(seen) * 1e3:16.0f}{busy:6.0%}"
+        f"{_share(above, 0.5):20.0f},{_share(above, 0.95):6.0f}{cpu / len(views) * 1e3:16.0f}{busy:6.0%}"
         f"{server.resident_mib():6.0f}{'  SHOWS ' + ', '.join(wrong) if wrong else ''}"
     )
 

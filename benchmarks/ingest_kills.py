@@ -93,9 +93,9 @@ def main() -> None:
 def store_all(url: str, data_dir: Path) -> None:
     """Store what is pending; a journal that cannot be stored is a failure here."""
     with open_database(url, timeout=60) as database:
-        for done in ingest_pending(data_dir, database):
-            if isinstance(done, JournalError):
-                raise done
+        for result in ingest_pending(data_dir, database):
+            if isinstance(result, JournalError):
+                raise result
 
 
 def begin(url: str, data_dir: Path) -> int:

@@ -148,9 +148,9 @@ def _print_growth(kind: str, tables: Mapping[int, Times]) -> None:
 def _print_ingest(database: Database, history: History) -> None:
     """Nights through the store, and nights as bare rows, in turns: A B B A."""
     bare = BareNight(database, history)
-    ours: list[float] = []
+    store_ms: list[float] = []
     whole: list[float] = []
-    theirs: list[float] = []
+    bare_ms: list[float] = []
     ready: list[float] = []
     numbers = iter(range(history.count, history.count + 10 * NIGHTS))
     rows = 0
@@ -162,22 +162,22 @@ def _print_ingest(database: Database, history: History) -> None:
             started = time.perf_counter()
             if through_the_store:
                 store_night(database, history, night, records)
-                ours.append((time.perf_counter() - started) * 1e3)
+                store_ms.append((time.perf_counter() - started) * 1e3)
                 checkpoint(database)
                 whole.append((time.perf_counter() - started) * 1e3)
                 continue
             prepared = bare.rows(night, records)
             encoded = time.perf_counter()
             bare.store(prepared)
-            theirs.append((time.perf_counter() - started) * 1e3)
+            bare_ms.append((time.perf_counter() - started) * 1e3)
             ready.append((time.perf_counter() - encoded) * 1e3)
             rows = sum(map(len, prepared.values()))
     # The first of each is warming up.
     p50, p95 = _share(whole[1:], 0.5), _share(whole[1:], 0.95)
     goal = _verdict(p95, GOAL_INGEST_MS)
     print(f"a night of {A_NIGHT} results, {rows} rows in all: p50 {p50:.1f}, p95 {p95:.1f} ms, {goal}")
-    for what, times in (("with encoding", theirs), ("rows ready", ready)):
-        found = summarise([bare / own for bare, own in zip(times[1:], ours[1:], strict=True)])
+    for what, times in (("with encoding", bare_ms), ("rows ready", ready)):
+        found = summarise([bare / own for bare, own in zip(times[1:], store_ms[1:], strict=True)])
         low, high = found.low or math.nan, found.high or math.nan
         print(
             f"  bare executemany, {what}: p50 {_share(times[1:], 0.5):.1f} ms; the store's rate is "
@@ -191,8 +191,8 @@ def _verdict(smaller: float, larger: float) -> str:
 
 def _print_mixed(database: Database, url: str, many: int, samples: int) -> None:
     """A reader alone and beside a process that commits a night every 50 ms, in turns."""
-    known = questions(database, History(many, samples))
-    mixed = [known[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
+    all_questions = questions(database, History(many, samples))
+    mixed = [all_questions[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
     alone: list[float] = []
     during: list[float] = []
     for turn in range(4):

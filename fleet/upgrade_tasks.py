@@ -77,8 +77,8 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
 
 def _live_machines(database: Database, now: datetime) -> EligibleMachines:
     """The machines with a running scheduler that measures."""
-    seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
-    living = present(recently_seen(seen, now))
+    schedulers, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
+    living = present(recently_seen(schedulers, now))
     return eligible_machines(filter(measures, living))
 
 
@@ -121,13 +121,13 @@ def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgres
 def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[TaskProgress]:
     """How far these tasks are, in their order; raises DatabaseError."""
     current = [queue_queries.task(database, task.id) or task for task in tasks]
-    seen = queue_queries.schedulers(database)
+    schedulers = queue_queries.schedulers(database)
     open_tasks = [
         *queue_queries.running_tasks(database),
         *(task for task in current if task.state == TaskState.WAITING),
     ]
-    reporting = recently_seen(seen, queue_queries.shared_time(database, now))
-    status = fleet_status(seen, reporting, open_tasks, now)
+    reporting = recently_seen(schedulers, queue_queries.shared_time(database, now))
+    status = fleet_status(schedulers, reporting, open_tasks, now)
     reasons = {task.id: why for task, why in status.waiting}
     said = queue_queries.wait_reasons(database, [task.id for task in current])
     return [TaskProgress(task, reasons.get(task.id), said.get(task.id, "")) for task in current]

@@ -191,11 +191,11 @@ def judge_suite(
         raise ValueError("every case is named once and has a weight above 0")
     by_case = {each.case: estimate(each, plan) for each in cases}
     waiting = tuple(case for case, found in by_case.items() if found is None)
-    known = [found for found in by_case.values() if found is not None]
-    if not known:
+    estimates = [found for found in by_case.values() if found is not None]
+    if not estimates:
         states = tuple(RuleState(rule, "open", 1.0, ERROR, waiting) for rule in RULES)
         return SuiteDecision("unclear", states, (), waiting, MeanEstimate(), MeanEstimate(), 0)
-    suite = SuiteArrays(moderate_estimates(known), limits, plan, ended)
+    suite = SuiteArrays(moderate_estimates(estimates), limits, plan, ended)
     material, worst = math.log1p(limits.case), suite.worst
     columns = [suite.refutes(worst), suite.refutes(material), suite.proves(worst), suite.proves(material)]
     suite.estimates = [

@@ -41,8 +41,8 @@ def _known(database: Database) -> dict[str, dict[str, Query]]:
     if series:
         explored |= {f"{_CASES} cases": _trend(series, _CASES), "1 case": _trend(series, 1)}
     if windows := telemetry.windows(database, limit=1):
-        shown = windows[0]
-        replicate = _replicate(shown.run, shown.case, shown.environment, shown.replicate)
+        window = windows[0]
+        replicate = _replicate(window.run, window.case, window.environment, window.replicate)
         explored["utilisation"] = {"view": "utilisation", **replicate}
     known["explore"] = explored
     if found := findings.findings(database, newest=1):

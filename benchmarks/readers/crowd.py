@@ -30,13 +30,13 @@ async def crowd(url: str, addresses: Sequence[str], many: int, think: float, sec
     They come one after the other while each would think once: what they see by then does not count.
     """
     starts_at = time.perf_counter() + think
-    seen: list[Seen] = []
+    views: list[Seen] = []
     readers = [
-        _reader(url, addresses, random.Random(SEED + each), think, starts_at, starts_at + seconds, seen)
+        _reader(url, addresses, random.Random(SEED + each), think, starts_at, starts_at + seconds, views)
         for each in range(many)
     ]
     await asyncio.gather(*readers)
-    return seen
+    return views
 
 
 async def _reader(
@@ -46,14 +46,14 @@ async def _reader(
     think: float,
     starts_at: float,
     ends_at: float,
-    seen: list[Seen],
+    views: list[Seen],
 ) -> None:
     await asyncio.sleep(luck.uniform(0.0, think))
     tab = await Tab.opened(url)
     while (begun := time.perf_counter()) < ends_at:
         address = luck.choice(addresses)
         visit = await tab.visit(address)
-        seen.append(Seen(address, visit.seconds, visit.wrong, begun >= starts_at))
+        views.append(Seen(address, visit.seconds, visit.wrong, begun >= starts_at))
         pause = luck.uniform(0.5, 1.5) * think
         await asyncio.sleep(min(pause, max(0.0, ends_at - time.perf_counter())))
     await tab.closed()

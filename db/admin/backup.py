@@ -97,10 +97,10 @@ def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
         in_a_sentence(str(part)),
         closing(sqlite3.connect(f"file:{quote(str(part))}?immutable=1", uri=True)) as copy,
     ):
-        said = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if said != "ok":
+        report = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if report != "ok":
         raise BackupFailed(
-            f"The copy of {name} is damaged, as the database is ({said}): see `pyrometer db check`."
+            f"The copy of {name} is damaged, as the database is ({report}): see `pyrometer db check`."
         )
 
 

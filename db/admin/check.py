@@ -149,8 +149,10 @@ def file_check(database: Database) -> CheckResult:
         if connection.dialect.name != "sqlite":
             return CheckResult("file", 0, "pages", notes=("a Postgres server checks its own",))
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        said = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
-    problems = [] if said == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in said]
+        report = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
+    problems = (
+        [] if report == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in report]
+    )
     return CheckResult("file", pages, "pages", tuple(problems))
 
 
@@ -295,12 +297,12 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], CheckResult]], ...] = (
 
 def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> Select[*tuple[Any, ...]]:
     link, run = tables.RunEnvironmentRow, tables.RunRow
-    mine = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
+    own = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
         select(run.id, func.count().label("strays"))
         .select_from(table)
         .join(run, run.number == table.run_number)
-        .join(link, mine, isouter=True)
+        .join(link, own, isouter=True)
         .where(link.run_number.is_(None))
         .group_by(run.id)
     )
@@ -343,7 +345,7 @@ _RAW_STAYS = (
 )
 
 
-def unseen(what: str, done: int, there: int) -> None:
+def unseen(what: str, count: int, total: int) -> None:
     """Progress that is not shown."""
 
 
@@ -421,15 +423,15 @@ def _compare_run(database: Database, run: str, measure: Measure) -> tuple[str, i
 
 def _difference(database: Database, run: str, measure: Measure) -> tuple[str, int]:
     stored = {each.key: each for each in queries.measurements_of_run(database, run)}
-    made = {each.key: each for each in measure(replicates_of_run(database, run))}
+    expected = {each.key: each for each in measure(replicates_of_run(database, run))}
     wrong = [
-        name for name, each in made.items() if name not in stored or not same_numbers(each, stored[name])
+        name for name, each in expected.items() if name not in stored or not same_numbers(each, stored[name])
     ]
-    wrong += stored.keys() - made.keys()
+    wrong += stored.keys() - expected.keys()
     if not wrong:
         return "", len(stored)
     case, _, metric = min(wrong)
-    sentence = f"{len(wrong)} of {len(made)} measurements of run {run} are not what its outcomes say"
+    sentence = f"{len(wrong)} of {len(expected)} measurements of run {run} are not what its outcomes say"
     return f"{sentence}: {metric} of {case} is one.", len(stored)
 
 

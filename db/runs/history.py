@@ -103,8 +103,8 @@ def _sides(connection: Connection, run_ids: Sequence[str], newest: int) -> dict[
     rows = rows_among(connection, query, run.id, run_ids)
     rows.sort(key=lambda row: (row.started_at, row.number, row.position))
     recent = {number: None for number in reversed([row.number for row in rows])}
-    kept = set(list(recent)[:newest])
-    return {(row[0], row[1]): HistoryRun(*row[3:]) for row in rows if row.number in kept}
+    numbers = set(list(recent)[:newest])
+    return {(row[0], row[1]): HistoryRun(*row[3:]) for row in rows if row.number in numbers}
 
 
 def _points(

@@ -262,9 +262,9 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
         (only.machine, run.machine_id.in_(named)),
         (only.state, run.state == only.state),
     ]
-    asked = [condition for wanted, condition in conditions if wanted]
-    asked += map(_has_word, only.text.split()[:_WORDS])
-    return [*asked, *(_of_category(RunCategory(only.category)) if only.category else ())]
+    clauses = [condition for value, condition in conditions if value]
+    clauses += map(_has_word, only.text.split()[:_WORDS])
+    return [*clauses, *(_of_category(RunCategory(only.category)) if only.category else ())]
 
 
 def _has_word(word: str) -> ColumnElement[bool]:

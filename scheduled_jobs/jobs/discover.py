@@ -98,14 +98,14 @@ def _new_releases(
     if pinned is None:
         return []
     newer = [text for text in releases if Version(text) > pinned]
-    known = {
+    has_notice = {
         text: notices.notice(database, RELEASE, f"{name}/{baseline}/{text}") is not None for text in newer
     }
-    first = not any(known.values())
+    first = not any(has_notice.values())
     return [
         _NewRelease(name, baseline, text, judged=not first or text == newer[-1])
         for text in newer
-        if not known[text]
+        if not has_notice[text]
     ]
 
 

@@ -36,19 +36,19 @@ class Reaper:
         self._seen: dict[str, _Heartbeat] = {}
         self._looked: float | None = None
 
-    def look(self, running: Sequence[Task], mine: Collection[str], monotonic: float) -> list[Dead]:
-        """The running tasks whose scheduler is dead; `mine` are the tokens of this process.
+    def look(self, running: Sequence[Task], own_tokens: Collection[str], monotonic: float) -> list[Dead]:
+        """The running tasks whose scheduler is dead; `own_tokens` are the tokens of this process.
 
         `monotonic` is a monotonic clock in seconds.
         """
         passed = 0.0 if self._looked is None else min(monotonic - self._looked, _MOST_BETWEEN_SECONDS)
         self._looked = monotonic
         current = {task.token: task for task in running if task.token is not None}
-        self._seen = {token: seen for token, seen in self._seen.items() if token in current}
+        self._seen = {token: heartbeat for token, heartbeat in self._seen.items() if token in current}
         return [
             Dead(task, token, detail)
             for token, task in current.items()
-            if token not in mine and (detail := self._why(token, task, passed))
+            if token not in own_tokens and (detail := self._why(token, task, passed))
         ]
 
     def _why(self, token: str, task: Task, passed: float) -> str:
@@ -59,11 +59,11 @@ class Reaper:
             return "claimed, and never begun"
         if (dead := dead_process(owner, self._me)) is not None:
             return f"its scheduler died (process {dead})"
-        seen = self._seen.setdefault(token, _Heartbeat(task.beats))
-        if seen.beats != task.beats:
+        heartbeat = self._seen.setdefault(token, _Heartbeat(task.beats))
+        if heartbeat.beats != task.beats:
             self._seen[token] = _Heartbeat(task.beats)
             return ""
-        seen.silent_seconds += passed
-        if seen.silent_seconds < LEASE_SECONDS:
+        heartbeat.silent_seconds += passed
+        if heartbeat.silent_seconds < LEASE_SECONDS:
             return ""
         return f"no sign of life from its scheduler for {LEASE_SECONDS:g} s"

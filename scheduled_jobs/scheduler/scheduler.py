@@ -266,17 +266,17 @@ class Service:
         database = self._open_database()
         self._pool.report(database, self._facts, self._around.version)
         alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]
-        ours = beat_all(database, [work.token for work in alive])
+        own_tokens = beat_all(database, [work.token for work in alive])
         for work in alive:
-            if work.token not in ours:
+            if work.token not in own_tokens:
                 self._fence(work)
 
     def _reap(self) -> None:
         """Give up attempts whose scheduler is dead."""
         database, now = self._open_database(), self._around.now()
-        mine = {work.token for work in self._pool.works()}
-        mine |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
-        for dead in self._reaper.look(running_tasks(database), mine, time.monotonic()):
+        own_tokens = {work.token for work in self._pool.works()}
+        own_tokens |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
+        for dead in self._reaper.look(running_tasks(database), own_tokens, time.monotonic()):
             give_up(database, dead.task, dead.token, dead.detail, now, self._log)
 
     def _fence(self, work: RunningTask) -> None:
@@ -304,8 +304,8 @@ class Service:
             idle, key=lambda each: (bool(each[0].only_labels), each[0].host.machine not in homes)
         )
         for worker, slot in in_order:
-            wanted = self._slot_jobs(worker, slot)
-            if not slot.claiming and waiting.isdisjoint(wanted):
+            own = self._slot_jobs(worker, slot)
+            if not slot.claiming and waiting.isdisjoint(own):
                 continue
             slot.claiming = slot.claiming or uuid.uuid4().hex
             task = claim(
@@ -319,7 +319,7 @@ class Service:
             token, slot.claiming = slot.claiming, None
             if task is None:
                 # Nor is there any of it for others who are asked by the same.
-                waiting -= wanted
+                waiting -= own
             else:
                 self._begin(slot, RunningTask(task, token, worker.host))
 

@@ -70,11 +70,11 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
     except DatabaseError as error:
         # Refused once, it is refused always: the slot must not wait for it.
         done = JobResult(TaskState.FAILED, done.result, f"its follow-up tasks cannot be enqueued: {error}")
-    kept = finish(database, work.token, done.state, done.result, done.error, now)
+    is_stored = finish(database, work.token, done.state, done.result, done.error, now)
     level = "info" if done.state == TaskState.DONE else "error"
     text = done.error or str(done.result.get("summary", ""))
     named = task_details(work.task) | {"state": done.state, "run": done.result.get("run")}
-    log("ended" if kept else "stale", text, named, level)
+    log("ended" if is_stored else "stale", text, named, level)
 
 
 def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
