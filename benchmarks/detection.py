@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.detection.change_points import NightValue, judge
+from analysis.detection.change_points import judge
 from analysis.detection.night_scan import scan
-from analysis.detection.nights import Change, Decision, Rules
+from analysis.detection.nights import Change, Decision, NightValue, Rules
 
 #: Standard deviations between nights: below 1 %, 1 to 3 %, more.
 KINDS = {"low": 0.005, "mid": 0.02, "high": 0.04}

@@ -29,8 +29,6 @@ from .nights import (
 )
 from .segments import changes_between, segments
 
-__all__ = ["Change", "Decision", "JudgedSeries", "NightValue", "Rules", "change_points", "judge"]
-
 
 def judge(
     nights: Sequence[NightValue],

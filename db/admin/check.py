@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, event, func, or_, select
+from sqlalchemy import Connection, event, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from common.text import plural
@@ -20,6 +20,7 @@ from records.tasks import TaskState
 
 from ..connection.connection import format_url, in_a_sentence, make_engine, parse_url, sqlite_path
 from ..connection.engine import Database
+from ..connection.statements import AnyRow, AnySelect
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
 from ..runs import queries, sample_codec
 from ..runs.queries import replicates_of_run
@@ -277,11 +278,11 @@ def queue_check(database: Database) -> CheckResult:
     return CheckResult("queue", len(rows), "tasks", tuple(problems))
 
 
-def _held(task: Row[*tuple[Any, ...]]) -> bool:
+def _held(task: AnyRow) -> bool:
     return task.token is not None and (task.under_way, task.fence) == (1, task.token)
 
 
-def _free(task: Row[*tuple[Any, ...]]) -> bool:
+def _free(task: AnyRow) -> bool:
     return task.token is None and task.under_way == 0
 
 
@@ -295,7 +296,7 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], CheckResult]], ...] = (
 )
 
 
-def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> Select[*tuple[Any, ...]]:
+def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> AnySelect:
     link, run = tables.RunEnvironmentRow, tables.RunRow
     own = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
@@ -326,8 +327,6 @@ def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
 def _in_words(counts: Any) -> str:
     return ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "no outcome"
 
-
-AnyRow = Row[*tuple[Any, ...]]
 
 #: Computes the measurements of a run from its replicates.
 Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
@@ -452,7 +451,7 @@ def _blob_check(
     database: Database,
     name: str,
     unit: str,
-    blobs: Select[*tuple[Any, ...]],
+    blobs: AnySelect,
     read: Callable[[AnyRow], str],
     newest: int | None,
     progress: Progress,
@@ -500,7 +499,7 @@ def _read_rows(row: AnyRow) -> str:
 
 def _stored_by_replicate(
     table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
-) -> Select[*tuple[Any, ...]]:
+) -> AnySelect:
     case = tables.BenchmarkCaseRow
     return (
         select(case.key, table.replicate, table.codec, table.blob, *more)

@@ -105,12 +105,6 @@ def set_run(database: Database, token: str, run_id: str) -> bool:
     return is_owner
 
 
-def beat(database: Database, token: str) -> bool:
-    """Record a heartbeat of an attempt; False if it no longer owns its task and must stop at once."""
-    with database.writing() as connection:
-        return _change(connection, token, {"beats": _TASK.beats + 1})
-
-
 def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
     """Record a heartbeat of these attempts in one statement; returns those that still own their tasks."""
     owners: set[str] = set()
