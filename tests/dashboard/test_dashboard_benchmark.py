@@ -34,7 +34,7 @@ def benchmark() -> Iterator[ModuleType]:
 def filled(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of what it fills, for both tests: two nights of six cases, and more."""
     with redirect_stdout(io.StringIO()) as said:
-        url = benchmark._filled(tmp_path_factory.mktemp("benchmark"), 2800)
+        url = benchmark.fill_file(tmp_path_factory.mktemp("benchmark"), benchmark._history(2800))
     assert said.getvalue().startswith("2,800 results, filled in")
     return url
 
