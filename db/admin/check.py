@@ -33,6 +33,8 @@ from ..telemetry import codec as telemetry_codec
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 #: So many problems of a damaged file are listed.
 _COMPLAINTS = 100
+#: How long the lock of another process is waited for.
+_LOCK_SECONDS = 5.0
 
 RESTORE = (
     "Put the last backup in its place (`pyrometer db backup --help` says how), or name a new database: "
@@ -74,7 +76,7 @@ class CheckResult:
 
 
 @contextmanager
-def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
+def open_read_only(url: str) -> Generator[Database]:
     """Open the database at `url` read-only, without creating or migrating its schema.
 
     Raises BadDatabaseUrl and DatabaseUnavailable.
@@ -84,7 +86,7 @@ def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
     if path is not None and not path.exists():
         raise DatabaseUnavailable(f"There is no database {format_url(parsed)}.")
     with in_a_sentence(format_url(parsed)):
-        engine = make_engine(parsed, timeout=timeout)
+        engine = make_engine(parsed, timeout=_LOCK_SECONDS)
     if path is not None:
         event.listen(engine, "connect", _never_write)
     else:
