@@ -162,10 +162,10 @@ def _print(routes: list[Route]) -> None:
         kib = max(len(one.content) for one in route.answers) / 1024
         wrong = sorted({one.status for one in route.answers} - {200, 304})
         reached += p95 <= GOAL_MS and not wrong
-        said = [f"above {GOAL_MS:g} ms"] if p95 > GOAL_MS else []
-        said += [f"answers {status}" for status in wrong]
+        notes = [f"above {GOAL_MS:g} ms"] if p95 > GOAL_MS else []
+        notes += [f"answers {status}" for status in wrong]
         print(
-            f"{route.name:34}{len(times):6}{kib:7.0f}{p50:9.1f}{p95:8.1f}{times[-1]:9.1f}  {', '.join(said)}"
+            f"{route.name:34}{len(times):6}{kib:7.0f}{p50:9.1f}{p95:8.1f}{times[-1]:9.1f}  {', '.join(notes)}"
         )
     print(f"goal: a p95 of at most {GOAL_MS:g} ms: {reached} of {len(routes)}")
 

@@ -275,8 +275,8 @@ def main() -> None:
     )
     parser.add_argument("--series", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    tracks(max(20, given.series), given.seed)
+    options = parser.parse_args()
+    tracks(max(20, options.series), options.seed)
 
 
 if __name__ == "__main__":

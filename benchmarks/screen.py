@@ -37,12 +37,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    rng = np.random.default_rng(given.seed)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
     print("| noise | " + " | ".join(f"+{change:.0%} passes" for change in CHANGES) + " |")
     print("|---" * (1 + len(CHANGES)) + "|")
     for noise in NOISES:
-        shares = [1 - sent_on(rng, noise, change, given.cases) for change in CHANGES]
+        shares = [1 - sent_on(rng, noise, change, options.cases) for change in CHANGES]
         print(f"| {noise} | " + " | ".join(f"{share:.2%}" for share in shares) + " |")
 
 

@@ -88,9 +88,9 @@ def _match_labels(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
         raise UsageError("no running scheduler measures: start one with `pyrometer scheduler`")
     for label in labels:
         if not label or not living.of(label):
-            known = ", ".join(sorted(living.by_label))
+            names = ", ".join(sorted(living.by_label))
             raise UsageError(
-                f'no machine with a running scheduler has the label "{label}": known labels are {known}'
+                f'no machine with a running scheduler has the label "{label}": known labels are {names}'
             )
     return sorted({machine for label in labels for machine in living.of(label)})
 
@@ -129,5 +129,5 @@ def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[T
     reporting = recently_seen(schedulers, queue_queries.shared_time(database, now))
     status = fleet_status(schedulers, reporting, open_tasks, now)
     reasons = {task.id: why for task, why in status.waiting}
-    said = queue_queries.wait_reasons(database, [task.id for task in current])
-    return [TaskProgress(task, reasons.get(task.id), said.get(task.id, "")) for task in current]
+    wait_reasons = queue_queries.wait_reasons(database, [task.id for task in current])
+    return [TaskProgress(task, reasons.get(task.id), wait_reasons.get(task.id, "")) for task in current]

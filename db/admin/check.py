@@ -240,10 +240,10 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResul
     series, metric = tables.SeriesRow, tables.MetricRow
     query = select(series.metric, func.count().label("series")).group_by(series.metric)
     with database.reading() as connection:
-        used = connection.execute(query.order_by(series.metric)).all()
+        counts = connection.execute(query.order_by(series.metric)).all()
         defined = {row.name: row.unit for row in connection.execute(select(metric.name, metric.unit))}
     problems: list[Problem] = []
-    for name, many in used:
+    for name, many in counts:
         own, stored = catalogue.get(name), defined.get(name)
         if own is None and stored is None:
             problems.append(
@@ -252,7 +252,7 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResul
         elif own is not None and stored is not None and own != stored:
             both = f'in "{stored}", and Pyrometer\'s own of that name is in "{own}"'
             problems.append(Problem(f"Metric {name} came from outside {both}.", NAME_ANEW))
-    return CheckResult("metrics", len(used), "metrics", tuple(problems))
+    return CheckResult("metrics", len(counts), "metrics", tuple(problems))
 
 
 def queue_check(database: Database) -> CheckResult:

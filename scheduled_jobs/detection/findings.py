@@ -92,8 +92,10 @@ def decisions_of(series: MachineSeries, findings: Sequence[Finding]) -> list[Dec
 def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
     low, high = compared_nights(change, series)
-    ours = series.points[low].at.environment != series.points[high].at.environment and not change.machine
-    return FindingState.CANDIDATE if ours else FindingState.MACHINE
+    by_pytorch = (
+        series.points[low].at.environment != series.points[high].at.environment and not change.machine
+    )
+    return FindingState.CANDIDATE if by_pytorch else FindingState.MACHINE
 
 
 def _same(

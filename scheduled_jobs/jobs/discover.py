@@ -114,9 +114,9 @@ def _was_enqueued(database: Database, one: _NewRelease) -> bool:
 
     An upgrade from another baseline is another one.
     """
-    earlier = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
+    tasks = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
     return bool(scheduled_runs(database, one.run_name, newest=1)) or any(
-        task.spec.get("old") == one.baseline for task in earlier
+        task.spec.get("old") == one.baseline for task in tasks
     )
 
 

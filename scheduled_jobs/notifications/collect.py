@@ -84,8 +84,8 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 def stored_digest(database: Database, night: date) -> Notice | None:
     """The digest that was made last of a night; None where there is none, or none recent enough."""
-    made = _digests(database)
-    return next((one for one in made if one.facts["night"] == night.isoformat()), None)
+    digests = _digests(database)
+    return next((one for one in digests if one.facts["night"] == night.isoformat()), None)
 
 
 def _digests(database: Database) -> list[Notice]:
@@ -165,12 +165,12 @@ def collect_digest_data(
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
     """What earlier digests reported, of the `newest` digests, which are sorted newest first."""
-    made = [one for one in newest if datetime.fromisoformat(one.facts["until"]) < until]
-    as_machines = [_as_machines(one) for one in made]
+    earlier = [one for one in newest if datetime.fromisoformat(one.facts["until"]) < until]
+    as_machines = [_as_machines(one) for one in earlier]
     reported = [
-        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
+        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(earlier, as_machines, strict=True)
     ]
-    last = made[0] if made else None
+    last = earlier[0] if earlier else None
     return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
         reported=frozenset().union(*reported),
