@@ -154,8 +154,9 @@ def test_faults_need_the_right_end_and_good_company() -> None:
     )
 
 
-def test_blocks_disturbed_by_the_cpu_are_no_strangers_on_the_gpu() -> None:
-    blocks = [{"cause": "cpu"}, {"cause": "gpu_process"}]
+def test_only_blocks_disturbed_by_another_program_on_the_gpu_count_as_strangers() -> None:
+    # The causes of `Interference`: a hypervisor and a GPU that slowed down are no other program.
+    blocks = [{"cause": cause} for cause in ("cpu", "hypervisor", "company", "gpu")]
     assert suite_figures.disturbed([outcome("a/infer/-/eager", facts={"tainted_blocks": blocks})]) == 1
 
 
