@@ -238,21 +238,12 @@ def values_of(suite: str) -> dict[str, set[str]]:
             "gpu",
             {
                 "compile": {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"},
-                "precision": {
-                    "tf32",
-                    "amp-fp16",
-                    "amp-bf16",
-                    "bf16",
-                    "int8-torchao",
-                    "fp8-torchao",
-                    "int4-torchao",
-                },
+                "precision": {"tf32", "amp-fp16", "amp-bf16", "bf16", "int8-torchao"},
                 "graph": {"capture", "callables"},
                 "layout": {"channels-last"},
                 "checkpoint": {"on"},
                 "memory": {"half"},
                 "dynamic": {"off", "on", "mark"},
-                "region": {"blocks"},
             },
         ),
         (

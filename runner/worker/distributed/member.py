@@ -40,7 +40,7 @@ class Member:
             "build": self._build,
             "first_call": self._first_call,
             "steps": self._steps,
-            "queued": self._queued,
+            "queued": self._queue_steps,
             "settle": self._settle,
             "block": self._block,
             "forget": self._placement.forget,
@@ -104,7 +104,7 @@ class Member:
         self._await_start(start_ns)
         return [timing.first_call(self._single_process.prepared.step, self._device) for _ in range(count)]
 
-    def _queued(self, alone_ns: int, start_ns: int) -> dict[str, Any]:
+    def _queue_steps(self, alone_ns: int, start_ns: int) -> dict[str, Any]:
         """Nanoseconds of a step among others in the queue of this member's GPU, and the SM clock after them.
 
         The clock is in MHz, None where it is not known: instances would count each other's turns.

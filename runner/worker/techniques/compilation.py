@@ -100,17 +100,13 @@ def apply(prep: Preparation) -> None:
 def _compile_blocks(prep: Preparation) -> None:
     """Compile each repeated block of the model, which stays eager itself: alike blocks are compiled once.
 
-    Fact `compiled_blocks` is their number. Raises UnsupportedCase where no block is named or called. Source:
-    the PyTorch recipe "Reducing torch.compile cold start compilation time with regional compilation".
+    Fact `compiled_blocks` is their number. Raises UnsupportedCase where no block is named. Source: the
+    PyTorch recipe "Reducing torch.compile cold start compilation time with regional compilation".
     """
     if prep.key.axis("compile") == "none":
         raise UnsupportedCase("region=blocks says what to compile, and this case does not compile")
     if not prep.workload.checkpointed:
         raise UnsupportedCase("region=blocks needs a workload that names its blocks, and this one does not")
-    if prep.called is not prep.model:
-        raise UnsupportedCase(
-            "region=blocks compiles parts of an eager module, and this case calls something else"
-        )
     for name in prep.workload.checkpointed:
         block = prep.model.get_submodule(name)
         block.forward = compile_function(prep.key, prep.device, block.forward)

@@ -97,7 +97,6 @@ UNSUPPORTED = [
     ("layers/infer/-/dynamic=on", "says how to compile, and this case does not compile"),
     ("layers/infer/-/region=blocks", "says what to compile, and this case does not compile"),
     ("images/infer/-/compile=aot_eager,region=blocks", "needs a workload that names its blocks"),
-    ("layers/infer/-/compile=aot_eager,export=jit-trace,region=blocks", "parts of an eager module"),
     ("layers/infer/-/compile=aot_eager,dynamic=mark", "needs inputs of several shapes"),
     ("closure/infer/-/precision=bf16", "a case given as a closure has no model to put into bf16"),
     ("closure/infer/-/memory=half", "limits PyTorch's allocator for CUDA"),
