@@ -15,7 +15,7 @@ from analysis.comparison import rounds
 from common.text import printable
 from dashboard.components import charts, filters, frames, links, markup, tables, wording
 from dashboard.components.query_params import SharedLabel, View, sanitise_query, with_fingerprint
-from dashboard.exports import page_recorder as kept
+from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
 from dashboard.navigation import VIEW
@@ -56,7 +56,7 @@ def frame_page() -> None:
     style = Path(__file__).with_name("style.css").read_text()
     st.html(f'<style>{style}</style><span class="py-style"></span>')
     # A file of ours and nothing else: no text from outside is ever part of it.
-    st.html(kept.browser_script(), unsafe_allow_javascript=True)
+    st.html(page_recorder.browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     # A dialog stands outside of what Streamlit gives its colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
@@ -65,7 +65,7 @@ def frame_page() -> None:
 
 def title(text: str) -> None:
     """The page's own heading, and the title of the browser's tab."""
-    kept.note("title", text)
+    page_recorder.note("title", text)
     tab_title(text)
     st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
 
@@ -80,9 +80,9 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
     `about` is plain text on how to read the section, behind an (i).
     """
-    kept.section(title, csv_of, file_name)
+    page_recorder.section(title, csv_of, file_name)
     if about:
-        kept.note("words", plain(about))
+        page_recorder.note("words", plain(about))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
@@ -91,11 +91,11 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
 def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
     """What can be taken along of a section: all rows as CSV, and what is seen as Markdown or by copying."""
-    markdown = kept.section_export(st.context.url or "", query())
+    markdown = page_recorder.section_export(st.context.url or "", query())
     with st.popover("Export", type="tertiary", key=f"menu-{file_name}"):
         st.download_button(
             "CSV",
-            lambda: csv(kept.frame_of(csv_of)),
+            lambda: csv(page_recorder.frame_of(csv_of)),
             file_name=file_name,
             mime="text/csv",
             key=f"csv-{file_name}",
@@ -117,14 +117,14 @@ def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
 @contextmanager
 def expander(title: str) -> Generator[None]:
     """What opens with a click; an export has it under its title."""
-    kept.note("html", f"<h3>{escape(title)}</h3>")
+    page_recorder.note("html", f"<h3>{escape(title)}</h3>")
     with st.expander(title):
         yield
 
 
 def table(shown: DataTable[Any]) -> None:
     """A table, which the page's Markdown has too; a click on a column's head sorts it."""
-    kept.table(shown)
+    page_recorder.table(shown)
     st.html(_tame(shown.html(sortable=True)))
 
 
@@ -155,7 +155,7 @@ def _whole(column: pd.Series) -> pd.Series:
 
 def html(body: str) -> None:
     """HTML as `markup` writes it, which the page's Markdown has too."""
-    kept.note("html", body)
+    page_recorder.note("html", body)
     st.html(_tame(body))
 
 
@@ -166,13 +166,13 @@ def link(address: str, text: str) -> None:
 
 def caption(words: str, about: str = "") -> None:
     """Small print of twelve words or fewer, in Streamlit's Markdown; `about` is the rest, behind an (i)."""
-    kept.note("words", f"{words} {about}".strip())
+    page_recorder.note("words", f"{words} {about}".strip())
     st.caption(words, help=about or None)
 
 
 def code(text: str) -> None:
     """What is typed, or what a program wrote; it scrolls when it is long."""
-    kept.note("code", text)
+    page_recorder.note("code", text)
     st.html(_tame(markup.code(text)))
 
 
@@ -191,20 +191,20 @@ def chart(
     ending), or under the name of its section's CSV file, headed by its section, what the page is about (see
     `subject`) and `count`, how much was measured.
     """
-    name = kept.chart_name(file_name)
-    kept.note("chart", alt)
+    name = page_recorder.chart_name(file_name)
+    page_recorder.note("chart", alt)
     data = charts.with_data(spec, **(sets or {}), **frames)
     # Its room is there before its program is: what stands below does not jump. Panels below each other have
     # no height of their own.
     height = spec.get("height", "content")
     st.vega_lite_chart(spec=data, alt=alt, width="stretch", height=height)
-    title, subject = kept.chart_title()
+    title, subject = page_recorder.chart_title()
     st.html(markup.chart_buttons(alt, name, title, " · ".join(filter(None, (subject, count)))))
 
 
 def subject(*words: str) -> None:
     """What is measured in the charts that follow, for the head of their pictures: hardware, PyTorch."""
-    kept.set_subject(*words)
+    page_recorder.set_subject(*words)
 
 
 def complain(complaints: Sequence[str]) -> None:
@@ -213,7 +213,7 @@ def complain(complaints: Sequence[str]) -> None:
     if (more := len(complaints) - _COMPLAINTS) > 0:
         lines.append(f"And {more:,} more like these.")
     for complaint in lines:
-        kept.note("complaint", complaint)
+        page_recorder.note("complaint", complaint)
         st.warning(plain(complaint))
 
 
@@ -231,14 +231,14 @@ def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
         address = links.view(path, {**query(), shared.name: [links.short(each)]})
         entries.append(f"<li>{markup.link(address, text)}</li>")
     with empty_state(f"Which {kind}?"):
-        kept.note("words", words)
+        page_recorder.note("words", words)
         st.write(words)
         html(f"<ul>{''.join(entries)}</ul>")
 
 
 def permanent_link(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
-    kept.pin(address)
+    page_recorder.pin(address)
     st.html(f'<p class="py-pinned">{markup.link(address, "Permanent link to this view")}</p>')
 
 
@@ -420,7 +420,7 @@ def no_match(runs: int, heading: str, words: str, command: str) -> None:
 
 def database_problem(error: DatabaseError) -> None:
     """The page of a database that cannot be used: one sentence."""
-    kept.note("complaint", str(error))
+    page_recorder.note("complaint", str(error))
     with empty_state("The database cannot be read"):
         st.text(str(error))
         st.caption("Nothing is lost by waiting: load this page again later.")

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from dashboard.components import wording
-from dashboard.components.charts import BLUE, QUIET, TONES, Spec, as_spec, kept
+from dashboard.components.charts import BLUE, QUIET, TONES, Spec, as_spec, spec_cache
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.moves import border
 from records.findings import Finding, FindingState
@@ -108,7 +108,7 @@ def _border_words(changes: Sequence[RunChange]) -> str:
     return words if len(words) <= _LABEL else f"{words[:_LABEL]}…"
 
 
-@kept
+@spec_cache
 def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
     """The chart of a `NightChart` with its `tracks`; `title` is that of its value axis.
 

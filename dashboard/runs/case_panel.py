@@ -16,7 +16,7 @@ from analysis.metrics import METRICS
 from analysis.ratios import ratio
 from dashboard.components import links, load, markup, parts, tables, wording
 from dashboard.components.query_params import Query, last, sentence
-from dashboard.exports import page_recorder as kept
+from dashboard.exports import page_recorder
 from dashboard.trends import chart_section
 from dashboard.trends.load import load_trends
 from records.outcomes import Outcome, OutcomeStatus
@@ -119,12 +119,12 @@ def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DE
 
     The foot of the page lies below it, so that the panel has the button of its own that saves the page.
     """
-    closed, record = partial(_close_panel, names), kept.current()
+    closed, record = partial(_close_panel, names), page_recorder.current()
 
     def panel() -> None:
         body()
         if record is not None:
-            kept.page_button(record, kept.slug(f"panel {title}"))
+            page_recorder.page_button(record, page_recorder.slug(f"panel {title}"))
 
     st.dialog(parts.plain(title), width="large", position="right", on_dismiss=closed)(panel)()
 

@@ -10,7 +10,7 @@ import streamlit as st
 from analysis.decision.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, View, choice_labels, decode_name, encode_name, pick
-from dashboard.exports import page_recorder as kept
+from dashboard.exports import page_recorder
 from dashboard.header import page_context
 from dashboard.runs import case_numbers, case_panel, operators, run_facts
 from dashboard.server.settings import ServerSettings
@@ -44,7 +44,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     run, summary = found
     if run_id != run.id:
         # Tomorrow it is another.
-        kept.pin(links.run(run.id, query))
+        page_recorder.pin(links.run(run.id, query))
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
     defined = load.metric_definitions(url)

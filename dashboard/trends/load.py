@@ -125,7 +125,7 @@ class History:
         return {point for point, changes in self.of_line.items() if border(changes)}
 
 
-@load.kept
+@load.cache
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     """The newest points of some series, up to so many of each, with the facts of their runs."""
     database = database_at(url)
@@ -226,7 +226,7 @@ class ChartData:
     ticks: pd.DataFrame
 
 
-@load.kept
+@load.cache
 def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory]:
     """The newest nights of many series."""
     # Two tracks share the nights of a series.
@@ -259,7 +259,7 @@ def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
     )
 
 
-@load.kept
+@load.cache
 def chart_data(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
