@@ -15,19 +15,26 @@ class View:
     """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
 
     `context` are its parameters that are remembered for other views (see `page_context`), `home` is the
-    address of the view where nothing is chosen, empty for one that has no permanent link.
+    address of the view where nothing is chosen, empty for one that has no permanent link. `fingerprints` are
+    the fields of which an address has the beginning. `resets` are, by field, those that are emptied when
+    another value of it is chosen: what they named may not exist any more.
     """
 
     context: ClassVar[tuple[str, ...]] = ()
     home: ClassVar[str] = ""
+    fingerprints: ClassVar[tuple[str, ...]] = ()
+    resets: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query; a field that is empty is left for the page to choose."""
-        return {each.name: [value] for each in fields(self) if (value := getattr(self, each.name))}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= {name: links.short(values[name]) for name in self.fingerprints}
+        return {name: [value] for name, value in values.items() if value}
 
     def after(self, name: str, value: Any) -> Self:
         """The view with another `value` of the field `name`."""
-        return replace(self, **{name: value})
+        empty = {field: type(getattr(self, field))() for field in self.resets.get(name, ())}
+        return replace(self, **{name: value, **empty})
 
     @property
     def address(self) -> str:

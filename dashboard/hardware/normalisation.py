@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from statistics import geometric_mean, median
 from typing import Any, Literal
 
@@ -78,7 +77,6 @@ class HardwareColumn:
         return min(_count(case, "nodes"), self.machines) / self.machines
 
 
-@lru_cache(maxsize=4096)
 def _count(case: str, axis: str) -> int:
     """How many `ranks` or `nodes` a case has; one where its key cannot be parsed."""
     try:

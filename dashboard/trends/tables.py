@@ -207,7 +207,7 @@ def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, obse
     against = chosen.after("scale", "relative").after("baseline", point.run)
     links_html.append(markup.link(against.address, "Set all against it →"))
     if before is not None:
-        links_html.append(markup.link(chosen.after("at", before.run).address, "← The point before"))
+        links_html.append(markup.link(chosen.address_at(before.run), "← The point before"))
     return f"<p>{' · '.join(links_html)}</p>"
 
 
