@@ -4,23 +4,21 @@
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
 from itertools import count
 
 import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import unlike
-from dashboard.auth import reader
-from dashboard.components import filters, tables, wording
+from dashboard.components import tables, wording
 from dashboard.server.database import by_url, database_at
 from db.connection.engine import check_fits
 from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
-from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
+from records.findings import FindingState, FindingTriage
 from records.kinds import RunCategory, RunSource
 from records.outcomes import OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
@@ -64,8 +62,6 @@ measurements = cache(by_url(queries.measurements_of_run))
 operator_tables = cache(by_url(traces.operator_tables))
 headlines = cache(by_url(series_queries.headlines))
 metric_definitions = cache(by_url(metrics.metric_definitions))
-schedules_with_findings = cache(by_url(findings_store.schedules_with_findings))
-triage_refusal = cache(by_url(findings_store.triage_refusal))
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
@@ -242,36 +238,3 @@ def newest_points(series: int, *, recent: bool = False) -> int:
     # As many as without that wish, where those are fewer.
     most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
     return max(1, most)
-
-
-@cache
-def findings(url: str, chosen: filters.Findings) -> list[Finding]:
-    """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    narrowed = chosen.filters(datetime.now(UTC))
-    return findings_store.findings(database_at(url), **narrowed, newest=MOST_FINDINGS + 1)
-
-
-@cache
-def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
-    """How many findings are in each group now, of all schedules or of one."""
-    return findings_store.group_counts(database_at(url), datetime.now(UTC), schedule)
-
-
-@cache
-def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
-    """One finding with what people did with it; None if there is none of that number."""
-    one = findings_store.finding(database_at(url), number)
-    return None if one is None else (one, findings_store.triage_log(database_at(url), number))
-
-
-def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Record an action of a person on a finding, and query anew from then on.
-
-    Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
-    not, or not any more.
-    """
-    signed = reader.signature(who)
-    findings_store.triage(database_at(url), number, action, signed, text, until, datetime.now(UTC))
-    findings.clear()
-    findings_by_group.clear()
-    finding.clear()

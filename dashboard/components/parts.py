@@ -1,43 +1,26 @@
 """The parts that every page is put together from."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from analysis.comparison import rounds
 from common.text import printable
-from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import SharedLabel, View, sanitise_query, with_fingerprint
+from dashboard.components import charts, links, markup, wording
+from dashboard.components.query_params import Query, SharedLabel, View, sanitise_query, with_fingerprint
 from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
-from dashboard.navigation import VIEW
+from dashboard.navigation import VIEW, page_at
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
-from interchange.formats import came_from
-from records.environments import Environment
-from records.fingerprints import AGAIN
-from records.kinds import EnvironmentKind
-from records.outcomes import Outcome
-from records.runs import Run
-from reports import sentences
-from reports import tables as report_tables
 from reports.table import DataTable
-from workflows.planning.reproduction import reproduce_command
-
-
-def declared_name(environment: Environment) -> str:
-    """What commands call an environment, which has a second name where it was compared with itself."""
-    again = environment.fingerprint.endswith(AGAIN)
-    return environment.name.removesuffix(AGAIN) if again else environment.name
-
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.
@@ -302,102 +285,25 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
     )
 
 
-def query() -> filters.Query:
+@dataclass(frozen=True, slots=True)
+class ChosenView(View):
+    """The view of a page, by its name."""
+
+    view: str
+
+
+def views(path: str, shown: Mapping[str, Callable[[], None]]) -> None:
+    """The page at `path`: the choice of its views, and the one that the address names, `shown` by name."""
+    page = page_at(path)
+    view, complaints = page.chosen_view(query())
+    complain(complaints)
+    segments("View", VIEW, {each.name: each.title for each in page.views}, ChosenView(view.name), tabs=True)
+    shown[view.name]()
+
+
+def query() -> Query:
     """The query of this page's URL."""
     return sanitise_query({name: st.query_params.get_all(name) for name in st.query_params})
-
-
-def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
-    """The samples of one replicate as they were taken, and the distribution of those that count.
-
-    `left_out` are the blocks, by their number from 0, that do not count.
-    """
-    heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
-    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
-    values = frames.milliseconds(counted)
-    many = sum(map(len, blocks))
-    summary = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
-    if len(values):
-        summary += f", median {wording.quantity(median(values.tolist()), 'ms')}"
-    shown = frames.bulk(values)
-    crosses = len(blocks) - len(counted)
-    caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
-    in_order, distributed = st.columns(2)
-    with in_order:
-        chart(
-            charts.samples_in_order(),
-            f"In the order they were taken: {summary}",
-            count=summary,
-            samples=frames.thin_samples(blocks, left_out),
-            blocks=frames.block_starts(blocks),
-        )
-    if not len(values):
-        return
-    with distributed:
-        chart(
-            charts.distribution(),
-            f"Distribution: {summary}",
-            count=summary,
-            bins=frames.histogram(shown),
-            median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
-        )
-
-
-def outcome(
-    run: Run,
-    opened: Outcome,
-    blocks: Sequence[Sequence[int]],
-    more: Callable[[], None] | None = None,
-    *,
-    observed: bool = False,
-    defined: wording.Definitions | None = None,
-) -> None:
-    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
-
-    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
-    """
-    html(tables.outcome_title(opened))
-    if observed:
-        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
-        link(address, "How busy GPU and CPUs were: Utilisation →")
-    measure_again(run, opened)
-    html(tables.outcome_facts(run, opened, defined))
-    if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted_block_numbers(opened.facts))
-    kernels([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
-    if more is not None:
-        more()
-    if not came_from(run) or opened.log_tail:
-        log(opened.log_tail)
-    st.divider()
-
-
-def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
-    """The GPU kernels of a case in one environment; nothing of one that has none."""
-    table_section("GPU kernels", report_tables.stored_kernels(outcomes), file_name, sentences.KERNEL_TIMES)
-
-
-def measure_again(run: Run, opened: Outcome) -> None:
-    """The command that measures a case of a run again, or why there is none."""
-    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
-    if source := came_from(run):
-        caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
-    elif opened.environment in measured:
-        caption("Measure it again:")
-        code(reproduce_command(run, opened.case, measured[opened.environment]))
-    else:
-        caption("The canary runs between the sessions of every run, and by no command of its own.")
-
-
-def log(text: str) -> None:
-    """The end of a log."""
-    heading("Log (tail)")
-    if not text.strip():
-        caption("The worker wrote nothing.")
-        return
-    code(text)
 
 
 def nothing_measured() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from dashboard.components import load, markup, tables
 from dashboard.exports.page_recorder import frame_of
-from dashboard.runs import run_facts
+from dashboard.runs import run_tables
 from db.connection.engine import Database
 from db.runs.store import save_outcomes, save_run
 from records.outcomes import Outcome
@@ -203,7 +203,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
             tables.runs([summary], NOW).html(),
             tables.last_run(summary, 1, NOW),
             tables.run_title(summary, NOW),
-            run_facts.panels(run),
+            run_tables.facts_panels(run),
             tables.failures([(summary, outcome)], NOW),
             tables.outcomes(run, [outcome]).html(),
             tables.outcome_title(outcome),
