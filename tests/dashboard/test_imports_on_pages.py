@@ -1,7 +1,6 @@
 """Own runs beside imported ones: what is shown first, and that no text of a stranger's file gets loose."""
 
 import re
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from records.kinds import RunSource
 from records.runs import RunSummary
 from support.pages import HARDWARE, HISTORY, RUN_PAIR, RUNS, TECHNIQUES, TODAY, Open, html, text, typed
 from support.servers.browser import Visitor, fits
-from support.sqlite_files import open_with_tables
+from support.sqlite_files import open_with_tables, sqlite_copy
 
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MANY = 25
@@ -81,9 +80,7 @@ def put(
 @pytest.fixture(scope="module")
 def mixed(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A database with two weeks of own nights, and above them a later import; and the import's id."""
-    file = tmp_path_factory.mktemp("mixed") / "pyrometer.db"
-    shutil.copy(filled_url.removeprefix("sqlite:///"), file)
-    url = f"sqlite:///{file}"
+    url = sqlite_copy(filled_url, tmp_path_factory.mktemp("mixed"))
     return url, put(url, "torchbench", "group_bench", "model", "A100", MANY, LATER)
 
 
