@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,8 +90,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
 
 
-def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, url: str) -> None:
     for hardware in ("A100", "H100"):
         put(url, "torchbench", "group_bench", "model", hardware, 0, LATER)
     at = open_page(url, HARDWARE)
@@ -107,24 +105,21 @@ def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_pat
     assert open_page(url, HARDWARE, metric="throughput").warning
 
 
-def test_what_to_type_after_an_import_is_for_a_machine_with_gpus_too(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_what_to_type_after_an_import_is_for_a_machine_with_gpus_too(open_page: Open, url: str) -> None:
     put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
     at = open_page(url, TECHNIQUES)
     (command,) = [each for each in typed(at) if "--suite" in each]
     assert command.startswith("pyrometer run --suite gpu ") and command.endswith("--suite cpu")
 
 
-def test_imports_that_name_no_pytorch_stand_side_by_side_too(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_imports_that_name_no_pytorch_stand_side_by_side_too(open_page: Open, url: str) -> None:
     for hardware in ("A100", "H100"):
         put(url, "action-benchmark", "benchmarks", "model", hardware, 0, LATER, torch_version="")
     shown = html(open_page(url, HARDWARE))
     assert "H100" in shown and "1.00×" in shown
 
 
-def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, url: str) -> None:
     for hardware, model in (("A100", "alone"), ("H100", "model"), ("H200", "model")):
         put(url, "torchbench", "group_bench", "model", hardware, 0, LATER, name=model)
     at = open_page(url, HARDWARE)
@@ -134,8 +129,7 @@ def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, t
     assert not any("most cases" in each.value for each in chosen.caption), "what was chosen needs no reason"
 
 
-def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, url: str) -> None:
     runs = [
         put(url, "torchbench", "group_bench", "model", hardware, 1, LATER, dated=False)
         for hardware in ("A100", "H100")
@@ -251,8 +245,7 @@ def test_an_unknown_duration_is_a_dash() -> None:
     assert wording.duration(0.004) == "0.00400 s"
 
 
-def test_the_metric_with_most_cases_to_compare_comes_first(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/p.db"
+def test_the_metric_with_most_cases_to_compare_comes_first(url: str) -> None:
     place = SourcePlace("a.csv")
     for hardware, cases in (("h1", "ab"), ("h2", "ab"), ("h3", "c"), ("h4", "d")):
         points = [

@@ -1,7 +1,5 @@
 """Text that turns around or steers a terminal is shown sign for sign, and what is no sign is marked."""
 
-from pathlib import Path
-
 from db.runs.store import save_outcomes, save_run
 from support.builders.run_records import MLP, a_run, an_outcome
 from support.pages import RUNS, Open, html
@@ -10,9 +8,8 @@ from support.sqlite_files import open_with_tables
 TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
 
 
-def test_text_that_turns_around_stays_as_it_was_written(open_page: Open, tmp_path: Path) -> None:
+def test_text_that_turns_around_stays_as_it_was_written(open_page: Open, url: str) -> None:
     turned = "a{}b{}c{}[31md{}".format(*TURNING)
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
     with open_with_tables(url) as database:
         save_run(database, a_run("run-1", notes=(turned,)))
         save_outcomes(database, "run-1", [an_outcome(MLP, status="crashed", reason=turned, log_tail=turned)])

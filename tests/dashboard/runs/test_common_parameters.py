@@ -1,15 +1,13 @@
 """A run's tables: what all cases have in common is said once."""
 
 import re
-from pathlib import Path
 
 from support.builders.run_records import MLP, RESNET, RESNET_COMPILED, a_run, an_outcome
 from support.builders.technique_runs import save
 from support.pages import RUNS, Open, html
 
 
-def test_common_parameters_stand_above_the_tables_of_a_run(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/p.db"
+def test_common_parameters_stand_above_the_tables_of_a_run(open_page: Open, url: str) -> None:
     save(url, a_run("one"), [an_outcome(case) for case in (MLP, RESNET, RESNET_COMPILED)])
     shown = html(open_page(url, RUNS, run="one"))
     # Two for the measurements, by case and by metric, and one for the outcomes.
