@@ -10,7 +10,7 @@ import streamlit as st
 
 from analysis.speedups import gains
 from common.text import some
-from dashboard.components import charts, frames, links, load, markup, parts, tables, wording
+from dashboard.components import charts, frames, links, load, markup, parts, query_params, tables, wording
 from dashboard.machines import load as machine_load
 from dashboard.today import headlines, problems
 from dashboard.today import load as today_load
@@ -175,7 +175,7 @@ def first_run(url: str, last: RunSummary) -> None:
 
 def next_steps(last: RunSummary) -> None:
     """Three commands that go on from a first run."""
-    version = last.torch_versions[0].partition("+")[0] if last.torch_versions else "2.13.0"
+    version = query_params.public(last.torch_versions[0]) if last.torch_versions else "2.13.0"
     parts.heading("Next steps")
     for words, command in (
         (

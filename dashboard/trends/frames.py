@@ -140,7 +140,7 @@ def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     rows: list[Row] = []
     free_from = first - length
     for moment, version in changes:
-        label = _SPAN.join(each.partition("+")[0] for each in version.split(_SPAN))
+        label = _SPAN.join(public(each) for each in version.split(_SPAN))
         half = length * (len(label) * _LABEL_ROOM / 2)
         fits = moment - half >= free_from
         if fits:
