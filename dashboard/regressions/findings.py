@@ -127,7 +127,7 @@ def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
 
     Empty where there are none.
     """
-    said = {
+    addresses = {
         FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
         FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
     }
@@ -135,7 +135,7 @@ def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
         markup.link(
             links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
         )
-        for group, (words, address) in said.items()
+        for group, (words, address) in addresses.items()
         if groups[group] and group is not chosen.group
     ]
     return f'<p class="py-quiet">Also: {" · ".join(parts)}</p>' if parts else ""

@@ -37,11 +37,11 @@ def night_chart(
     line: TrendLine,
     tracks: PlaceTracks,
     changed: Mapping[tuple[str, Place], Sequence[RunChange]],
-    known: Sequence[Finding],
+    findings: Sequence[Finding],
 ) -> NightChart | None:
     """The newest nights of a finding's series; None where fewer than two are there.
 
-    `tracks` are by place, `changed` by the line's letter and place. `known` are all findings in the series.
+    `tracks` are by place, `changed` by the line's letter and place. `findings` are all of the series.
     """
     pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
     kept_points = [
@@ -68,7 +68,7 @@ def night_chart(
     at_run = {point.run: point for point in own}
     found = [
         (point.started_at, point.point, _label(each), _tone(each))
-        for each in known
+        for each in findings
         if (point := at_run.get(each.at_run)) and (each.id == one.id or _confirmed(each))
     ]
     moments = [

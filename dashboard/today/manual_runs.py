@@ -141,12 +141,14 @@ def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
     canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
     needed = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
     bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
-    said: list[str] = []
+    sentences: list[str] = []
     for status in dict.fromkeys(bad):
-        said.append(f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}")
+        sentences.append(
+            f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}"
+        )
         if status == OutcomeStatus.CONTENDED:
-            said.append(_WHEN_QUIET)
-    return [*said, *run.notes]
+            sentences.append(_WHEN_QUIET)
+    return [*sentences, *run.notes]
 
 
 def first_run(url: str, last: RunSummary) -> None:

@@ -202,11 +202,11 @@ def _track_headlines(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines 
         return None
     runs = headlines.runs_of(one)
     found = load.points_of_runs(url, _recent_runs(one, newest))
-    known = load.findings_of(url, tuple(found))
+    series_findings = load.findings_of(url, tuple(found))
     # A change that is older than those nights needs the nights before it.
-    marked = [each.key for each in headlines.headlines(one, newest, found, known) if each.finding]
+    marked = [each.key for each in headlines.headlines(one, newest, found, series_findings) if each.finding]
     found = found | load.lines(url, tuple(marked), runs) if marked else found
-    made = headlines.headlines(one, newest, found, known)
+    made = headlines.headlines(one, newest, found, series_findings)
     if not made:
         return None
     shown = headlines.rows(made, tracks)

@@ -79,17 +79,17 @@ def limits_table(
 
 
 def _metric(name: str) -> list[Column[CaseUtilisation]]:
-    known = wording.metric(name)
+    metric = wording.metric(name)
 
     def metric_value(one: CaseUtilisation) -> float | None:
         return one.metrics[name].point if name in one.metrics else None
 
     def cell(one: CaseUtilisation) -> str:
         value = metric_value(one)
-        return wording.NONE if value is None else wording.number(value, known.unit)
+        return wording.NONE if value is None else wording.number(value, metric.unit)
 
-    title = f"{known.title} ({known.unit})"
-    return [Column(name, title, metric_value, cell, number=True, help=known.meaning)]
+    title = f"{metric.title} ({metric.unit})"
+    return [Column(name, title, metric_value, cell, number=True, help=metric.meaning)]
 
 
 def show() -> None:
