@@ -1,7 +1,7 @@
 """The cases of a track's newest night against the nights before: what is confirmed, and what is noise."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -108,6 +108,25 @@ def runs_of(one: TrackStatus) -> tuple[str, ...]:
     return tuple(task.run_id for task in one.tasks if task.run_id and task.state != TaskState.RUNNING)[
         :COURSE
     ]
+
+
+def recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
+    """The run `newest` of a track, and those of the nights that its level is of."""
+    return tuple(dict.fromkeys((newest, *runs_of(one)[: NIGHTS + 1])))
+
+
+def headlines_since_changes(
+    one: TrackStatus,
+    newest: str,
+    found: Lines,
+    findings: Sequence[Finding],
+    lines: Callable[[tuple[SeriesKey, ...], tuple[str, ...]], Lines],
+) -> tuple[CaseNight, ...]:
+    """As `headlines`, with the nights before a change that is older than `found`, which `lines` reads."""
+    made = headlines(one, newest, found, findings)
+    if changed := tuple(each.key for each in made if each.finding):
+        made = headlines(one, newest, {**found, **lines(changed, runs_of(one))}, findings)
+    return made
 
 
 def headlines(
