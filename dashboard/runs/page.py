@@ -200,10 +200,11 @@ def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[Run
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
     offers = {"kind": tuple(RunCategory), "suite": suites, "machine": machines, "state": tuple(RunState)}
-    chosen = [
+    kind, suite, machine, state = (
         pick(query, name, (ALL, *map(encode_name, offer)), ALL, complaints) for name, offer in offers.items()
-    ]
-    return RunList(*chosen, (last(query, "text") or "").strip()[:_TEXT]), complaints
+    )
+    text = (last(query, "text") or "").strip()[:_TEXT]
+    return RunList(kind, suite, machine, state, text), complaints
 
 
 def _show_list(url: str, query: Query, now: datetime) -> None:

@@ -110,7 +110,7 @@ class Trends(View):
 
     def after(self, name: str, value: Any) -> "Trends":
         """What was chosen of one selection of lines and is not there in another is given up."""
-        changed = View.after(self, name, value)
+        changed = super(Trends, self).after(name, value)
         if name == "workload" and value:
             return replace(changed, cases=())
         return changed if _all_of(changed.workload, changed.cases) else replace(changed, workload="")
