@@ -199,7 +199,7 @@ class TechniqueRow:
 
 
 def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
-    """Every technique of the suite; also those of which no case could be compared."""
+    """Every technique of the suite, but those whose cases are all screened; also those without a mean."""
     upgrade = judged.upgrade
     reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
@@ -208,7 +208,9 @@ def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
         if result.case in reasons:
             listed.append((result.case, reasons[result.case]))
     return [
-        TechniqueRow(name, upgrade.techniques.get(name), tuple(excluded[name])) for name in sorted(excluded)
+        TechniqueRow(name, mean, tuple(excluded[name]))
+        for name in sorted(excluded)
+        if (mean := upgrade.techniques.get(name)) or excluded[name]
     ]
 
 

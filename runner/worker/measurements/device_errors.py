@@ -1,9 +1,11 @@
 """What CUDA says where the GPU or its driver is at fault, and not the case."""
 
 #: Errors after which no case can be measured on this GPU, in lower case: cudaErrorECCUncorrectable,
-#: cudaErrorSystemNotReady (the fabric manager is down), cudaErrorNoDevice, and a driver that cannot start.
+#: cudaErrorNvlinkUncorrectable, cudaErrorSystemNotReady (the fabric manager is down), cudaErrorNoDevice, and
+#: a driver that cannot start.
 _LOST = (
     "uncorrectable ecc error",
+    "uncorrectable nvlink error",
     "fallen off the bus",
     "system not yet initialized",
     "no cuda-capable device is detected",
