@@ -24,9 +24,7 @@ from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from ..preset import MachinePreset
 from ..worker.case_key import CaseKey
 from ..worker.messages import Failed, Fingerprinted, Phase, ProtocolError, TakeFingerprint
-from .events import read_events
-from .generated_code import read_generated
-from .verbose_output import read_autotuning, read_printed
+from .file_readers import read_autotuning, read_events, read_generated, read_printed
 
 #: The worker's own names of its files; not imported from there, which imports torch.
 _EVENTS, _PRINTED = "events.json", "printed.txt"

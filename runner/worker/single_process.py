@@ -11,7 +11,6 @@ import torch
 from . import correctness
 from .case_key import CaseKey
 from .measurements import bounds, compiling, memory, timing
-from .measurements.request_latency import measure_request_latency
 from .messages import Block, Window
 from .prepared_case import UnsupportedCase, final_metrics, guard_metrics
 from .techniques.apply import build
@@ -142,7 +141,9 @@ class SingleProcess:
         if prepared.key.axis("compile") != "none":
             known |= compiling.report(records_graphs(prepared.key, device)).metrics
         if prepared.key.phase == "infer":
-            known.update(guard_metrics(prepared, lambda: measure_request_latency(prepared.step, device)))
+            known.update(
+                guard_metrics(prepared, lambda: timing.measure_request_latency(prepared.step, device))
+            )
         step_ns = timing.typical_step_ns(self._timed, self._shapes)
         device_time = guard_metrics(
             prepared,

@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from runner.dispatch.events import layout_of, read_events
-from runner.dispatch.generated_code import hash_of, read_generated
-from runner.dispatch.verbose_output import read_autotuning, read_printed
+from runner.dispatch.file_readers import (
+    hash_of,
+    layout_of,
+    read_autotuning,
+    read_events,
+    read_generated,
+    read_printed,
+)
 
 
 def _event(name: str, *inputs: tuple[str, list[int], list[int]]) -> dict[str, object]:
