@@ -1,4 +1,4 @@
-"""A census: the operators and compiled regions that take a program's time, recorded, in a file, and as cases."""
+"""A census: the operators and compiled regions that take a program's time, recorded and as cases."""
 
 import hashlib
 import json

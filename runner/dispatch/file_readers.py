@@ -251,15 +251,15 @@ def read_printed(lines: Iterable[str]) -> VerboseCounts:
 
 def read_autotuning(lines: Iterable[str]) -> Mapping[str, int]:
     """The kernel that Inductor's autotuning took for each operation, the fastest, which it prints first."""
-    chosen: Counter[str] = Counter()
-    asked = ""
+    choices: Counter[str] = Counter()
+    operation = ""
     for line in lines:
         if found := _AUTOTUNE.match(line):
-            asked = found["what"].strip()
-        elif asked and (choice := _CHOICE.match(line)):
-            chosen[f"{asked} by {_NUMBER.sub('', choice['name'])}"] += 1
-            asked = ""
-    return chosen
+            operation = found["what"].strip()
+        elif operation and (choice := _CHOICE.match(line)):
+            choices[f"{operation} by {_NUMBER.sub('', choice['name'])}"] += 1
+            operation = ""
+    return choices
 
 
 def _execution(rest: str) -> str | None:

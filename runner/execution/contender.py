@@ -18,7 +18,6 @@ from ..telemetry.telemetry_interface import Telemetry
 from ..worker.case_key import CaseKey
 from ..worker.messages import (
     PROTOCOL,
-    STATUSES,
     Block,
     Failed,
     Finish,
@@ -301,13 +300,13 @@ class Contender:
             return sustained, facts
         # Neither GPUs of other machines are sampled nor a second one of one process; without them there is no
         # energy per item.
-        known = all_sampled(self._recordings, self._ready.facts)
-        items = float(self._ready.facts["items"]) if known and not self._nodes else None
+        complete = all_sampled(self._recordings, self._ready.facts)
+        items = float(self._ready.facts["items"]) if complete and not self._nodes else None
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
         metrics |= sustained
-        return metrics | (roofline(metrics, self._ready.facts) if known else {}), facts
+        return metrics | (roofline(metrics, self._ready.facts) if complete else {}), facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome.
@@ -410,8 +409,8 @@ class Contender:
                 self._unchecked = message
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
-                known = message.status in STATUSES
-                status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
+                is_status = message.status in set(OutcomeStatus)
+                status = OutcomeStatus(message.status) if is_status else OutcomeStatus.CRASHED
                 self.lost_device = message.device_lost
                 self.lost_node = status == OutcomeStatus.LOST and not message.device_lost
                 raise self._fail(status, message.reason, message.traceback)

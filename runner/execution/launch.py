@@ -80,21 +80,21 @@ def no_huge_pages(setting: Path = _HUGE_PAGES, libc: str | None = None) -> str:
             f"glibc.malloc.hugetlb needs glibc 2.35 or newer, here is {name or 'another C library'} {version}"
         )
     try:
-        chosen = setting.read_text().partition("[")[2].partition("]")[0]
+        mode = setting.read_text().partition("[")[2].partition("]")[0]
     except OSError:
-        chosen = ""
-    if chosen not in ("always", "madvise"):
-        return f"transparent huge pages are {chosen or 'not offered by this kernel'} in {setting}"
+        mode = ""
+    if mode not in ("always", "madvise"):
+        return f"transparent huge pages are {mode or 'not offered by this kernel'} in {setting}"
     return ""
 
 
 def _without_malloc(variables: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in variables.items() if not name.startswith("MALLOC_")}
-    tunables = (t for t in kept.pop("GLIBC_TUNABLES", "").split(":") if not t.startswith(_MALLOC_TUNABLES))
-    preloads = kept.pop("LD_PRELOAD", "").replace(":", " ").split()
+    rest = {name: value for name, value in variables.items() if not name.startswith("MALLOC_")}
+    tunables = (t for t in rest.pop("GLIBC_TUNABLES", "").split(":") if not t.startswith(_MALLOC_TUNABLES))
+    preloads = rest.pop("LD_PRELOAD", "").replace(":", " ").split()
     others = (p for p in preloads if not any(f"lib{name}" in p for name in _LIBRARIES))
-    left = {"GLIBC_TUNABLES": ":".join(filter(None, tunables)), "LD_PRELOAD": ":".join(others)}
-    return kept | {name: value for name, value in left.items() if value}
+    cleaned = {"GLIBC_TUNABLES": ":".join(filter(None, tunables)), "LD_PRELOAD": ":".join(others)}
+    return rest | {name: value for name, value in cleaned.items() if value}
 
 
 def _in_cache(name: str) -> str:
@@ -240,18 +240,18 @@ def start_of(
         variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         facts["threads"] = threads
     changed = {k: v for k, v in variables.items() if preset.variables.get(k) != v}
-    gone = sorted(preset.variables.keys() - variables.keys())
+    unset = sorted(preset.variables.keys() - variables.keys())
     facts |= {"variables": changed} if changed else {}
-    facts |= {"without": gone} if gone else {}
+    facts |= {"without": unset} if unset else {}
     return Start(variables, cpus, prefix, facts)
 
 
-def affinity_held(launched: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, bool]:
+def affinity_held(launch: Mapping[str, Any], worker: Mapping[str, Any]) -> dict[str, bool]:
     """Whether a pinned worker was seen on its CPUs only, as a fact; nothing where it was not pinned or seen.
 
-    `launched` are the facts of `start_of`, `seen` those of the worker.
+    `launch` are the facts of `start_of`, `worker` those that it reported.
     """
-    cpus, affinity = launched.get("cpus"), seen.get("affinity")
+    cpus, affinity = launch.get("cpus"), worker.get("affinity")
     if not cpus or not affinity:
         return {}
     allowed = {cpu for text in affinity["allowed"] for cpu in parse_cpus(text)}

@@ -1,4 +1,4 @@
-"""Description of the measured environment: versions, build, devices, fingerprint; and when a GPU is at fault."""
+"""Description of the measured environment: versions, build, devices, fingerprint, and a failed GPU."""
 
 import hashlib
 import importlib.metadata

@@ -246,7 +246,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
         traceback.clear_frames(error.__traceback__)
     text = _first_sentence(error)[:500]
-    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
+    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_error(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(

@@ -100,14 +100,13 @@ class Span:
 
 
 class DriverBuffer:
-    """One kind of samples of one device, fetched from time to time.
+    """The driver's samples of the utilisation of one device, fetched from time to time.
 
     `spacing_ns` is the usual time between two of them.
     """
 
-    def __init__(self, handle: Any, kind: int) -> None:
+    def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self._kind = kind
         self._offset_ns = 0
         self._newest_us = 0
         self._ended_ns: int | None = None
@@ -161,7 +160,7 @@ class DriverBuffer:
 
     def _fetch(self, since_us: int) -> list[tuple[int, float]] | Absent:
         """(stamp, value) of every sample after a stamp, the oldest first."""
-        answer = ask(N.nvmlDeviceGetSamples, self._handle, self._kind, since_us)
+        answer = ask(N.nvmlDeviceGetSamples, self._handle, N.NVML_GPU_UTILIZATION_SAMPLES, since_us)
         if isinstance(answer, Absent):
             # Nothing new is no problem.
             return [] if answer.code == N.NVML_ERROR_NOT_FOUND else answer
@@ -229,7 +228,7 @@ class GpuDevice:
         else:
             self._gpm = gpm
         self.utilisation_source: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
-        buffer = DriverBuffer(handle, N.NVML_GPU_UTILIZATION_SAMPLES)
+        buffer = DriverBuffer(handle)
         self._buffer = None if isinstance(buffer.start(), Absent) else buffer
         self._started_ns = 0
         self._energy_mj: int | None = None
@@ -352,11 +351,11 @@ class GpuDevice:
             values["energy"] = (energy - self._energy_mj) / 1e3
         if throttled is not None and self._throttled:
             before = self._throttled
-            held = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
-            if held and min(held.values()) >= 0:
-                values["throttled"] = min(100.0, max(held.values()) / seconds / 1e7)
+            growth = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
+            if growth and min(growth.values()) >= 0:
+                values["throttled"] = min(100.0, max(growth.values()) / seconds / 1e7)
                 for cause, reasons in _CAUSES.items():
-                    own = [held[reason] for reason in reasons if reason in held]
+                    own = [growth[reason] for reason in reasons if reason in growth]
                     values[cause] = min(100.0, max(own) / seconds / 1e7) if own else None
         self._energy_mj, self._throttled = energy, throttled or {}
         return values

@@ -69,16 +69,16 @@ def _verbose(stack: contextlib.ExitStack) -> dict[str, str]:
 def _stdout_in(path: str) -> Generator[None]:
     """Within the block what this process prints, C libraries included, goes to a file."""
     _flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         os.dup2(file, 1)
         yield
     finally:
         _flush()
-        os.dup2(kept, 1)
+        os.dup2(stdout, 1)
         os.close(file)
-        os.close(kept)
+        os.close(stdout)
 
 
 def _flush() -> None:

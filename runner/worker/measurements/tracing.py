@@ -131,15 +131,15 @@ def _write(profiler: Any, path: str) -> str:
     """Write the compressed trace; answers why it was not kept, or an empty text."""
     raw = path.removesuffix(".gz")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    kept = False
+    fits = False
     try:
         profiler.export_chrome_trace(raw)
-        kept = _compressed(raw, path)
+        fits = _compressed(raw, path)
     finally:
-        for leftover in (raw,) if kept else (raw, path):
+        for leftover in (raw,) if fits else (raw, path):
             if os.path.exists(leftover):
                 os.remove(leftover)
-    return "" if kept else f"the trace was larger than {_TRACE_BYTES >> 20} MiB, and only the table is kept"
+    return "" if fits else f"the trace was larger than {_TRACE_BYTES >> 20} MiB, and only the table is kept"
 
 
 def _compressed(source: str, target: str) -> bool:
