@@ -10,8 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+#: How often each name comes.
+Counts = Mapping[str, int]
 
 #: Names of operators; what else the profiler calls one are regions of its own, such as `AddmmBackward0`.
 _OPERATOR = re.compile(r"[a-z]\w*::\w[\w.]*")
@@ -37,20 +39,12 @@ _NO_TENSOR = ("", "Scalar", "ScalarList", "None")
 _NAME_LENGTH = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
-    """Counts by name. `layouts`: whether this PyTorch records strides, from which layouts are known."""
-
-    operators: Mapping[str, int]
-    kernels: Mapping[str, int]
-    layouts: bool
-
-
-def read_events(events: Iterable[Mapping[str, Any]]) -> Events:
-    """Operators as `aten::addmm(fp32, fp32, fp32:transposed)` and kernels, with counts.
+def read_events(events: Iterable[Mapping[str, Any]]) -> tuple[Counts, Counts, bool]:
+    """Operators as `aten::addmm(fp32, fp32, fp32:transposed)`, kernels, and whether layouts are known.
 
     `events` are the `traceEvents` of `torch.profiler.profile.export_chrome_trace`, recorded with shapes.
-    Operators that others call are counted too. A layout is only written where it is not contiguous.
+    Operators that others call are counted too. A layout is only written where it is not contiguous; they are
+    known where this PyTorch records strides.
     """
     operators: Counter[str] = Counter()
     kernels: Counter[str] = Counter()
@@ -64,7 +58,7 @@ def read_events(events: Iterable[Mapping[str, Any]]) -> Events:
             dims = dims or "Input Dims" in arguments
             strides = strides or "Input Strides" in arguments
             operators[f"{name}({', '.join(_inputs(arguments))})"] += 1
-    return Events(operators, kernels, strides or not dims)
+    return operators, kernels, strides or not dims
 
 
 def _inputs(arguments: Mapping[str, Any]) -> Iterable[str]:
@@ -139,23 +133,15 @@ _CALL = re.compile(r"^(def call\(|    def call\()", re.MULTILINE)
 _AFTER_CALL = re.compile(r"^(runner = |def benchmark_compiled_module|def get_args|if __name__)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedCode:
-    """`fused`: kernels by name without their number. `graphs`: one hash for each graph's code."""
-
-    fused: Mapping[str, int]
-    graphs: Mapping[str, int]
-
-
-def read_generated(lines: Iterable[str]) -> GeneratedCode:
-    """The kernels and hashes of all graphs whose code is in these lines of a trace."""
+def read_generated(lines: Iterable[str]) -> tuple[Counts, Counts]:
+    """Kernels without their number, and hashes, of all graphs whose code is in these lines of a trace."""
     fused: Counter[str] = Counter()
     graphs: Counter[str] = Counter()
     for code in _payloads(lines):
         names = _KERNEL.findall(code) or sorted({*_CPP_KERNEL.findall(code)})
         fused.update(_NUMBER.sub("", name) for name in names)
         graphs[f"graph {hash_of(code)}"] += 1
-    return GeneratedCode(fused, graphs)
+    return fused, graphs
 
 
 def _payloads(lines: Iterable[str]) -> Iterator[str]:
@@ -216,19 +202,10 @@ _AUTOTUNE = re.compile(r"AUTOTUNE (?P<what>\S.*)")
 _CHOICE = re.compile(r"\s+(?P<name>[\w.:]+) [\d.]+ (?:ms|us) ")
 
 
-@dataclass(frozen=True, slots=True)
-class VerboseCounts:
-    """Counts by name; of lines that could not be read how many, and the library they are of."""
-
-    onednn: Mapping[str, int]
-    mkl: Mapping[str, int]
-    unread: Mapping[str, int]
-
-
-def read_printed(lines: Iterable[str]) -> VerboseCounts:
+def read_printed(lines: Iterable[str]) -> tuple[Counts, Counts, Counts]:
     """oneDNN's executions as `matmul src:f32:ab ... by brg_matmul:avx512_core` and MKL's calls, `SGEMM(T,N)`.
 
-    Other lines are the case's own.
+    Third, of lines that cannot be read how many, by library. Other lines are the case's own.
     """
     onednn: Counter[str] = Counter()
     mkl: Counter[str] = Counter()
@@ -246,7 +223,7 @@ def read_printed(lines: Iterable[str]) -> VerboseCounts:
                 mkl[name] = 1 if _VECTOR_MATH.match(name) else mkl[name] + 1
             elif not _MKL_ABOUT.search(line):
                 unread["mkl"] += 1
-    return VerboseCounts(onednn, mkl, unread)
+    return onednn, mkl, unread
 
 
 def read_autotuning(lines: Iterable[str]) -> Mapping[str, int]:

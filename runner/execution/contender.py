@@ -409,8 +409,7 @@ class Contender:
                 self._unchecked = message
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
-                is_status = message.status in set(OutcomeStatus)
-                status = OutcomeStatus(message.status) if is_status else OutcomeStatus.CRASHED
+                status = status_of(message)
                 self.lost_device = message.device_lost
                 self.lost_node = status == OutcomeStatus.LOST and not message.device_lost
                 raise self._fail(status, message.reason, message.traceback)
@@ -437,6 +436,11 @@ class Contender:
         self._phase, self._phase_started = phase, now
         if phase != "wait":
             self._on_phase(self.planned, phase)
+
+
+def status_of(failed: Failed) -> OutcomeStatus:
+    """The status that a worker reports; a word that is none is a crash."""
+    return OutcomeStatus(failed.status) if failed.status in set(OutcomeStatus) else OutcomeStatus.CRASHED
 
 
 def explain(report: Mapping[str, Any], phase: str) -> tuple[OutcomeStatus, str]:
