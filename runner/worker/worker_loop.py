@@ -16,7 +16,7 @@ from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
-from .measurements import affinity_check, compiling, dispatch, memory, timing, tracing
+from .measurements import affinity_check, compiling, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
@@ -189,7 +189,7 @@ class Worker:
             self._load_user_cases()
         runner = SingleProcess(key, message.device, message.seed)
         self._enter("fingerprint")
-        return Fingerprinted(dispatch.capture(runner.prepared, message.device, message.folder))
+        return Fingerprinted(tracing.capture_dispatch(runner.prepared, message.device, message.folder))
 
     def _finish_case(self) -> Finished:
         runner = self._case_runner

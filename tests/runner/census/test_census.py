@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from common.text import key_matches
-from runner.census.census import (
+from runner.census import (
     KEPT_SHARE,
     RECORDER,
     BadCensus,
@@ -58,7 +58,7 @@ def quick_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def everything_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operator is kept, so that none is missed for taking little time."""
-    monkeypatch.setattr("runner.census.census.KEPT_SHARE", 2.0)
+    monkeypatch.setattr("runner.census.KEPT_SHARE", 2.0)
 
 
 @pytest.mark.torch

@@ -16,8 +16,8 @@ from typing import Any, cast
 from common.bounded_files import NestedTooDeep, bounded_bytes, toml_tables
 from common.text import plural
 
-from ..errors import RunnerError
-from ..worker.case_key import CaseKey
+from .errors import RunnerError
+from .worker.case_key import CaseKey
 
 SCHEMA = "pyrometer.census/1"
 #: Of the time, so much is kept; the operators that are left take next to none each.
@@ -333,7 +333,7 @@ def _tensor_text(tensor: Mapping[str, Any]) -> str:
 
 
 #: Runs in the interpreter of the program, which has nothing of ours.
-RECORDER = Path(__file__).parents[1] / "worker" / "census_recorder.py"
+RECORDER = Path(__file__).with_name("worker") / "census_recorder.py"
 #: Options of Python that may stand before the program.
 _FLAGS = ("-u", "-O", "-OO", "-B", "-E", "-s", "-S", "-I", "-P", "-q", "-v")
 
