@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution import allocators
+from runner.execution import launch
 from runner.execution.launch import CannotLaunch, allocator_variables, malloc_library, no_huge_pages
 from runner.preset import QUIET_MALLOC
 from support.site import unavailable
@@ -35,10 +35,10 @@ def test_quiet_thresholds_replace_any_other_allocator() -> None:
 
 
 def test_huge_pages_are_glibcs_tunable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocators, "no_huge_pages", lambda: "")
+    monkeypatch.setattr(launch, "no_huge_pages", lambda: "")
     wanted = "glibc.pthread.rseq=0:glibc.malloc.hugetlb=1"
     assert allocator_variables("hugetlb", MIXED) == OTHERS | {"GLIBC_TUNABLES": wanted}
-    monkeypatch.setattr(allocators, "no_huge_pages", lambda: "they are off")
+    monkeypatch.setattr(launch, "no_huge_pages", lambda: "they are off")
     with pytest.raises(CannotLaunch, match="they are off"):
         allocator_variables("hugetlb", MIXED)
 
@@ -75,7 +75,7 @@ def test_the_library_found_on_this_machine_can_be_preloaded(name: str) -> None:
 
 
 def test_a_library_that_is_not_there_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocators, "_LIBRARIES", {"tcmalloc": (("libnowhere.so.4",), "libnowhere4")})
+    monkeypatch.setattr(launch, "_LIBRARIES", {"tcmalloc": (("libnowhere.so.4",), "libnowhere4")})
     malloc_library.cache_clear()
     try:
         with pytest.raises(CannotLaunch, match=r"^libtcmalloc is not installed; Debian: apt-get install lib"):
