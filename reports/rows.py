@@ -196,7 +196,7 @@ class TechniqueRow:
 
 
 def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[TechniqueRow]:
-    """Every technique of the suite; also those of which no case could be compared."""
+    """Every technique of the suite, but those whose cases are all screened; also those without a mean."""
     reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
     for result in results:
@@ -204,7 +204,9 @@ def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[Techniqu
         if result.case in reasons:
             listed.append((result.case, reasons[result.case]))
     return [
-        TechniqueRow(name, upgrade.techniques.get(name), tuple(excluded[name])) for name in sorted(excluded)
+        TechniqueRow(name, mean, tuple(excluded[name]))
+        for name in sorted(excluded)
+        if (mean := upgrade.techniques.get(name)) or excluded[name]
     ]
 
 

@@ -14,9 +14,11 @@ from .measurements import memory
 from .variables import relevant_variables
 
 #: Errors after which no case can be measured on this GPU, in lower case: cudaErrorECCUncorrectable,
-#: cudaErrorSystemNotReady (the fabric manager is down), cudaErrorNoDevice, and a driver that cannot start.
+#: cudaErrorNvlinkUncorrectable, cudaErrorSystemNotReady (the fabric manager is down), cudaErrorNoDevice, and
+#: a driver that cannot start.
 _LOST = (
     "uncorrectable ecc error",
+    "uncorrectable nvlink error",
     "fallen off the bus",
     "system not yet initialized",
     "no cuda-capable device is detected",

@@ -249,9 +249,8 @@ def failure(error: BaseException, phase: str) -> Failed:
     reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_error(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):
-        return Failed(
-            error.status, str(error)[:_LONGEST_REASON], phase, error.traceback[-_LONGEST_TRACEBACK:]
-        )
+        about = (str(error)[:_LONGEST_REASON], phase, error.traceback[-_LONGEST_TRACEBACK:])
+        return Failed(error.status, *about, error.device_lost)
     if isinstance(error, _NOT_POSSIBLE):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
@@ -266,6 +265,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         status = "contended"
     elif memory.is_out_of_memory(error):
         status = "oom"
+        memory.log_cuda_memory()
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"
     lost = environment.device_is_lost(error)

@@ -134,6 +134,17 @@ def test_the_bundle_is_small_and_holds_the_runs(
     assert [run.header["suite"] for run in runs] == ["accept-cpu", "accept-kills", "accept-kills"]
 
 
+def test_the_comparison_without_a_gpu_skips_what_it_compares(poor_python: Path, tmp_path: Path) -> None:
+    command = [poor_python, str(BENCHMARKS / "gpu/comparison.py"), str(tmp_path / "out")]
+    command += ["--python", str(measured_python())]
+    done = subprocess.run(command, capture_output=True, text=True)
+    skipped = "skip: no CUDA device"
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [f"fingerprints: {skipped}", f"upgrade: {skipped}"],
+    )
+
+
 def test_an_environment_is_made_of_this_machines_packages_and_wheels(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     python = script("gpu/layout").make(tmp_path / "program", tmp_path / "wheels")

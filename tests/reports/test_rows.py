@@ -1,7 +1,8 @@
 """An upgrade as rows: every case once, the broken and the worst first."""
 
-from analysis.comparison.case_results import CaseSide
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import ScreenedCase
 from reports.rows import grid, left_out, rows, statuses, table_rows, techniques, without_ratio
 from support.builders.upgrade_reports import (
     FLOOR,
@@ -63,6 +64,19 @@ def test_a_technique_of_which_nothing_is_left_has_a_row() -> None:
     ]
     counted = sum((row.mean.cases if row.mean else 0) + len(row.excluded) for row in found.values())
     assert counted == len(results)
+
+
+def test_a_technique_whose_cases_are_all_screened_has_no_row() -> None:
+    compiled = CaseResult(
+        "quiet/infer/-/compile=default",
+        "compile=default",
+        CaseSide("ok"),
+        CaseSide("ok"),
+        {},
+        screen=ScreenedCase((0.01, -0.02), None, True),
+    )
+    _, results, upgrade = reported([compiled, a_result("slow/infer/-/eager", 20.0)])
+    assert [row.technique for row in techniques(results, upgrade)] == ["eager"]
 
 
 def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() -> None:

@@ -251,7 +251,8 @@ class GpuDevice:
             xids,
             None if running is None else self._pids.visible(running),
             None if busy is None else tuple(sorted(busy)),
-            1 - room["used"] / room["total"] if room.get("total") else None,
+            # What the driver reserves is neither used nor free; old ones count it as used.
+            1 - (room["used"] + room.get("reserved", 0)) / room["total"] if room.get("total") else None,
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:

@@ -103,7 +103,7 @@ class RankGroup:
         return max(one["ns"] for one in reports)
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
-        """Rounds of steps until they are steady, judged as one process's are.
+        """Rounds of steps until they are steady, judged as one process's are, the clocks of GPUs included.
 
         Every shape of inputs comes twice before.
         """
@@ -120,11 +120,31 @@ class RankGroup:
             ended = ended or ("cap" if elapsed >= max_seconds else "")
             last = round(median(steps[-3:]))
             if ended:
+                by_steps = timing.seconds_to_steady(steps, elapsed)
+                if self._device.startswith("cuda"):
+                    last, is_steady = self._queued_until_clocks_are_steady(
+                        last, started + round(max_seconds * 1e9)
+                    )
+                    ended = ended if is_steady else "cap"
+                    elapsed = (time.perf_counter_ns() - started) / 1e9
                 self._members.request("settle")
-                return timing.WarmUp(
-                    len(steps), elapsed, ended, last, timing.seconds_to_steady(steps, elapsed)
-                )
+                return timing.WarmUp(len(steps), elapsed, ended, last, by_steps)
             count = max(1, _ROUND_NS // max(1, last))
+
+    def _queued_until_clocks_are_steady(self, alone_ns: int, until_ns: int) -> tuple[int, bool]:
+        """Nanoseconds of a queued step of the slowest, and whether all clocks were steady by `until_ns`."""
+        before: list[int] = []
+        while True:
+            reports = self._members.request("queued", alone_ns=alone_ns, start_ns=self._members.soon())
+            taken, clocks = max(one["ns"] for one in reports), [one["mhz"] for one in reports]
+            pairs = [*zip(before, clocks, strict=False)]
+            if None in clocks or (
+                pairs and all(abs(now - then) <= timing.STEADY_CLOCK * then for then, now in pairs)
+            ):
+                return taken, True
+            if time.perf_counter_ns() >= until_ns:
+                return taken, False
+            before = clocks
 
     def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
         """Timed steps of all members, begun together."""

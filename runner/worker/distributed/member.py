@@ -40,6 +40,7 @@ class Member:
             "build": self._build,
             "first_call": self._first_call,
             "steps": self._steps,
+            "queued": self._queue_steps,
             "settle": self._settle,
             "block": self._block,
             "forget": self._placement.forget,
@@ -102,6 +103,15 @@ class Member:
     def _steps(self, count: int, start_ns: int) -> list[int]:
         self._await_start(start_ns)
         return [timing.first_call(self._single_process.prepared.step, self._device) for _ in range(count)]
+
+    def _queue_steps(self, alone_ns: int, start_ns: int) -> dict[str, Any]:
+        """Nanoseconds of a step among others in the queue of this member's GPU, and the SM clock after them.
+
+        The clock is in MHz, None where it is not known: instances would count each other's turns.
+        """
+        self._await_start(start_ns)
+        taken = timing.queued_step_ns(self._single_process.prepared.step, self._device, alone_ns)
+        return {"ns": taken, "mhz": timing.clock_now() if isinstance(self._part, Rank) else None}
 
     def _settle(self) -> None:
         if not self._allocates_elsewhere:

@@ -97,7 +97,7 @@ def _queued_until_clock_is_steady(step: Step, device: str, alone_ns: int, until_
     before = None
     while True:
         taken = queued_step_ns(step, device, alone_ns)
-        clock = _clock_now()
+        clock = clock_now()
         if clock is None or (before is not None and abs(clock - before) <= STEADY_CLOCK * before):
             return taken, True
         if time.perf_counter_ns() >= until_ns:
@@ -105,7 +105,7 @@ def _queued_until_clock_is_steady(step: Step, device: str, alone_ns: int, until_
         before = clock
 
 
-def _clock_now() -> int | None:
+def clock_now() -> int | None:
     """The SM clock in MHz, right after what was queued; None where it cannot be measured."""
     begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     has_clock = queue_clock(begun, ended)

@@ -36,7 +36,7 @@ def _refuse(prep: Preparation, way: str) -> None:
     how = prep.key.axis("compile")
     if how in (*compilation.RECORDS_GRAPHS, "cudagraphs"):
         raise UnsupportedCase(f"compile={how} records CUDA graphs itself: give either it or graph={way}")
-    if way == "callables" and prep.called is not prep.model:
+    if way == "callables" and (prep.called is not prep.model or how != "none"):
         raise UnsupportedCase("graph=callables records an eager module, and this case calls something else")
     if way == "capture" and prep.training and prep.key.axis("precision") == "amp-fp16":
         raise UnsupportedCase(

@@ -309,6 +309,7 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
         (f"/runs?offset={10**30}", 422, "less than or equal"),
         ("/runs?limit=0", 422, "greater than or equal to 1"),
         ("/series/points?case=a", 422, "metric"),
+        ("/series/points?case=a&metric=b&hardware=c&preset=d", 404, "there is no such series"),
         ("/runs/%00", 422, "pattern"),
         ("/runs?suite=a%00", 422, "pattern"),
         ("/runs?limti=3", 422, "limti"),

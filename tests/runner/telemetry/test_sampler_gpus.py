@@ -300,7 +300,8 @@ def test_who_is_at_work_on_a_gpu_is_known_from_who_is_there(
     (gpu,) = samplers.start(GPU, variables=variables).read_counters(tree.root).gpus
     assert gpu.processes == tuple(sorted((tree.child, 4242, 4343)))
     assert gpu.computing == tuple(sorted((tree.child, 4343)))
-    assert gpu.memory_free == pytest.approx(1 - 8589934592 / 150754820096)
+    # What the driver reserves is not free either.
+    assert gpu.memory_free == pytest.approx(1 - (8589934592 + 629145600) / 150754820096)
 
 
 def test_no_process_at_work_is_no_missing_answer(samplers: Samplers, shim: Shim, tree: Tree) -> None:
