@@ -1,12 +1,11 @@
 """Made-up upgrades for the tests of reports: cases of every kind, judged by the real rules."""
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.pairs import Pair, SideFlaw
+from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.screening import ScreenedCase, Selection
 from analysis.comparison.thresholds import threshold_of
@@ -18,27 +17,16 @@ from records.dispatch import CaseFingerprint
 from records.outcomes import OutcomeStatus
 from reports.report_context import ComparedEnvironment, Subject
 from support.builders.run_records import a_case_fingerprint, a_night
+from support.builders.upgrade_cases import FLOOR, result
+from support.builders.upgrade_cases import verdict as a_verdict
 
-FLOOR = "latency_floor"
 #: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.
 NASTY = (
     "RuntimeError: <img src=x onerror=alert(1)> | a | b\n`rm -rf` [me](http://x) @octocat #12 \x1b[31m"
     "</table></details></script> &amp;"
 )
 
-_WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
-
 Report = tuple[Subject, list[CaseResult], Upgrade]
-
-
-def a_verdict(
-    percent: float, metric: str = FLOOR, *, noise: float = 1.0, n: int = 6, old: float = 100.0, torn: int = 0
-) -> Verdict:
-    """A verdict on `n` pairs that differ by so many per cent, and on `torn` ones that do not count."""
-    wobble = (_WOBBLE * (n // len(_WOBBLE) + 1))[:n]
-    pairs = [Pair(old, old * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
-    pairs += [Pair(old, old, (SideFlaw("new", "shared its core", core=0.55),))] * torn
-    return judge(metric, pairs, threshold_of(metric))
 
 
 def an_exact_verdict(metric: str, old: float, new: float) -> Verdict:
@@ -54,12 +42,10 @@ def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
     more: Mapping[str, Verdict] = changes.pop("more", {})
     given: dict[str, Any] = {
         "technique": case.rpartition("/")[2],
-        "old": CaseSide("ok"),
-        "new": CaseSide("ok"),
         "verdicts": {FLOOR: a_verdict(percent, **of_verdict), **more},
         "pair_seconds": 21.0,
     }
-    return CaseResult(case, **{**given, **changes})
+    return result(case, **{**given, **changes})
 
 
 def a_subject(**changes: Any) -> Subject:
