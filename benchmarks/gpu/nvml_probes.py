@@ -21,8 +21,7 @@ from probe_loop import Answer, NotHere, serve
 from records.telemetry import Recording
 from runner.telemetry.gpu.card_state import card_state
 from runner.telemetry.gpu.nvml import Absent, N, ask, gpus, library, memory, processes, text
-from runner.telemetry.gpu.processes import Pids
-from runner.telemetry.gpu.source import GpuSource
+from runner.telemetry.gpu.source import GpuSource, Pids
 from runner.telemetry.sample_log import SampleLog, bare
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.summary import rows_of, summarise

@@ -20,8 +20,7 @@ from db.connection.engine import Database
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
 from records.outcomes import OperatorTable
-from runner.census.census import Census, summary
-from runner.census.recording import record_program
+from runner.census import Census, record_program, summary
 from workflows.errors import JobError, UsageError
 from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest

@@ -464,10 +464,10 @@ class InterferenceCheck:
         None where the kernel does not report how long threads wait, and where it stopped them at a quota of a
         control group: then no other has what they want.
         """
-        known = [each for each in self._clean if each is not None]
-        if not known or len(known) < len(self._clean):
+        times = [each for each in self._clean if each is not None]
+        if not times or len(times) < len(self._clean):
             return None
-        elapsed, robbed, stolen = (sum(column) for column in zip(*known, strict=True))
+        elapsed, robbed, stolen = (sum(column) for column in zip(*times, strict=True))
         return max(0.0, 1.0 - (robbed + stolen) / elapsed)
 
     def facts(self) -> Mapping[str, Any]:

@@ -163,13 +163,13 @@ class Member:
 
     def _report(self) -> dict[str, float]:
         # Peaks first: what is measured last takes memory of its own.
-        known = dict(self._metrics)
+        metrics = dict(self._metrics)
         if not self._allocates_elsewhere:
-            known |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+            metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
-            known["rss_peak_steady"] = after
-        return {**known, **self._placement.metrics(self._device), **self._single_process.metrics()}
+            metrics["rss_peak_steady"] = after
+        return {**metrics, **self._placement.metrics(self._device), **self._single_process.metrics()}
 
     def _device_time(self, step_ns: float, start_ns: int) -> dict[str, float]:
         self._await_start(start_ns)

@@ -108,12 +108,12 @@ def _peak_allocated(device: str) -> int:
     except RuntimeError:
         # CUDA's own allocator (backend:cudaMallocAsync) has no segments, and refuses.
         segments = []
-    held = sum(
+    pooled = sum(
         int(segment["total_size"]) - int(segment["allocated_size"])
         for segment in segments
         if segment.get("device") == index and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
     )
-    return torch.cuda.max_memory_allocated(device) + held
+    return torch.cuda.max_memory_allocated(device) + pooled
 
 
 def log_cuda_memory() -> None:

@@ -178,8 +178,10 @@ def _restore(prep: Preparation, weights: list[torch.Tensor], optimizers: list[to
     """Undo the steps that preparing took, in place: the graph knows addresses."""
     with torch.no_grad():
         if weights:
-            for tensor, kept in zip((*prep.model.parameters(), *prep.model.buffers()), weights, strict=True):
-                tensor.copy_(kept)
+            for tensor, original in zip(
+                (*prep.model.parameters(), *prep.model.buffers()), weights, strict=True
+            ):
+                tensor.copy_(original)
         for optimizer in optimizers:
             for state in optimizer.state.values():
                 for value in state.values():

@@ -236,9 +236,9 @@ def _find(module: str, name: str) -> Any:
     except (ImportError, AttributeError):
         package = module.split(".")[0]
         version = getattr(importlib.import_module(package), "__version__", "?")
-        gone = f"{module}.{name} was removed in this version"
+        sentence = f"{module}.{name} was removed in this version"
         raise UnsupportedCase(
-            f"{gone} of {'PyTorch' if package == 'torch' else package} ({version})"
+            f"{sentence} of {'PyTorch' if package == 'torch' else package} ({version})"
         ) from None
 
 
@@ -300,8 +300,8 @@ def apply(prep: Preparation) -> None:
     elif precision in _QUANTISED or precision == "int8-qat":
         quantise(prep)
     else:
-        kept = (*prep.model.parameters(), *prep.model.buffers())
-        prep.metrics["model_size"] = sum(one.numel() * one.element_size() for one in kept) / memory.MIB
+        tensors = (*prep.model.parameters(), *prep.model.buffers())
+        prep.metrics["model_size"] = sum(one.numel() * one.element_size() for one in tensors) / memory.MIB
     if precision == "amp-fp16" and prep.training:
         _scale(prep)
 
@@ -371,8 +371,8 @@ def _allow_tf32(allowed: tuple[Any, Any]) -> None:
 
 def _require_fp32(prep: Preparation) -> None:
     """Raise UnsupportedCase for a case that was built in another number format, by whatever means."""
-    kept = (*prep.model.parameters(), *prep.model.buffers())
-    others = {one.dtype for one in kept if one.is_floating_point()} - {torch.float32, torch.float64}
+    tensors = (*prep.model.parameters(), *prep.model.buffers())
+    others = {one.dtype for one in tensors if one.is_floating_point()} - {torch.float32, torch.float64}
     if others:
         raise UnsupportedCase(
             f"the case builds weights of {others.pop()}: build them in fp32 and choose a precision"

@@ -26,7 +26,6 @@ from runner.worker.distributed import leader, member
 from runner.worker.distributed.members import Members
 from runner.worker.distributed.rank import common_device_time
 from runner.worker.measurements import bounds, compiling, memory, timing
-from runner.worker.measurements.request_latency import measure_request_latency
 from runner.worker.messages import Block
 from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guard_metrics, make_optimizer
 from runner.worker.single_process import SingleProcess
@@ -345,7 +344,7 @@ def ceiling(us):
 def requests():
     """A step of 1 ms of which the host knows nothing until it waits."""
     with installed(Device()) as device:
-        found = dict(measure_request_latency(step_of(device, 1000), "cuda:0"))
+        found = dict(timing.measure_request_latency(step_of(device, 1000), "cuda:0"))
         return {**found, "calls": device.calls[:6], "steps": device.calls.count("step")}
 
 
