@@ -82,10 +82,10 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
         return BisectionEnd("alike", 0, last)
     low, high = _known_ends(last, answers)
     if between := _open(low, high, answers):
-        asked = _mark_or_question(answers, 0, between[len(between) // 2])
+        middle = _mark_or_question(answers, 0, between[len(between) // 2])
         # An open candidate has no final mark yet.
-        assert isinstance(asked, Question)
-        return asked
+        assert isinstance(middle, Question)
+        return middle
     between = tuple(range(low + 1, high))
     direct = _mark_or_question(answers, low, high)
     if isinstance(direct, Question):

@@ -57,14 +57,14 @@ def finding(
     if kind == "ratio" and metric not in _GAIN_OF:
         reason = gain_refusal(replicates, base)
         return ClaimMeasurement(None, reason=reason) if reason else _ratio(metric, replicates, base)
-    wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
-    found = [gain for gain in own if gain.kind == wanted]
+    gain_kind = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
+    found = [gain for gain in own if gain.kind == gain_kind]
     if not found:
         return _not_measured(metric)
     gain = found[0]
     if gain.ratio is None:
         return ClaimMeasurement(None, reason=gain.reason)
-    if wanted in _SHARES and gain.metric != metric:
+    if gain_kind in _SHARES and gain.metric != metric:
         # Resident memory is another quantity than what a device's allocator holds.
         return _not_measured(metric)
     return _as_claimed(kind, gain, gain.ratio)

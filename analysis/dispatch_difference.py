@@ -115,15 +115,15 @@ class CaseDifference:
     def to_body(self, most: int | None = None) -> dict[str, Any]:
         """As plain JSON values, with `most` changes at most."""
         found = self.difference or DispatchDifference((), {})
-        kept = found.changes[:most]
+        changes = found.changes[:most]
         return {
             "case": self.case,
             "old_failure": self.old_failure,
             "new_failure": self.new_failure,
             "warnings": [str(warning) for warning in found.warnings],
             "not_compared": dict(found.not_compared),
-            "changes": [asdict(change) for change in kept],
-            "left_out": found.left_out + len(found.changes) - len(kept),
+            "changes": [asdict(change) for change in changes],
+            "left_out": found.left_out + len(found.changes) - len(changes),
         }
 
     @classmethod
@@ -269,8 +269,8 @@ def _find_changes(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]
 def _join_replacements(part: DispatchPart, changes: list[DispatchChange]) -> list[DispatchChange]:
     """Join what is gone and what came in its place: the same operation otherwise done, or renamed."""
     for key in _KEYS.get(part, ()):
-        gone = [change for change in changes if not change.after]
-        for old in gone:
+        removals = [change for change in changes if not change.after]
+        for old in removals:
             for new in [change for change in changes if not change.before]:
                 if old.count_before == new.count_after and key(old.before, new.after):
                     changes = [each for each in changes if each is not old and each is not new]

@@ -123,7 +123,7 @@ def _middle(tables: Sequence[Mapping[str, tuple[float, float]]], name: str) -> t
     """Calls and microseconds over the tables, but for full ones that may have had no room for the kernel."""
     nothing = (0.0, 0.0)
     longest = max((table[name][1] for table in tables if name in table), default=0.0)
-    known = [
+    values = [
         table.get(name, nothing) for table in tables if name in table or longest > _full_from_us([table])
     ]
-    return median(calls for calls, _ in known or [nothing]), median(us for _, us in known or [nothing])
+    return median(calls for calls, _ in values or [nothing]), median(us for _, us in values or [nothing])

@@ -90,8 +90,8 @@ def gains(
     for (case, environment), own in replicates.items():
         each: list[Gain] = []
         for against in baselines(case):
-            known = [key for key in against.cases if (key, environment) in replicates]
-            base = known[0] if known else against.cases[0]
+            measured = [key for key in against.cases if (key, environment) in replicates]
+            base = measured[0] if measured else against.cases[0]
             gain = compare(against, own, replicates.get((base, environment), ()), base)
             if gain.ratio is not None or gain.kind not in ("memory", "size"):
                 each.append(gain)

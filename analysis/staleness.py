@@ -108,13 +108,13 @@ class MachineDisturbance:
         return self.throttled + self.contended > 0 and self.share >= share
 
 
-def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
+def silent_machines(schedulers: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
     """The machines whose schedulers were all last seen more than so many minutes ago, by name.
 
-    A scheduler that stopped on request has unregistered and is not among `seen`.
+    A scheduler that stopped on request has unregistered and is not among `schedulers`.
     """
     last: dict[str, datetime] = {}
-    for one in seen:
+    for one in schedulers:
         last[one.machine] = max(one.seen_at, last.get(one.machine, one.seen_at))
     return [
         Outage("machine", machine, at, now - at)
@@ -124,7 +124,12 @@ def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) 
 
 
 def overdue_nights(
-    measuring: Iterable[Task], seen: Collection[SchedulerSeen], now: datetime, *, hours: int, minutes: int
+    measuring: Iterable[Task],
+    schedulers: Collection[SchedulerSeen],
+    now: datetime,
+    *,
+    hours: int,
+    minutes: int,
 ) -> list[Outage]:
     """The targets of schedules that should have been measured hours ago and have not begun, by name.
 
@@ -132,7 +137,7 @@ def overdue_nights(
     for them, which is all that counts. A part that waits for several nights, each standing for the one
     before, is silent since the first of them.
     """
-    able = eligible_machines(present(alive(seen, now, minutes)))
+    able = eligible_machines(present(alive(schedulers, now, minutes)))
     parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         # A task that people cancelled before it began is not missing.
@@ -152,11 +157,11 @@ def overdue_nights(
 
 
 def recovered(
-    kind: str, name: str, since: datetime, seen: Iterable[SchedulerSeen], measuring: Iterable[Task]
+    kind: str, name: str, since: datetime, schedulers: Iterable[SchedulerSeen], measuring: Iterable[Task]
 ) -> bool:
     """Whether a silent machine or schedule is back, and did not merely stop being waited for."""
     if kind == "machine":
-        return any(one.machine == name and one.seen_at > since for one in seen)
+        return any(one.machine == name and one.seen_at > since for one in schedulers)
     return any(
         part_label(task.schedule, task.part) == name and task.due_at >= since and _has_begun(task)
         for task in measuring
@@ -167,9 +172,9 @@ def _has_begun(task: Task) -> bool:
     return task.state not in (TaskState.WAITING, TaskState.CANCELLED) or task.attempts > 0
 
 
-def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:
+def alive(schedulers: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:
     """The schedulers that were seen within so many minutes."""
-    return [one for one in seen if now - one.seen_at <= timedelta(minutes=minutes)]
+    return [one for one in schedulers if now - one.seen_at <= timedelta(minutes=minutes)]
 
 
 def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:

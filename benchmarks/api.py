@@ -19,13 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from nights.filling import fill, size
 from nights.history import History
-from nights.timetable import keep_watch
-from nights.upgrade import store_upgrade
+from nights.timetable import fill_file
 from readers import serving
-
-from db.connection.engine import open_database
 
 GOAL_MS = 150.0
 PREFIX = "/api/v1"
@@ -89,7 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as name:
-        url = options.database or _filled(Path(name), options.results)
+        url = options.database or fill_file(Path(name), History(options.results, 0, datetime.now(UTC)))
         server = serving.dashboard(url, Path(name))
         try:
             client = Client(server.url)
@@ -102,17 +98,6 @@ def main() -> None:
             _print(routes)
         finally:
             server.stop()
-
-
-def _filled(folder: Path, results: int) -> str:
-    url = f"sqlite:///{folder}/pyrometer.db"
-    history = History(results, 0, datetime.now(UTC))
-    with open_database(url) as database:
-        fill(database, history)
-        keep_watch(database, history)
-        store_upgrade(database, history)
-        print(f"{results:,} results, {size(database) / 2**20:,.0f} MiB")
-    return url
 
 
 def _routes(client: Client) -> Iterator[Route]:
@@ -177,10 +162,10 @@ def _print(routes: list[Route]) -> None:
         kib = max(len(one.content) for one in route.answers) / 1024
         wrong = sorted({one.status for one in route.answers} - {200, 304})
         reached += p95 <= GOAL_MS and not wrong
-        said = [f"above {GOAL_MS:g} ms"] if p95 > GOAL_MS else []
-        said += [f"answers {status}" for status in wrong]
+        notes = [f"above {GOAL_MS:g} ms"] if p95 > GOAL_MS else []
+        notes += [f"answers {status}" for status in wrong]
         print(
-            f"{route.name:34}{len(times):6}{kib:7.0f}{p50:9.1f}{p95:8.1f}{times[-1]:9.1f}  {', '.join(said)}"
+            f"{route.name:34}{len(times):6}{kib:7.0f}{p50:9.1f}{p95:8.1f}{times[-1]:9.1f}  {', '.join(notes)}"
         )
     print(f"goal: a p95 of at most {GOAL_MS:g} ms: {reached} of {len(routes)}")
 

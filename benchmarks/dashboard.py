@@ -24,20 +24,22 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
+from urllib.parse import urlencode
 
-from nights.filling import fill, size
 from nights.history import History
-from nights.timetable import keep_watch
-from nights.upgrade import store_upgrade
+from nights.timetable import fill_file
 from readers import serving
-from readers.addresses import addresses
 from readers.chromium import WARMING, BrowserVisit, browser, until_marks
-from readers.crowd import Seen, crowd
 from readers.serving import Server
-from readers.tab import Tab, Visit
+from readers.tab import PageView, Tab, Visit, crowd
 
 from analysis.replicates import summarise
-from db.connection.engine import open_database
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.runs import queries, series_queries
+from db.telemetry import queries as telemetry
+from records.runs import RunSummary
+from records.series import SeriesKey
 
 GOAL_RATIO, GOAL_CPU_MS, GOAL_POINTS, GOAL_QUESTION_MS, GOAL_ABOVE_MS = 2.0, 80.0, 2000, 50.0, 500.0
 #: Layout shift of a visit at most, as of web pages that are called good.
@@ -50,6 +52,10 @@ SETTLE_SECONDS = 0.15
 TELEMETRY = 0.2
 PARTS = ("pages", "browser", "readers")
 EMPTY = "an empty Streamlit page"
+Query = Mapping[str, object]
+
+#: Cases on one chart, runs of the list among which the largest is opened, runs on a page of the list.
+_CASES, _NEWEST, _A_PAGE = 6, 50, 50
 
 
 @dataclass(slots=True)
@@ -68,7 +74,7 @@ def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as name, ExitStack() as servers:
         folder = Path(name)
-        url = options.database or _filled(folder, options.results)
+        url = options.database or fill_file(folder, _history(options.results))
         server = serving.dashboard(url, folder)
         servers.callback(server.stop)
         pages = asyncio.run(_first_visitors(server))
@@ -76,7 +82,7 @@ def main() -> None:
             path: title for path, title in pages.items() if options.page is None or path in options.page
         }
         with open_database(url) as database:
-            places = addresses(database, chosen)
+            places = _addresses(database, chosen)
         found: dict[str, Found] = {}
         if "pages" in options.only or "readers" in options.only:
             found = asyncio.run(_reruns(server, places, options))
@@ -115,24 +121,12 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _filled(folder: Path, results: int) -> str:
-    url = f"sqlite:///{folder}/pyrometer.db"
-    history = History(results, round(results * TELEMETRY), _tonight())
-    started = time.perf_counter()
-    with open_database(url) as database:
-        fill(database, history)
-        keep_watch(database, history)
-        store_upgrade(database, history)
-        mib = size(database) / 2**20
-    print(f"{results:,} results, filled in {time.perf_counter() - started:.0f} s, {mib:,.0f} MiB")
-    return url
-
-
-def _tonight() -> datetime:
-    """The first night that is still to come, or goes on: pages show the result of the last."""
+def _history(results: int) -> History:
+    """Up to the first night that is still to come, or goes on: pages show the result of the last."""
     now = datetime.now(UTC)
     night = now.replace(hour=2, minute=0, second=0, microsecond=0)
-    return night if now < night + timedelta(hours=2) else night + timedelta(days=1)
+    end = night if now < night + timedelta(hours=2) else night + timedelta(days=1)
+    return History(results, round(results * TELEMETRY), end)
 
 
 async def _first_visitors(server: Server) -> dict[str, str]:
@@ -262,12 +256,12 @@ def _print_marks(opened: Mapping[str, str], rounds: int, *, private: bool) -> No
         if len(pairs) < len(taken) or not pairs:
             print(f"{name:28}   {len(taken) - len(pairs)} of {len(taken)} times its marks never stood")
             continue
-        known, shift = [one.marks_ms for one, _ in pairs], max(one.layout_shift for one, _ in pairs)
+        marks, shift = [one.marks_ms for one, _ in pairs], max(one.layout_shift for one, _ in pairs)
         ratio = summarise([one.marks_ms / none.marks_ms for one, none in pairs])
         interval = f"[{ratio.low or math.nan:.2f}, {ratio.high or math.nan:.2f}]"
         interval += "" if ratio.point <= GOAL_RATIO else f"  above {GOAL_RATIO:g}"
         interval += "" if shift <= GOAL_SHIFT else f"  shift above {GOAL_SHIFT:g}"
-        spread = f"{_share(known, 0.5):9.0f}{_share(known, 0.95):8.0f}{shift:8.2f}"
+        spread = f"{_share(marks, 0.5):9.0f}{_share(marks, 0.95):8.0f}{shift:8.2f}"
         print(f"{name:28}{spread}   {ratio.point:.2f} {interval}")
 
 
@@ -283,27 +277,93 @@ def _print_readers(
     for many in options.readers:
         before, started = server.cpu_seconds(), time.perf_counter()
         watch = partial(crowd, server.url, list(places.values()), many, options.think)
-        seen = asyncio.run(watch(options.minutes * 60))
+        views = asyncio.run(watch(options.minutes * 60))
         cpu = server.cpu_seconds() - before
-        _print_crowd(many, seen, unloaded, cpu, cpu / (time.perf_counter() - started), server)
+        _print_crowd(many, views, unloaded, cpu, cpu / (time.perf_counter() - started), server)
     print(f"goal: p95 at most {GOAL_ABOVE_MS:g} ms above the unloaded")
 
 
 def _print_crowd(
-    many: int, seen: Sequence[Seen], unloaded: Mapping[str, float], cpu: float, busy: float, server: Server
+    many: int,
+    views: Sequence[PageView],
+    unloaded: Mapping[str, float],
+    cpu: float,
+    busy: float,
+    server: Server,
 ) -> None:
-    counted = [one for one in seen if one.counts]
+    counted = [one for one in views if one.counts]
     if not counted:
         print(f"{many:8}{0:8}   no page was opened in that time")
         return
     times = [one.seconds * 1e3 for one in counted]
     above = [one.seconds * 1e3 - unloaded[one.address] for one in counted]
-    wrong = sorted({each for one in seen for each in one.wrong})
+    wrong = sorted({each for one in views for each in one.wrong})
     print(
         f"{many:8}{len(counted):8}{_share(times, 0.5):9.0f}{_share(times, 0.95):8.0f}"
-        f"{_share(above, 0.5):20.0f},{_share(above, 0.95):6.0f}{cpu / len(seen) * 1e3:16.0f}{busy:6.0%}"
+        f"{_share(above, 0.5):20.0f},{_share(above, 0.95):6.0f}{cpu / len(views) * 1e3:16.0f}{busy:6.0%}"
         f"{server.resident_mib():6.0f}{'  SHOWS ' + ', '.join(wrong) if wrong else ''}"
     )
+
+
+def _addresses(database: Database, pages: Mapping[str, str]) -> dict[str, str]:
+    """Titles and addresses: each page of the navigation (titles by paths), some with several contents."""
+    known = _queries_by_page(database)
+    found: dict[str, str] = {}
+    for path, title in pages.items():
+        for content, query in known.get(path, {"": {}}).items():
+            name = f"{title}, {content}" if content else title
+            found[name] = f"/{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+    return found
+
+
+def _queries_by_page(database: Database) -> dict[str, dict[str, Query]]:
+    """What pages are asked for that show something else without a query."""
+    runs = queries.recent_runs(database, limit=_NEWEST)
+    series = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
+    older = queries.count_runs(database) // _A_PAGE // 2
+    known: dict[str, dict[str, Query]] = {}
+    if runs:
+        known["runs"] = {"the list": {}, "an older page": {"page": max(1, older)}, **_a_run(database, runs)}
+        known["runs"] |= {view: {"view": view} for view in ("machines", "schedule")}
+    known["compare"] = {"upgrade": {}, "hardware": {"view": "hardware"}}
+    explored: dict[str, Query] = {"techniques": {}}
+    if series:
+        explored |= {f"{_CASES} cases": _trend(series, _CASES), "1 case": _trend(series, 1)}
+    if windows := telemetry.windows(database, limit=1):
+        window = windows[0]
+        replicate = _replicate(window.run, window.case, window.environment, window.replicate)
+        explored["utilisation"] = {"view": "utilisation", **replicate}
+    known["explore"] = explored
+    if found := findings.findings(database, newest=1):
+        known["regressions"] = {"the list": {}, "a finding": {"finding": found[0].id}}
+    return known
+
+
+def _a_run(database: Database, runs: Sequence[RunSummary]) -> dict[str, Query]:
+    largest = max(runs, key=lambda run: run.planned)
+    found: dict[str, Query] = {"a run": {"run": largest.id}}
+    sampled = [one for one in queries.outcomes_of_run(database, largest.id) if one.status == "ok"]
+    if sampled:
+        one = sampled[0]
+        found["an outcome"] = _replicate(largest.id, one.case, one.environment, one.replicate)
+    return found
+
+
+def _trend(series: Sequence[SeriesKey], cases: int) -> Query:
+    first = series[0]
+    place = first.hardware, first.preset
+    return {
+        "view": "history",
+        "metric": first.metric,
+        "hardware": first.hardware,
+        "preset": first.preset,
+        "axis": "date",
+        "case": [key.case for key in series if (key.hardware, key.preset) == place][:cases],
+    }
+
+
+def _replicate(run: str, case: str, environment: str, replicate: int) -> Query:
+    return {"run": run, "case": case, "environment": environment, "replicate": replicate}
 
 
 def _share(values: Sequence[float], share: float) -> float:

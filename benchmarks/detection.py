@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.detection.change_points import NightValue, judge
+from analysis.detection.change_points import judge
 from analysis.detection.night_scan import scan
-from analysis.detection.nights import Change, Decision, Rules
+from analysis.detection.nights import Change, Decision, NightValue, Rules
 
 #: Standard deviations between nights: below 1 %, 1 to 3 %, more.
 KINDS = {"low": 0.005, "mid": 0.02, "high": 0.04}
@@ -275,8 +275,8 @@ def main() -> None:
     )
     parser.add_argument("--series", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    tracks(max(20, given.series), given.seed)
+    options = parser.parse_args()
+    tracks(max(20, options.series), options.seed)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import signal
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from db.admin.check import open_read_only
 from db.connection.engine import open_database
 from db.runs import queries
-from records.outcomes import Outcome, PlannedReplicate
 from runner.errors import JournalError
-from runner.journal import Journal
 from workflows.database_upkeep import check
 from workflows.ingest import ingest_pending
-from workflows.run_header import Header
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support.builders.journals import a_plan, write_journal
 
 KILLS = 100
 SEED = 20261121
-CASES, REPLICATES = 6, 3
+#: Outcomes of a run: those planned, and the canary's two.
+OUTCOMES = len(a_plan()) + 2
 #: Older runs are not written to any more; at the end all are looked at.
 LOOKED_AT = 5
 
@@ -84,76 +85,17 @@ def main() -> None:
         outcomes = sum(len(each) for _, each, _ in contents(url))
         print(f"at the end: {runs + 1} runs with {outcomes} outcomes, {len(found)} problems")
         print("the same as stored in peace" if same else "NOT the same as stored in peace")
-        expected = (runs + 1) * CASES * REPLICATES
+        expected = (runs + 1) * OUTCOMES
         if wrong or found or unstored or not same or outcomes != expected:
             raise SystemExit(1)
-
-
-def write_journal(data_dir: Path, run: str) -> None:
-    """A complete run's journal."""
-    started = datetime.now(UTC)
-    plan = [
-        PlannedReplicate(f"case_{case}/infer/-/eager", "environment", replicate)
-        for replicate in range(REPLICATES)
-        for case in range(CASES)
-    ]
-    with Journal(data_dir / "runs" / run) as journal:
-        journal.header(header(run, started, plan).to_body())
-        for number, planned in enumerate(plan):
-            journal.outcome(outcome(planned, started + timedelta(seconds=number)))
-        journal.ended({"at": (started + timedelta(hours=1)).isoformat(), "state": "complete"})
-
-
-def header(run: str, started: datetime, plan: list[PlannedReplicate]) -> Header:
-    """A run on a made-up machine."""
-    environment = {"fingerprint": "environment", "name": "new", "python": sys.executable}
-    return Header(
-        run=run,
-        suite="kills",
-        started_at=started.isoformat(),
-        command="benchmarks/ingest_kills.py",
-        machine={
-            "fingerprint": "machine",
-            "name": "bench",
-            "hardware_fingerprint": "hardware",
-            "hardware_label": "a CPU",
-            "hardware": {},
-            "conditions": {},
-        },
-        environments=(environment | {"facts": {"torch": "2.13.0", "python": "3.12.3"}},),
-        preset={"fingerprint": "profile", "name": "quiet", "settings": {}},
-        harness="harness",
-        harness_path="harness.zip",
-        user_version="",
-        timing={},
-        device="cpu",
-        budget_seconds=60.0,
-        planned=tuple((each.case, each.environment, each.replicate) for each in plan),
-    )
-
-
-def outcome(planned: PlannedReplicate, started: datetime) -> Outcome:
-    """A replicate with samples."""
-    latency = 2.0 + planned.replicate / 7
-    blocks = tuple(tuple(round(latency * 1e6) + n for n in range(50)) for _ in range(4))
-    return Outcome(
-        planned.case,
-        planned.environment,
-        planned.replicate,
-        "ok",
-        started_at=started,
-        wall_seconds=3.0,
-        metrics={"latency": latency, "latency_min": latency - 0.1, "throughput": 8 / latency},
-        blocks=blocks,
-    )
 
 
 def store_all(url: str, data_dir: Path) -> None:
     """Store what is pending; a journal that cannot be stored is a failure here."""
     with open_database(url, timeout=60) as database:
-        for done in ingest_pending(data_dir, database):
-            if isinstance(done, JournalError):
-                raise done
+        for result in ingest_pending(data_dir, database):
+            if isinstance(result, JournalError):
+                raise result
 
 
 def begin(url: str, data_dir: Path) -> int:

@@ -12,7 +12,6 @@ replicate of it once.
 """
 
 import argparse
-import fcntl
 import json
 import os
 import random
@@ -29,107 +28,49 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from records.outcomes import Outcome, PlannedReplicate
-from runner import journal
-from runner.journal import Journal
+from db.connection.engine import open_database
+from db.queue import queries as queue
+from db.runs import queries
+from scheduled_jobs.scheduler import scheduler as loop
+from scheduled_jobs.scheduler.log import Log
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support.fakes.pyrometer_run import plan
+from support.servers.schedulers import a_service, executions, settings_of, write_header
 
 SEED = 20261122
-REPLICATES = 4
-REPLICATE_SECONDS = 0.05
 #: The clock waits while more tasks do.
 MOST_WAITING = 4
 STEP_SECONDS = 0.2
 BASE = datetime(2026, 6, 1, tzinfo=UTC)
 KILL_EVERY_SECONDS = (1.0, 6.0)
 DOWN_SECONDS = (0.0, 1.5)
-CASE, ENVIRONMENT = "nothing/infer/-/eager", "an-environment"
 SCHEDULES = [f"minute-{minute:02}" for minute in range(60)]
 TOML = "".join(
-    f'[schedules.{name}]\ncron = "{minute} * * * *"\nenvironments = ["nothing"]\n'
+    f'[schedules.{name}]\ncron = "{minute} * * * *"\nenvironments = ["slow"]\n'
     for minute, name in enumerate(SCHEDULES)
 )
-_CHILD, _SCHEDULER = "child", "scheduler"
-
-
-# ---- what is started instead of `pyrometer run`
-
-
-class StopRequested(Exception):
-    """A stop was requested."""
-
-
-def child(folder: Path, arguments: list[str]) -> int:
-    """Carry out what is left of a run; answers the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run-id")
-    parser.add_argument("--resume")
-    options, _ = parser.parse_known_args(arguments)
-
-    def ask(*_: object) -> None:
-        raise StopRequested
-
-    signal.signal(signal.SIGTERM, ask)
-    run: str = options.run_id or options.resume
-    place = folder / "runs" / run
-    done = len(journal.read_contents(place / journal.FILE).outcomes) if options.resume else 0
-    planned = [PlannedReplicate(CASE, ENVIRONMENT, number) for number in range(REPLICATES)]
-    try:
-        with Journal(place) as kept:
-            if not options.resume:
-                header = json.loads((folder / "header.json").read_text())
-                kept.header({**header, "run": run, "started_at": datetime.now(UTC).isoformat()})
-            for one in planned[done:]:
-                time.sleep(REPLICATE_SECONDS)
-                # Both or neither: an end in between would be a replicate carried out and not known.
-                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-                with (folder / "executions").open("a") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                    file.write(f"{run} {one.replicate}\n")
-                now = datetime.now(UTC)
-                kept.outcome(Outcome(CASE, ENVIRONMENT, one.replicate, "ok", started_at=now))
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-            kept.ended({"at": datetime.now(UTC).isoformat(), "state": "complete"})
-    except StopRequested:
-        return 130
-    return 0
-
-
-# ---- a scheduler
+_SCHEDULER = "scheduler"
 
 
 def scheduler(folder: Path, url: str) -> None:
     """Be one of the two until SIGTERM."""
-    from configuration.settings import load_settings
-    from db.connection.engine import open_database
-    from scheduled_jobs.jobs.context import CONTROL_JOBS, JobResult
-    from scheduled_jobs.jobs.measure import measure
-    from scheduled_jobs.scheduler import scheduler as loop
-    from scheduled_jobs.scheduler.log import Log
-    from scheduled_jobs.scheduler.worker_pool import WorkerSlot
-    from workflows.fleet_status import MEASURING
-
     loop.TICK_SECONDS = 0.2
-    settings = load_settings(cwd=folder, environ={})
-    around = loop.SchedulerConfig(
-        settings=lambda: settings,
-        data_dir=folder,
-        open_database=partial(open_database, url, timeout=30),
-        machine="here",
-        labels=("here",),
-        jobs={"measure": measure, "detect": lambda task, context: JobResult()},
-        log=Log("json", lambda: datetime.now(UTC)),
-        now=partial(clock, folder),
-        version="benchmark",
-        command=(sys.executable, "-P", __file__, _CHILD, str(folder)),
-    )
     stop_requested = threading.Event()
-    service = loop.Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)])
+    service = a_service(
+        url,
+        folder,
+        settings_of(TOML, folder),
+        Log("json", lambda: datetime.now(UTC)),
+        now=partial(clock, folder),
+    )
 
-    def ask(*_: object) -> None:
+    def request_stop(*_: object) -> None:
         stop_requested.set()
         service.wake()
 
-    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGTERM, request_stop)
     service.run(stop_requested.is_set)
 
 
@@ -138,10 +79,10 @@ def clock(folder: Path) -> datetime:
     return BASE + timedelta(minutes=int((folder / "minutes").read_text()))
 
 
-class Running:
-    """One of the two, what it said, and when it was killed."""
+class Scheduler:
+    """One of the two as a process; `log` receives its events, each with the time at which it came."""
 
-    def __init__(self, folder: Path, url: str, said: list[tuple[float, dict[str, Any]]]) -> None:
+    def __init__(self, folder: Path, url: str, log: list[tuple[float, dict[str, Any]]]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__, _SCHEDULER, str(folder), url], stdout=subprocess.PIPE, text=True
         )
@@ -149,7 +90,7 @@ class Running:
         def listen() -> None:
             assert self.process.stdout is not None
             for line in self.process.stdout:
-                said.append((time.monotonic(), json.loads(line)))
+                log.append((time.monotonic(), json.loads(line)))
 
         threading.Thread(target=listen, daemon=True).start()
 
@@ -159,11 +100,8 @@ class Running:
         self.process.wait()
 
 
-# ---- the benchmark
-
-
 def main() -> int:
-    """Fire, kill, and say how it ended; 1 when something was lost or doubled."""
+    """Plan, kill, and print how it ended; 1 when something was lost or doubled."""
     parser = argparse.ArgumentParser(description="Two schedulers, one database, `kill -9` of either.")
     parser.add_argument("url", nargs="?", help="an empty database [default: SQLite]")
     parser.add_argument("--runs", type=int, default=200)
@@ -179,17 +117,14 @@ def main() -> int:
 class ScheduledRuns:
     """One run of the benchmark."""
 
-    def __init__(self, folder: Path, url: str, wanted: int, rng: random.Random) -> None:
-        from db.connection.engine import open_database
-
-        self.folder, self.url, self.wanted, self.rng = folder, url, wanted, rng
+    def __init__(self, folder: Path, url: str, runs: int, rng: random.Random) -> None:
+        self.folder, self.url, self.runs, self.rng = folder, url, runs, rng
         self.database = open_database(url, timeout=30)
-        self.said: list[tuple[float, dict[str, Any]]] = []
+        self.log: list[tuple[float, dict[str, Any]]] = []
         self.kills: list[float] = []
         #: Tasks that ran when their scheduler was killed, and when that was.
         self.orphans: list[tuple[int, float]] = []
-        (folder / "pyrometer.toml").write_text(TOML)
-        (folder / "header.json").write_text(json.dumps(a_header()))
+        write_header(folder)
         self.minutes = -1
         self._advance()
 
@@ -207,23 +142,21 @@ class ScheduledRuns:
                 each.kill()
         return self._report(time.monotonic() - began)
 
-    def _plan_and_kill(self, both: list[Running]) -> None:
-        from db.queue.queries import last_due
-
+    def _plan_and_kill(self, both: list[Scheduler]) -> None:
         # Nothing is due before all schedules were seen.
-        while SCHEDULES[-1] not in last_due(self.database):
+        while SCHEDULES[-1] not in queue.last_due(self.database):
             time.sleep(STEP_SECONDS)
         kill_at = time.monotonic() + KILL_EVERY_SECONDS[1]
         # Until the last one is over: it must be taken over as well.
-        while len(tasks := self._tasks()) < self.wanted or self._unfinished(tasks):
+        while len(tasks := self._tasks()) < self.runs or self._unfinished(tasks):
             time.sleep(STEP_SECONDS)
             if time.monotonic() >= kill_at:
                 self._kill_one(both)
                 kill_at = time.monotonic() + self.rng.uniform(*KILL_EVERY_SECONDS)
-            planted, resting = len(tasks) == self.minutes, self._resting(tasks)
+            planned, resting = len(tasks) == self.minutes, self._resting(tasks)
             few = self._unfinished(tasks) - resting <= MOST_WAITING
             # What was lost twice is taken up again only minutes later, by this clock.
-            if planted and few and (len(tasks) < self.wanted or resting):
+            if planned and few and (len(tasks) < self.runs or resting):
                 self._advance()
 
     def _advance(self) -> None:
@@ -241,17 +174,15 @@ class ScheduledRuns:
         now = clock(self.folder)
         return sum(task.state == "waiting" and (task.not_before or now) > now for task in tasks)
 
-    def _start(self) -> Running:
-        return Running(self.folder, self.url, self.said)
+    def _start(self) -> Scheduler:
+        return Scheduler(self.folder, self.url, self.log)
 
-    def _kill_one(self, both: list[Running]) -> None:
-        from db.queue.queries import running_tasks
-
+    def _kill_one(self, both: list[Scheduler]) -> None:
         number = self.rng.randrange(2)
         victim = both[number].process.pid
         moment = time.monotonic()
         both[number].kill()
-        held = [task for task in running_tasks(self.database) if task.job == "measure"]
+        held = [task for task in queue.running_tasks(self.database) if task.job == "measure"]
         owned = [task.id for task in held if str(task.owner).split("/")[2] == str(victim)]
         self.orphans += [(task, moment) for task in owned]
         self.kills.append(moment)
@@ -259,24 +190,19 @@ class ScheduledRuns:
         both[number] = self._start()
 
     def _tasks(self) -> list[Any]:
-        from db.queue.queries import tasks
-
-        return tasks(self.database, job="measure", newest=10 * self.wanted)
+        return queue.tasks(self.database, job="measure", newest=10 * self.runs)
 
     def _report(self, seconds: float) -> int:
-        from db.queue.queries import attempts, scheduled_runs
-        from db.runs import queries
-
         tasks = self._tasks()
-        planted = [
-            run for name in SCHEDULES for run in scheduled_runs(self.database, name, newest=self.wanted)
+        planned = [
+            run for name in SCHEDULES for run in queue.scheduled_runs(self.database, name, newest=self.runs)
         ]
-        kinds = Counter(run.kind for run in planted if run.tasks)
-        carried_out = Counter((self.folder / "executions").read_text().splitlines())
-        expected = {f"{task.run_id} {number}" for task in tasks for number in range(REPLICATES)}
+        kinds = Counter(run.kind for run in planned if run.tasks)
+        carried_out = Counter(executions(self.folder))
+        expected = {f"{task.run_id} {one.case}" for task in tasks for one in plan()}
         states = Counter(str(task.state) for task in tasks)
         stored = [queries.run_record(self.database, str(task.run_id)) for task in tasks]
-        ends = Counter(each.ended for task in tasks for each in attempts(self.database, task.id))
+        ends = Counter(each.ended for task in tasks for each in queue.attempts(self.database, task.id))
         twice = sum(count - 1 for count in carried_out.values())
         once = (
             carried_out.keys() == expected
@@ -300,7 +226,7 @@ class ScheduledRuns:
 
     def _recoveries(self) -> list[float]:
         """For each task whose scheduler was killed: how long until another one had it."""
-        claims = [(moment, each["task"]) for moment, each in self.said if each["event"] == "claimed"]
+        claims = [(moment, each["task"]) for moment, each in self.log if each["event"] == "claimed"]
         return [
             min(moment - killed for moment, task in claims if task == orphan and moment > killed)
             for orphan, killed in self.orphans
@@ -308,32 +234,8 @@ class ScheduledRuns:
         ]
 
 
-def a_header() -> dict[str, Any]:
-    """What the journals begin with, but for the run's name and time."""
-    facts = {"torch": "2.13.0", "python": "3.12.3"}
-    machine = {"fingerprint": "machine", "name": "here", "conditions": {}, "hardware": {}}
-    return {
-        "suite": "nothing",
-        "command": "pyrometer run",
-        "machine": {**machine, "hardware_fingerprint": "hardware", "hardware_label": "a machine"},
-        "environments": [
-            {"name": "nothing", "python": sys.executable, "fingerprint": ENVIRONMENT, "facts": facts}
-        ],
-        "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
-        "harness": "harness",
-        "harness_path": "harness.zip",
-        "user_version": "",
-        "timing": {},
-        "device": "cpu",
-        "budget_seconds": 60.0,
-        "planned": [[CASE, ENVIRONMENT, number] for number in range(REPLICATES)],
-    }
-
-
 if __name__ == "__main__":
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.argv[1:2] == [_CHILD]:
-        sys.exit(child(Path(sys.argv[2]), sys.argv[3:]))
     if sys.argv[1:2] == [_SCHEDULER]:
         sys.exit(scheduler(Path(sys.argv[2]), sys.argv[3]))
     sys.exit(main())

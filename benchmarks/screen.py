@@ -24,12 +24,12 @@ CHANGES = (0.0, 0.10, 0.12, 0.15, 0.20, 0.30)
 def sent_on(rng: np.random.Generator, noise: str, change: float, cases: int) -> float:
     """The share of cases slower by `change` (a share) that a screen sends on to full pairs."""
     draws = math.ceil(cases / 30)
-    seen = 0
+    sent = 0
     for _ in range(draws):
         pairs = suite_simulation.draw(rng, 30, "none", noise).worse[:, :SHORT_PAIRS]
         pairs = pairs + rng.normal(math.log1p(change), WITHIN, pairs.shape)
-        seen += int((np.abs(pairs).max(axis=1) >= math.log1p(SCREEN_LIMIT)).sum())
-    return seen / (30 * draws)
+        sent += int((np.abs(pairs).max(axis=1) >= math.log1p(SCREEN_LIMIT)).sum())
+    return sent / (30 * draws)
 
 
 def main() -> None:
@@ -37,12 +37,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    rng = np.random.default_rng(given.seed)
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
     print("| noise | " + " | ".join(f"+{change:.0%} passes" for change in CHANGES) + " |")
     print("|---" * (1 + len(CHANGES)) + "|")
     for noise in NOISES:
-        shares = [1 - sent_on(rng, noise, change, given.cases) for change in CHANGES]
+        shares = [1 - sent_on(rng, noise, change, options.cases) for change in CHANGES]
         print(f"| {noise} | " + " | ".join(f"{share:.2%}" for share in shares) + " |")
 
 

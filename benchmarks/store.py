@@ -19,15 +19,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from nights.filling import fill, size
-from nights.history import A_NIGHT, MACHINES, History
-from nights.ingest import BareNight, checkpoint, store_night
-from nights.questions import Question, questions
+from nights.filling import Names, Rows, Values, fill, run_row, size
+from nights.history import A_NIGHT, CASES, MACHINES, REPLICATES, History, Night, case, environment
+from sqlalchemy import Connection
 
 from analysis.replicates import summarise
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database, one_transaction, open_database
+from db.runs import metric_definitions, queries, sample_codec, series_queries, store, traces
+from db.runs import releases as runs_releases
+from db.schema import core_tables as tables
+from db.telemetry import queries as telemetry
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
+from records.series import SeriesKey
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -42,6 +50,18 @@ ROUNDS, NIGHTS, READER_SECONDS = 40, 15, 4.0
 EVERY_SECONDS = 0.05
 
 Times = dict[str, list[float]]
+#: A question is called with a number that rises; its answer is not empty.
+Question = Callable[[int], Any]
+
+#: Runs on a page of the list, as the Runs page has them.
+_A_PAGE = 50
+#: What the Utilisation page looks for the newest telemetry in.
+_WINDOWS = 2000
+#: Points of a series: two years of nights; and of each of eight series on a chart, as the Trends page has it.
+_NEWEST, _OF_EIGHT = 730, 250
+_NUMBERS = attrgetter("point", "low", "high", "smallest", "largest", "spread", "n")
+
+Records = tuple[Run, list[Outcome], list[Measurement]]
 
 
 def main() -> None:
@@ -148,9 +168,9 @@ def _print_growth(kind: str, tables: Mapping[int, Times]) -> None:
 def _print_ingest(database: Database, history: History) -> None:
     """Nights through the store, and nights as bare rows, in turns: A B B A."""
     bare = BareNight(database, history)
-    ours: list[float] = []
+    store_ms: list[float] = []
     whole: list[float] = []
-    theirs: list[float] = []
+    bare_ms: list[float] = []
     ready: list[float] = []
     numbers = iter(range(history.count, history.count + 10 * NIGHTS))
     rows = 0
@@ -162,22 +182,22 @@ def _print_ingest(database: Database, history: History) -> None:
             started = time.perf_counter()
             if through_the_store:
                 store_night(database, history, night, records)
-                ours.append((time.perf_counter() - started) * 1e3)
+                store_ms.append((time.perf_counter() - started) * 1e3)
                 checkpoint(database)
                 whole.append((time.perf_counter() - started) * 1e3)
                 continue
             prepared = bare.rows(night, records)
             encoded = time.perf_counter()
             bare.store(prepared)
-            theirs.append((time.perf_counter() - started) * 1e3)
+            bare_ms.append((time.perf_counter() - started) * 1e3)
             ready.append((time.perf_counter() - encoded) * 1e3)
             rows = sum(map(len, prepared.values()))
     # The first of each is warming up.
     p50, p95 = _share(whole[1:], 0.5), _share(whole[1:], 0.95)
     goal = _verdict(p95, GOAL_INGEST_MS)
     print(f"a night of {A_NIGHT} results, {rows} rows in all: p50 {p50:.1f}, p95 {p95:.1f} ms, {goal}")
-    for what, times in (("with encoding", theirs), ("rows ready", ready)):
-        found = summarise([bare / own for bare, own in zip(times[1:], ours[1:], strict=True)])
+    for what, times in (("with encoding", bare_ms), ("rows ready", ready)):
+        found = summarise([bare / own for bare, own in zip(times[1:], store_ms[1:], strict=True)])
         low, high = found.low or math.nan, found.high or math.nan
         print(
             f"  bare executemany, {what}: p50 {_share(times[1:], 0.5):.1f} ms; the store's rate is "
@@ -191,8 +211,8 @@ def _verdict(smaller: float, larger: float) -> str:
 
 def _print_mixed(database: Database, url: str, many: int, samples: int) -> None:
     """A reader alone and beside a process that commits a night every 50 ms, in turns."""
-    known = questions(database, History(many, samples))
-    mixed = [known[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
+    all_questions = questions(database, History(many, samples))
+    mixed = [all_questions[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
     alone: list[float] = []
     during: list[float] = []
     for turn in range(4):
@@ -233,6 +253,164 @@ def _write_nights(url: str, history: History) -> None:
             if number == first:
                 print("writing", flush=True)
             time.sleep(max(0.0, EVERY_SECONDS - (time.perf_counter() - started)))
+
+
+def questions(database: Database, history: History) -> dict[str, Question]:
+    """By name. Answers are what the pages wait for, records and all."""
+    keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
+    runs = MACHINES * history.count
+    return {
+        "runs: how many": lambda _: queries.count_runs(database),
+        "runs: newest": lambda _: queries.latest_run_id(database),
+        "runs: first page": lambda _: queries.recent_runs(database, limit=_A_PAGE),
+        "runs: any page": lambda n: queries.recent_runs(
+            database, limit=_A_PAGE, offset=n * 7919 % max(1, runs - _A_PAGE)
+        ),
+        "run: summary": lambda n: queries.run_summary(database, _any(history, n).run),
+        "run: all about it": lambda n: queries.run_record(database, _any(history, n).run),
+        "run: outcomes": lambda n: queries.outcomes_of_run(database, _any(history, n).run),
+        "run: measurements": lambda n: queries.measurements_of_run(database, _any(history, n).run),
+        "run: samples": lambda n: queries.samples(database, *_outcome(history, n)),
+        "overview: headlines": lambda _: series_queries.headlines(database, "latency"),
+        "trends: series to choose": lambda _: series_queries.series_keys(database),
+        "trends: one series": lambda n: series_queries.series(database, _chosen(keys, n, 1), newest=_NEWEST),
+        "trends: eight series": lambda n: series_queries.series(
+            database, _chosen(keys, n, 8), newest=_OF_EIGHT
+        ),
+        "no page: eight series, 730 points": lambda n: series_queries.series(
+            database, _chosen(keys, n, 8), newest=_NEWEST
+        ),
+        "releases: all": lambda _: runs_releases.releases(database),
+        "releases: two, all cases": lambda n: runs_releases.release_points(
+            database, [_version(history, n), _version(history, n + 1)], "latency"
+        ),
+        "utilisation: newest windows": lambda _: telemetry.windows(database, limit=_WINDOWS),
+        "utilisation: windows of a run": lambda n: telemetry.windows(
+            database, run=_newest(history, n).run, limit=20_000
+        ),
+        "utilisation: a recording": lambda n: telemetry.recording(
+            database, *_outcome(history, n, newest=True), "GPU-0"
+        ),
+        "traces: of a workload": lambda n: traces.operator_tables(
+            database, workload=case(n % CASES).rpartition("/")[0]
+        ),
+        "traces: of a run": lambda n: traces.operator_tables(
+            database, run=f"{history.night(0, 0).run}-trace"
+        ),
+        "metrics from outside": lambda _: metric_definitions.metric_definitions(database),
+    }
+
+
+def _any(history: History, number: int) -> Night:
+    return history.night(number * 7919 % history.count, number % MACHINES)
+
+
+def _newest(history: History, number: int) -> Night:
+    return history.night(history.count - 1, number % MACHINES)
+
+
+def _outcome(history: History, number: int, *, newest: bool = False) -> tuple[str, str, str, int]:
+    night = _newest(history, number) if newest else _any(history, number)
+    return night.run, case(number % CASES), environment(night.release).fingerprint, number % 3
+
+
+def _version(history: History, number: int) -> str:
+    return environment(number % history.releases).torch_version
+
+
+def _chosen(keys: list[SeriesKey], number: int, many: int) -> list[SeriesKey]:
+    return [keys[(number * 13 + each * 29) % len(keys)] for each in range(many)]
+
+
+def store_night(database: Database, history: History, night: Night, records: Records | None = None) -> None:
+    """What ingesting a journal comes to once it is read."""
+    run, outcomes, measurements = records or (
+        history.run(night),
+        history.outcomes_of(night),
+        history.measurements_of(night),
+    )
+    with one_transaction(database) as one:
+        store.save_run(one, run)
+        store.save_outcomes(one, run.id, outcomes)
+        store.save_measurements(one, run.id, measurements)
+
+
+def checkpoint(database: Database) -> None:
+    """Empty SQLite's log, so that no night pays for the pages of the one before it."""
+    if database.engine.dialect.name == "sqlite":
+        with database.engine.connect() as connection:
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class BareNight:
+    """Nights as rows that are ready for the driver, stored by nothing but its executemany."""
+
+    def __init__(self, database: Database, history: History) -> None:
+        self._database = database
+        self._values = Values(database, history)
+        with database.writing() as connection:
+            self._names = Names(connection, history)
+        self._number = 1_000_000_000
+
+    def rows(self, night: Night, records: Records) -> Rows:
+        """The rows of the records, encoded as the store does it, of a run that the store will not number."""
+        # SQLite counts on from the highest number there is.
+        self._number += 1000
+        _, outcomes, measurements = records
+        document, moment = self._values.document, self._values.moment
+        at, used = moment(night.started_at), self._names.environments[night.release]
+        numbered = Night(self._number, night.run, night.machine, night.release, night.started_at)
+        series = self._names.series[night.machine]
+        keys = [
+            (self._number, self._names.cases[place // REPLICATES], used, each.replicate)
+            for place, each in enumerate(outcomes)
+        ]
+        return {
+            tables.RunRow: [run_row(self._names, self._values, numbered, "nightly")],
+            tables.RunEnvironmentRow: [(self._number, used, 0)],
+            tables.OutcomeRow: [
+                (
+                    *key,
+                    each.status,
+                    each.reason,
+                    each.phase,
+                    moment(each.started_at),
+                    each.wall_seconds,
+                    document(each.metrics),
+                    document(each.facts),
+                    each.log_tail,
+                )
+                for key, each in zip(keys, outcomes, strict=True)
+            ],
+            tables.SamplesRow: [
+                (*key, *sample_codec.encode(each.blocks))
+                for key, each in zip(keys, outcomes, strict=True)
+                if each.blocks
+            ],
+            tables.MeasurementRow: [
+                (number, at, self._number, used, *_NUMBERS(each))
+                for number, each in zip(series, measurements, strict=True)
+            ],
+        }
+
+    def store(self, rows: Rows) -> None:
+        """One transaction."""
+        with self._database.writing() as connection:
+            driver = _driver(connection)
+            mark = "?" if connection.dialect.name == "sqlite" else "%s"
+            for table, new in rows.items():
+                driver.executemany(_insert(table, mark), new)
+
+
+def _driver(connection: Connection) -> Any:
+    return connection.connection.cursor()
+
+
+def _insert(table: type[tables.Base], mark: str) -> str:
+    columns = [f'"{column.name}"' for column in table.__table__.columns]
+    places = ", ".join([mark] * len(columns))
+    return f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) VALUES ({places})"
 
 
 if __name__ == "__main__":

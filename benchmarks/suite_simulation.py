@@ -172,15 +172,15 @@ def by_rule(suite: Suite) -> Answer:
         first = tuple(bool(one) for one in NEW_FIRST[:n])
         return CasePairs(str(at), tuple(map(float, worse[at, :n])), first, floors, 1.0)
 
-    known = [measured(at) for at in range(len(pairs))]
+    cases = [measured(at) for at in range(len(pairs))]
     while True:
-        decision = judge_suite(known, LIMITS)
+        decision = judge_suite(cases, LIMITS)
         following = next_pairs(decision, [float(one) for one in suite.seconds], LIMITS)
         if following.case is None:
             break
         at = int(following.case)
         pairs[at] = following.pairs
-        known[at] = measured(at)
+        cases[at] = measured(at)
     return Answer(decision.decision, int(pairs.sum()), float(pairs @ suite.seconds) / 60)
 
 
@@ -257,8 +257,8 @@ def main() -> None:
         drawn = list(answers(many, truth, noise, options.suites, options.seed))
         line = f"{name:34}"
         for rule in RULES:
-            said = [each[rule].decision for each in drawn]
-            shares = [100 * said.count(word) / len(said) for word in ("go", "no-go", "unclear")]
+            decisions = [each[rule].decision for each in drawn]
+            shares = [100 * decisions.count(word) / len(decisions) for word in ("go", "no-go", "unclear")]
             line += f"{shares[0]:7.1f}/{shares[1]:4.0f}/{shares[2]:4.0f} "
         own = [each["suite rule"] for each in drawn]
         line += f"{np.median([one.pairs for one in own]):9.0f} {np.median([one.minutes for one in own]):9.1f}"

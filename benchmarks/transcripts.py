@@ -115,7 +115,7 @@ def print_routes(url: str) -> None:
     series, upgrade = answer("/series?limit=1")[0], answer("/verdicts")[0]["id"]
     key = "&".join(f"{name}={series[name]}" for name in ("case", "metric", "hardware", "preset"))
     # The calls below are the first of their kind.
-    known = {"{run}": upgrade, "{number}": "1", "{schedule}": "monthly"}
+    values = {"{run}": upgrade, "{number}": "1", "{schedule}": "monthly"}
     queries = {"/series/points": f"?{key}", "/submit": "?machine=gpu-07&hardware=8%20x%20H200"}
     bodies = {
         "/submit": json.dumps({**RESULT, "suite": "another"}),
@@ -134,7 +134,7 @@ def print_routes(url: str) -> None:
     for path, methods in paths.items():
         for method in methods:
             address = path
-            for name, value in known.items():
+            for name, value in values.items():
                 address = address.replace(name, value)
             body = ["--data", bodies.get(path, ""), "--header", "Content-Type: application/json"]
             sent = ["--request", method.upper(), *(body if method == "post" else [])]
@@ -194,11 +194,11 @@ def print_calls(url: str, key: str, submit: str) -> None:
         ("", "api", "/runs/20200101"),
     ):
         headed = "--include" in options
-        said = curl(*bearer(token), *options, url + path)
+        answer = curl(*bearer(token), *options, url + path)
         header = f'--header "Authorization: Bearer ${token.upper()}_TOKEN"'
         typed = " ".join([header, *map(shlex.quote, options), f'"$URL{path}"'])
         print(f"\n{what}\n" if what else "")
-        print(f"```\n$ curl {typed}\n{answered(said, headed=headed)}\n```")
+        print(f"```\n$ curl {typed}\n{answered(answer, headed=headed)}\n```")
 
 
 def print_mcp() -> None:

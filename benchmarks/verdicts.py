@@ -267,8 +267,8 @@ def _print_cost(title: str, lines: Sequence[Mapping[str, Any]]) -> None:
     took = f"median {median(seconds):.0f} s, longest {max(seconds):.0f} (goal {GOAL_SECONDS})"
     pairs = fmean(line["pairs"] for line in lines)
     # What would have been called with a probability of 80 %, given the noise that was there.
-    seen = [100 * line["smallest"] for line in lines if line["smallest"] is not None]
-    print(f"{title:18s} {len(lines)}: {took}, {pairs:.1f} pairs, smallest effect {median(seen):.1f} %")
+    smallest = [100 * line["smallest"] for line in lines if line["smallest"] is not None]
+    print(f"{title:18s} {len(lines)}: {took}, {pairs:.1f} pairs, smallest effect {median(smallest):.1f} %")
 
 
 def _range(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -282,8 +282,8 @@ def _range(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(title: str, rule: str, by_planted: Mapping[int, Sequence[Mapping[str, Any]]]) -> str:
     false = _cell(by_planted.get(0, ()), rule, ("faster", "slower"))
-    seen = [_cell(by_planted.get(planted, ()), rule, ("slower",)) for planted in PLANTED]
-    return f"{title:24s} {false:>12s} " + " ".join(f"{cell:>11s}" for cell in seen)
+    cells = [_cell(by_planted.get(planted, ()), rule, ("slower",)) for planted in PLANTED]
+    return f"{title:24s} {false:>12s} " + " ".join(f"{cell:>11s}" for cell in cells)
 
 
 def _cell(lines: Sequence[Mapping[str, Any]], rule: str, words: Sequence[str]) -> str:

@@ -66,8 +66,8 @@ class Tools:
         """The workloads that can be measured; `matching` is a name or a glob such as `conv*`."""
         every: list[dict[str, Any]] = answer("cases", "list")
         found = [one for one in every if fnmatchcase(one["name"], matching or "*")]
-        kept = ("name", "family", "summary", "phases", "grid")
-        return _first_rows("cases", [{name: one[name] for name in kept} for one in found])
+        fields = ("name", "family", "summary", "phases", "grid")
+        return _first_rows("cases", [{name: one[name] for name in fields} for one in found])
 
     def runs(self, suite: str = "", machine: str = "", newest: int = 20) -> dict[str, Any]:
         """The newest runs: when, where, which PyTorch, and how their processes ended."""
@@ -109,8 +109,8 @@ class Tools:
             if one.metric == metric and (not case or key_matches(one.case, case))
         ]
         if not rows:
-            known = ", ".join(sorted({one.metric for one in found}))
-            raise ToolError(f"run {run} has no {metric} of such a case; its metrics: {known or 'none'}")
+            metrics = ", ".join(sorted({one.metric for one in found}))
+            raise ToolError(f"run {run} has no {metric} of such a case; its metrics: {metrics or 'none'}")
         unit = definition.unit if definition else ""
         return {"metric": metric, "unit": unit, **_first_rows("measurements", rows)}
 
@@ -173,8 +173,8 @@ class Tools:
             log = self._log(run)
             if run != Path(run).name or not log.is_file():
                 raise ToolError(str(error)) from error
-            said = log.read_text(errors="replace").strip().splitlines()
-            return {"run": run, "state": "not begun", "said": said[-1] if said else ""}
+            lines = log.read_text(errors="replace").strip().splitlines()
+            return {"run": run, "state": "not begun", "said": lines[-1] if lines else ""}
         judged = judge_loaded(loaded)
         return {
             "run": loaded.result.run,
@@ -230,12 +230,12 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
     return server
 
 
-def _argument_check(known: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
+def _argument_check(arguments: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
     """What refuses an argument that a tool does not have: left out, the answer would be of something else."""
 
     async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         called = dict(ctx.params or {}) if ctx.method == "tools/call" else {}
-        if (valid := known.get(str(called.get("name")))) is not None:
+        if (valid := arguments.get(str(called.get("name")))) is not None:
             for argument in called.get("arguments") or {}:
                 if argument not in valid:
                     text = unknown("argument", str(argument), valid)
@@ -277,8 +277,8 @@ def _run(one: RunSummary) -> dict[str, Any]:
 def _finding(one: dict[str, Any]) -> dict[str, Any]:
     """A finding in a list: of its evidence how many pairs decided, and the command that repeats them."""
     session = evidence_of(one["evidence"]).confirmation
-    kept = {name: value for name, value in one.items() if name != "evidence"}
-    return {**kept, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
+    fields = {name: value for name, value in one.items() if name != "evidence"}
+    return {**fields, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
 
 
 def _case(one: dict[str, Any]) -> dict[str, Any]:
@@ -310,8 +310,10 @@ def say(*words: str, given: Sequence[str] = ()) -> str:
     _refuse_credentials(command)
     done = subprocess.run([*OURSELVES, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode not in _ANSWERED or (done.returncode and not done.stdout.strip()):
-        said = done.stderr.strip().splitlines()
-        sentence = printable(said[-1]).removeprefix("pyrometer: ") if said else f"exit code {done.returncode}"
+        lines = done.stderr.strip().splitlines()
+        sentence = (
+            printable(lines[-1]).removeprefix("pyrometer: ") if lines else f"exit code {done.returncode}"
+        )
         raise ToolError(sentence)
     return done.stdout.strip()
 

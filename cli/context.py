@@ -87,6 +87,16 @@ def _close_output() -> None:
 
 
 @contextmanager
+def interrupted_beforehand() -> Generator[None]:
+    """End with a sentence where a signal comes before anything is measured; a run ends by itself."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted before anything was measured")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
 def refused_for_good() -> Generator[None]:
     """Have a run that cannot be resumed end with an exit code of its own."""
     try:

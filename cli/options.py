@@ -182,6 +182,7 @@ LogForm = Annotated[
 Measuring = Annotated[bool, typer.Option("--measuring/--no-measuring", help="measure on this machine")]
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
+JsonLines = Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")]
 
 #: No database holds a larger number.
 LARGEST = 2**63 - 1

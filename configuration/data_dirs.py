@@ -70,27 +70,27 @@ def environments_folder(settings: Settings, data_dir: Path) -> Path:
     return settings.environments_dir if data_dir == settings.data_dir else data_dir / "environments"
 
 
-def _instead(field: str, wanted: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:
+def _instead(field: str, place: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:
     """The state folder; raises UnwritablePlace when it may not or cannot take the wanted place's part."""
     variable = PREFIX + field.upper()
     if field in settings.explicit:
         raise UnwritablePlace(
-            f"{field} {wanted} cannot be written ({refusal}): choose another with {variable}"
+            f"{field} {place} cannot be written ({refusal}): choose another with {variable}"
         )
     state = state_folder(environ)
-    if wanted.is_relative_to(state):
-        raise UnwritablePlace(f"{wanted} cannot be written ({refusal}): choose a place with {variable}")
+    if place.is_relative_to(state):
+        raise UnwritablePlace(f"{place} cannot be written ({refusal}): choose a place with {variable}")
     if second := _refusal(state):
         raise UnwritablePlace(
-            f"neither {wanted} ({refusal}) nor {state} ({second}) can be written: "
+            f"neither {place} ({refusal}) nor {state} ({second}) can be written: "
             f"choose a place with {variable}"
         )
     return state
 
 
-def _note(what: str, wanted: Path, refusal: str, taken: Path, variable: str) -> str:
+def _note(what: str, place: Path, refusal: str, taken: Path, variable: str) -> str:
     return (
-        f"{wanted} cannot be written ({refusal}), so {what} goes to {taken}; "
+        f"{place} cannot be written ({refusal}), so {what} goes to {taken}; "
         f"{PREFIX}{variable} chooses another place"
     )
 

@@ -23,14 +23,14 @@ def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path 
 
     Raises UnreadableFile when a file was asked for and there is none.
     """
-    asked = path or environ.get(CONFIG) or None
-    if asked is None:
+    name = path or environ.get(CONFIG) or None
+    if name is None:
         file = cwd / FILE_NAME
         return file if os.path.lexists(file) else None
-    file = absolute(asked, cwd)
+    file = absolute(name, cwd)
     if not file.exists():
         by = "" if path else f" ({CONFIG})"
-        raise UnreadableFile(f"{asked}{by} does not exist")
+        raise UnreadableFile(f"{name}{by} does not exist")
     return file
 
 

@@ -1,22 +1,25 @@
 """The settings: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
-from .dashboard import resolve_dashboard
+from common.text import has_credentials, without_credentials
+
+from .dashboard import SECRETS, resolve_dashboard
 from .database_url import absolute, anchor_url
 from .environments import EnvironmentSettings, resolve_environment
-from .error_messages import complain
-from .errors import Origin, UnknownKey, WrongValue
+from .errors import ConfigurationError, KeyPath, Origin, UnknownKey, WrongValue
 from .fields import ConfigTable
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file, with_secrets
 from .schedules import resolve_schedules
-from .schema import BASES, POLICY, PolicySettings, PresetSettings, SettingsFile
+from .schema import BASES, POLICY, SCALARS, SECTIONS, TABLES, PolicySettings, PresetSettings, SettingsFile
 from .suggestions import unknown
 
 DEFAULT_ENVIRONMENT = "default"
@@ -71,11 +74,11 @@ def load_settings(
     values = read_file(file, label, content) if file else {}
     origin = Origin(label, overrides(environ, values))
     try:
-        wanted = SettingsFile.model_validate(overlaid(values, origin.variables, environ))
+        file_settings = SettingsFile.model_validate(overlaid(values, origin.variables, environ))
     except ValidationError as error:
         # Not chained: pydantic repeats the input, and the input may hold a password.
-        raise complain(error, origin) from None
-    return _resolve_settings(wanted, file, cwd, origin, environ)
+        raise _complain(error, origin) from None
+    return _resolve_settings(file_settings, file, cwd, origin, environ)
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
@@ -107,51 +110,51 @@ class _Places:
 
 
 def _places(
-    wanted: SettingsFile,
+    file_settings: SettingsFile,
     file: Path | None,
     cwd: Path,
     base_of: Callable[..., Path],
     environ: Mapping[str, str],
 ) -> _Places:
-    chosen = not _PLACES.isdisjoint(wanted.model_fields_set)
+    chosen = not _PLACES.isdisjoint(file_settings.model_fields_set)
     if file or chosen or any(os.path.lexists(cwd / name) for name in (_DATA_DIR, _DATABASE)):
-        data_dir = absolute(wanted.data_dir, base_of("data_dir"))
+        data_dir = absolute(file_settings.data_dir, base_of("data_dir"))
         environments_dir = data_dir / "environments"
         python = environments_dir / DEFAULT_ENVIRONMENT / "bin" / "python"
-        url = anchor_url(wanted.database_url, base_of("database_url"))
+        url = anchor_url(file_settings.database_url, base_of("database_url"))
         return _Places(True, data_dir, environments_dir, url, EnvironmentSettings(python=python))
     data_dir, environments_dir = state_folder(environ), cache_folder(environ) / "environments"
-    url = anchor_url(wanted.database_url, data_dir)
+    url = anchor_url(file_settings.database_url, data_dir)
     return _Places(False, data_dir, environments_dir, url, EnvironmentSettings(torch=DEFAULT_TORCH))
 
 
 def _resolve_settings(
-    wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin, environ: Mapping[str, str]
+    file_settings: SettingsFile, file: Path | None, cwd: Path, origin: Origin, environ: Mapping[str, str]
 ) -> Settings:
     folder = file.parent if file else cwd
 
     def base_of(*path: str) -> Path:
         return cwd if path in origin.variables else folder
 
-    places = _places(wanted, file, cwd, base_of, environ)
+    places = _places(file_settings, file, cwd, base_of, environ)
     environments = {DEFAULT_ENVIRONMENT: places.default}
-    for name, environment in wanted.environments.items():
+    for name, environment in file_settings.environments.items():
         environments[name] = resolve_environment(name, environment, base_of, origin)
-    presets = _presets(wanted.presets, origin)
-    if wanted.preset not in presets:
-        sentence = unknown("preset", wanted.preset, presets)
+    presets = _presets(file_settings.presets, origin)
+    if file_settings.preset not in presets:
+        sentence = unknown("preset", file_settings.preset, presets)
         raise UnknownKey(f"{origin.table(('preset',))}: {sentence}")
-    policies = {POLICY: PolicySettings()} | dict(wanted.policies)
-    if wanted.policy not in policies:
-        sentence = unknown("policy", wanted.policy, policies)
+    policies = {POLICY: PolicySettings()} | dict(file_settings.policies)
+    if file_settings.policy not in policies:
+        sentence = unknown("policy", file_settings.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
-    if wanted.fleet.engine == "ray" and wanted.fleet.address is None:
+    if file_settings.fleet.engine == "ray" and file_settings.fleet.address is None:
         raise WrongValue(f'{origin.table(("fleet", "address"))}: "address" is missing: engine "ray" needs it')
-    schedules, built_in = resolve_schedules(wanted.schedules, policies, origin)
+    schedules, built_in = resolve_schedules(file_settings.schedules, policies, origin)
     resolved = {
         "file": file,
         "in_project": places.in_project,
-        "explicit": frozenset(wanted.model_fields_set),
+        "explicit": frozenset(file_settings.model_fields_set),
         "by_variable": frozenset(path[0] for path in origin.variables if len(path) == 1),
         "data_dir": places.data_dir,
         "environments_dir": places.environments_dir,
@@ -161,12 +164,12 @@ def _resolve_settings(
         "policies": policies,
         "schedules": schedules,
         "built_in_schedules": built_in,
-        "alerts": _with_path(wanted.alerts, "alerts", "targets_file", base_of),
-        "dashboard": resolve_dashboard(wanted.dashboard, base_of, origin),
-        "fleet": _with_path(wanted.fleet, "fleet", "token_file", base_of),
-        "slurm": _with_path(wanted.slurm, "slurm", "folder", base_of),
+        "alerts": _with_path(file_settings.alerts, "alerts", "targets_file", base_of),
+        "dashboard": resolve_dashboard(file_settings.dashboard, base_of, origin),
+        "fleet": _with_path(file_settings.fleet, "fleet", "token_file", base_of),
+        "slurm": _with_path(file_settings.slurm, "slurm", "folder", base_of),
     }
-    return Settings.model_validate({**dict(wanted), **resolved})
+    return Settings.model_validate({**dict(file_settings), **resolved})
 
 
 def _with_path(written: ConfigTable, section: str, key: str, base_of: Callable[..., Path]) -> ConfigTable:
@@ -188,3 +191,75 @@ def _presets(written: Mapping[str, PresetSettings], origin: Origin) -> dict[str,
             other = presets[base].base
             raise WrongValue(f'{where} is "{other}", expected "{base}": a built-in preset extends itself')
     return presets
+
+
+#: Pydantic's mark for "the key itself is wrong", at the end of a location.
+_KEY = "[key]"
+
+#: May hold a password, so it is never repeated.
+_SECRETS: tuple[KeyPath, ...] = (
+    *(("database_url",), ("alerts",), ("alerts", "targets"), ("dashboard",)),
+    *(("dashboard", name) for name in SECRETS),
+)
+#: So may what is in these.
+_SECRET_LISTS: tuple[KeyPath, ...] = (("alerts", "targets"),)
+
+
+def _complain(error: ValidationError, origin: Origin) -> ConfigurationError:
+    """The first problem as a sentence, and how many more there are. Unknown keys come first: a
+    misspelt key is often why another one is missing."""
+    problems = sorted(
+        error.errors(include_url=False, include_context=False), key=lambda e: e["type"] != "extra_forbidden"
+    )
+    first = problems[0]
+    kind = UnknownKey if first["type"] == "extra_forbidden" else WrongValue
+    sentence = _sentence(first["type"], tuple(str(part) for part in first["loc"]), first["input"], origin)
+    if more := len(problems) - 1:
+        sentence += f"; and {more} more problem{'s' if more > 1 else ''}"
+    return kind(sentence)
+
+
+def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
+    if kind == "extra_forbidden":
+        return f"{origin.table(path)}: {unknown('key', path[-1], _keys(path[:-1]))}"
+    if kind == "missing":
+        return f'{origin.table(path)}: "{path[-1]}" is missing, expected {_field_description(path)}'
+    if path[-1] == _KEY:
+        *table, name, _ = path
+        what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
+        name = without_credentials(name)
+        return f'{origin.table((*table, name))}: "{name}" is not {what}'
+    # An address of packages may hold a password; a version, which does not, is worth repeating.
+    address = (path[0] == "environments" and "@" in str(given)) or has_credentials(str(given))
+    secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
+    value = "not usable" if secret and isinstance(given, str | int | float) else _format_value(given)
+    return f"{origin.of(path)} is {value}, expected {_field_description(path)}"
+
+
+def _keys(table: KeyPath) -> list[str]:
+    return list(({**TABLES, **SECTIONS}[table[0]] if table else SettingsFile).model_fields)
+
+
+def _field_description(path: KeyPath) -> str:
+    """What a field takes, from its description in the schema."""
+    if path[0] in SCALARS or len(path) == 1:
+        return str(SettingsFile.model_fields[path[0]].description)
+    if path[0] in SECTIONS:
+        return str(SECTIONS[path[0]].model_fields[path[1]].description)
+    if len(path) == 2:
+        return f"a table [{'.'.join(path)}]"
+    table, _, field, *below = path
+    if field == "environment" and below:
+        return "a text in quotes"
+    if field == "matrix" and len(below) > 1:
+        return "a text in quotes" if below[1] == "why" else "a list of texts in quotes"
+    return str(TABLES[table].model_fields[field].description)
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -20,12 +20,12 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     shortened: dict[str, str] = {}
     for candidate in reversed(names):
         shortened["/".join(candidate.casefold().split("/")[:depth])] = candidate
-    wanted = name.casefold()
+    folded = name.casefold()
     # The whole spelling last, so that it wins over another name's short form.
     spellings = shortened | {candidate.casefold(): candidate for candidate in reversed(names)}
-    if close := difflib.get_close_matches(wanted, spellings, n=1):
+    if close := difflib.get_close_matches(folded, spellings, n=1):
         return spellings[close[0]]
-    return next((candidate for candidate in names if wanted and wanted in candidate.casefold()), None)
+    return next((candidate for candidate in names if folded and folded in candidate.casefold()), None)
 
 
 def unknown(kind: str, name: str, valid: Iterable[str], *, newest_first: bool = False) -> str:

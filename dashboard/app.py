@@ -5,7 +5,7 @@ from html import escape
 import streamlit as st
 
 from dashboard.auth import reader
-from dashboard.components import load, page_views, parts
+from dashboard.components import load, parts
 from dashboard.components.query_params import SharedLabel, unknown_parameters
 from dashboard.exports.page_recorder import page_with_footer
 from dashboard.header import page_context, search
@@ -40,7 +40,7 @@ page = st.navigation(
     position="top",
 )
 _admit()
-with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.query())[0].title):
+with page_with_footer(lambda: page_at(page.url_path).chosen_view(parts.query())[0].title):
     try:
         settings = ServerSettings.from_environment()
         if settings.made_up:
@@ -48,8 +48,7 @@ with page_with_footer(lambda: page_views.chosen(page_at(page.url_path), parts.qu
         load.fits(settings.database_url)
         search.button(settings.database_url)
         query = parts.query()
-        known = page_views.parameters(page_at(page.url_path), query)
-        parts.complain(unknown_parameters(query, known))
+        parts.complain(unknown_parameters(query, page_at(page.url_path).parameters(query)))
         try:
             page.run()
         except SharedLabel as shared:

@@ -1,6 +1,12 @@
 """The pages of the dashboard: the title, icon, script and address of each, and the views that share one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from dashboard.components.query_params import Query, pick
+
+VIEW = "view"
+"""The parameter that names a view of a page that has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +36,19 @@ class Page:
     path: str
     views: tuple[PageView, ...]
 
+    def chosen_view(self, query: Query) -> tuple[PageView, list[str]]:
+        """The view that `query` names, else the page's first one, and complaints."""
+        if len(self.views) == 1:
+            return self.views[0], []
+        views = {view.name: view for view in self.views}
+        complaints: list[str] = []
+        return views[pick(query, VIEW, list(views), self.views[0].name, complaints)], complaints
 
-VIEW = "view"
-"""The parameter that names a view of a page that has several."""
+    def parameters(self, query: Query) -> Sequence[str]:
+        """What the address of the view that `query` names may have."""
+        own = self.chosen_view(query)[0].parameters
+        return (VIEW, *own) if len(self.views) > 1 else own
+
 
 PAGES = (
     Page(

@@ -379,8 +379,8 @@ class AgentEngine(ABC):
 
     def submit(self, order: Order) -> "AgentHandle":
         """Submit an order."""
-        wanted = {"token": order.token, "arguments": list(order.arguments), "run": order.run}
-        self.call(order.node, "submit", {**wanted, "nodes": order.nodes}, _CALL_SECONDS)
+        request = {"token": order.token, "arguments": list(order.arguments), "run": order.run}
+        self.call(order.node, "submit", {**request, "nodes": order.nodes}, _CALL_SECONDS)
         return AgentHandle(self, order)
 
     def runs(self, node: str) -> Sequence[NodeJournal]:

@@ -62,7 +62,7 @@ class FleetHosts:
         self._engine, self._data_dir, self._open_database = engine, data_dir, open_database
         self._report_sentence = report
         self._lock = threading.Lock()
-        self._known: dict[str, _KnownNode] = {}
+        self._entries: dict[str, _KnownNode] = {}
         self._hosts: dict[str, RemoteHost] = {}
         self._drained: frozenset[str] = frozenset()
         self._namesakes: tuple[str, ...] = ()
@@ -78,16 +78,16 @@ class FleetHosts:
     def look(self) -> Sequence[HostStatus]:
         """The hosts that are online, by name; none while the engine is away."""
         with self._lock:
-            online = [] if self.away else sorted(self._known.items())
+            online = [] if self.away else sorted(self._entries.items())
             return [
                 HostStatus(
                     self._hosts[name],
-                    known.facts,
+                    entry.facts,
                     name in self._drained,
-                    _names(name, known.facts) if known.node.reserved else (),
+                    _names(name, entry.facts) if entry.node.reserved else (),
                 )
-                for name, known in online
-                if known.facts is not None
+                for name, entry in online
+                if entry.facts is not None
             ]
 
     def problems(self) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class FleetHosts:
         if away := self.away:
             return (_offline_reason(away),)
         with self._lock:
-            return (*(known.problem for known in self._known.values() if known.problem), *self._namesakes)
+            return (*(entry.problem for entry in self._entries.values() if entry.problem), *self._namesakes)
 
     def wait_until_known(self, seconds: float) -> bool:
         """Wait until the engine is there and every node was polled once; false after so many seconds."""
@@ -145,7 +145,7 @@ class FleetHosts:
         with self._lock:
             return all(
                 each.facts is not None or (each.problem and not each.is_polled)
-                for each in self._known.values()
+                for each in self._entries.values()
             )
 
     def _take(self, nodes: Sequence[EngineNode]) -> list[str]:
@@ -154,20 +154,20 @@ class FleetHosts:
         now = time.monotonic()
         with self._lock:
             online, self._namesakes = _by_name(
-                nodes, {name: each.node.id for name, each in self._known.items()}
+                nodes, {name: each.node.id for name, each in self._entries.items()}
             )
             self._drained = off
-            known: dict[str, _KnownNode] = {}
+            entries: dict[str, _KnownNode] = {}
             for name, node in online.items():
-                before = self._known.get(name)
+                before = self._entries.get(name)
                 if before is None or (before.node.id, before.node.labels) != (node.id, node.labels):
                     before = _KnownNode(node)
                 before.node = node
-                known[name] = before
-            self._known = known
-            due = [name for name, each in known.items() if not each.is_polled and now >= each.due_at]
+                entries[name] = before
+            self._entries = entries
+            due = [name for name, each in entries.items() if not each.is_polled and now >= each.due_at]
             for name in due:
-                known[name].is_polled = True
+                entries[name].is_polled = True
         for sentence in self._namesakes:
             self._report(sentence)
         return due
@@ -175,29 +175,29 @@ class FleetHosts:
     def _poll(self, name: str) -> None:
         """Have a node describe itself, and fetch its journals before it is used for the first time."""
         with self._lock:
-            known = self._known.get(name)
-            if known is None:
+            entry = self._entries.get(name)
+            if entry is None:
                 return
-            losses, fetched = known.losses, known.fetched
+            losses, fetched = entry.losses, entry.fetched
         facts, labels, problem, idle = None, list[str](), "", False
         try:
-            facts = dict(self._engine.describe(known.node.id))
-            idle, labels = bool(facts.pop("idle", False)), _labels(known.node, facts)
-            fetched = fetched or self._fetch(known.node)
+            facts = dict(self._engine.describe(entry.node.id))
+            idle, labels = bool(facts.pop("idle", False)), _labels(entry.node, facts)
+            fetched = fetched or self._fetch(entry.node)
         except EngineError as error:
             facts, problem = None, f"node {name} is not used: {error}"
         except Exception as error:
             facts = None
             problem = f"node {name} is not used, by a defect in Pyrometer: {type(error).__name__}: {error}"
         with self._lock:
-            known.is_polled = False
-            if known.losses != losses:
+            entry.is_polled = False
+            if entry.losses != losses:
                 # A child was lost on it meanwhile: its facts are from before that.
                 return
             if facts is not None:
-                self._update(name, known.node.id, labels)
-            before, known.facts, known.problem, known.fetched = known.problem, facts, problem, fetched
-            known.due_at = time.monotonic() + _next(facts, idle, fetched)
+                self._update(name, entry.node.id, labels)
+            before, entry.facts, entry.problem, entry.fetched = entry.problem, facts, problem, fetched
+            entry.due_at = time.monotonic() + _next(facts, idle, fetched)
         if problem:
             self._report(problem)
         elif before:
@@ -218,10 +218,10 @@ class FleetHosts:
     def _distrust(self, name: str) -> None:
         """Use a node that lost a child only after it has described itself, and its journals were fetched."""
         with self._lock:
-            known = self._known.get(name)
-            if known is not None:
-                known.facts, known.fetched, known.due_at, known.losses = None, False, 0.0, known.losses + 1
-                known.problem = f"node {name} is not used before it describes itself: a task was lost on it"
+            entry = self._entries.get(name)
+            if entry is not None:
+                entry.facts, entry.fetched, entry.due_at, entry.losses = None, False, 0.0, entry.losses + 1
+                entry.problem = f"node {name} is not used before it describes itself: a task was lost on it"
 
     def _report(self, sentence: str, *, again: bool = False) -> None:
         if again or sentence not in self._reported:

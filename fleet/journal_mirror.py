@@ -100,12 +100,12 @@ class Mirror:
             raise MirrorDiffers(f"the journal of run {self._run} on the node is larger than any of ours")
         if (b"\n" in data or len(self._torn) > MAX_LINE) and (at <= self.at or self.path.exists()):
             self._open()
-        known = self.at - at
-        if known < 0:
+        overlap = self.at - at
+        if overlap < 0:
             raise MirrorDiffers(
-                f"{-known} bytes of the journal of run {self._run} are missing before byte {at}"
+                f"{-overlap} bytes of the journal of run {self._run} are missing before byte {at}"
             )
-        again, new = data[:known], data[known:]
+        again, new = data[:overlap], data[overlap:]
         if again and again != self._read_bytes(at, len(again)):
             raise MirrorDiffers(_differs(self._run, self.path))
         text = self._torn + new
@@ -249,9 +249,9 @@ def _store(
     with open_database() as database:
         for run in runs:
             try:
-                done = ingest(journal.path_of(data_dir, run), database)
+                result = ingest(journal.path_of(data_dir, run), database)
                 notes.append(
-                    f"run {run}: fetched, with {done.new_outcomes} outcomes that were not known here"
+                    f"run {run}: fetched, with {result.new_outcomes} outcomes that were not known here"
                 )
             except JournalError as error:
                 notes.append(f"{error}; it is left alone")

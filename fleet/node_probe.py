@@ -93,10 +93,10 @@ class NodeProbe:
 
 def _read_report(file: Path) -> Mapping[str, Any]:
     try:
-        kept = json.loads(file.read_text())
+        report = json.loads(file.read_text())
     except (OSError, ValueError):
-        kept = None
-    return cast("dict[str, Any]", kept) if isinstance(kept, dict) else _NOTHING
+        report = None
+    return cast("dict[str, Any]", report) if isinstance(report, dict) else _NOTHING
 
 
 def _short(file: Path) -> dict[str, Any] | None:

@@ -36,11 +36,13 @@ def configured_fleet(app: AppContext, *, describe: bool = False) -> FleetStatus:
     """
     with app.open_database() as database:
         now = queue_queries.shared_time(database, datetime.now(UTC))
-        seen = queue_queries.schedulers(database)
+        schedulers = queue_queries.schedulers(database)
         running = queue_queries.running_tasks(database)
         waiting, newer = queue_queries.waiting_tasks(database, oldest=_MOST_TASKS)
     tasks = [*running, *(task for task in waiting if task.job in MEASURING)]
-    status = fleet_status(seen, recently_seen(seen, now), tasks, now, drained_nodes(app.places.data_dir))
+    status = fleet_status(
+        schedulers, recently_seen(schedulers, now), tasks, now, drained_nodes(app.places.data_dir)
+    )
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows the machines; without one the engine is asked, which takes seconds.
     heads = [one for one in status.living if one.machine == machine_name()]
@@ -75,9 +77,9 @@ def _engine_nodes(
     """The machines that joined and that no scheduler has reported."""
     engine = engine_of(app)
     try:
-        taken = {node.name for node in known.values() if node.state != "silent"}
-        seen = [node for node in engine.nodes() if node.name not in taken]
-        facts = _facts(engine, seen, notes) if describe else {}
+        names = {node.name for node in known.values() if node.state != "silent"}
+        others = [node for node in engine.nodes() if node.name not in names]
+        facts = _facts(engine, others, notes) if describe else {}
         return {
             node.name: NodeStatus(
                 node.name,
@@ -85,7 +87,7 @@ def _engine_nodes(
                 tuple(f"{key}={value}" for key, value in sorted(node.labels.items())),
                 facts.get(node.name, {}),
             )
-            for node in seen
+            for node in others
         }
     except EngineError as error:
         notes.append(f"the fleet's engine is away: {error}")
@@ -97,18 +99,18 @@ def _engine_nodes(
 def _facts(engine: Engine, nodes: Iterable[EngineNode], notes: list[str]) -> dict[str, Mapping[str, Any]]:
     """The facts that machines report, by their names."""
     found: dict[str, Mapping[str, Any]] = {}
-    left, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS
-    while left and time.monotonic() < give_up:
-        for node in tuple(left):
+    pending, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS
+    while pending and time.monotonic() < give_up:
+        for node in tuple(pending):
             try:
                 found[node.name] = engine.describe(node.id)
             except EngineError as error:
                 notes.append(f"{node.name}: {error}")
-                left.remove(node)
+                pending.remove(node)
             else:
                 if found[node.name].get("hardware"):
-                    left.remove(node)
-        time.sleep(_POLL_SECONDS if left else 0.0)
+                    pending.remove(node)
+        time.sleep(_POLL_SECONDS if pending else 0.0)
     return found
 
 

@@ -77,8 +77,8 @@ def _check(settings: Settings, request: UpgradeRequest) -> None:
 
 def _live_machines(database: Database, now: datetime) -> EligibleMachines:
     """The machines with a running scheduler that measures."""
-    seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
-    living = present(recently_seen(seen, now))
+    schedulers, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
+    living = present(recently_seen(schedulers, now))
     return eligible_machines(filter(measures, living))
 
 
@@ -88,9 +88,9 @@ def _match_labels(living: EligibleMachines, labels: Sequence[str]) -> list[str]:
         raise UsageError("no running scheduler measures: start one with `pyrometer scheduler`")
     for label in labels:
         if not label or not living.of(label):
-            known = ", ".join(sorted(living.by_label))
+            names = ", ".join(sorted(living.by_label))
             raise UsageError(
-                f'no machine with a running scheduler has the label "{label}": known labels are {known}'
+                f'no machine with a running scheduler has the label "{label}": known labels are {names}'
             )
     return sorted({machine for label in labels for machine in living.of(label)})
 
@@ -121,13 +121,13 @@ def follow(app: AppContext, tasks: Sequence[Task], report: Callable[[TaskProgres
 def progress(database: Database, tasks: Sequence[Task], now: datetime) -> list[TaskProgress]:
     """How far these tasks are, in their order; raises DatabaseError."""
     current = [queue_queries.task(database, task.id) or task for task in tasks]
-    seen = queue_queries.schedulers(database)
+    schedulers = queue_queries.schedulers(database)
     open_tasks = [
         *queue_queries.running_tasks(database),
         *(task for task in current if task.state == TaskState.WAITING),
     ]
-    reporting = recently_seen(seen, queue_queries.shared_time(database, now))
-    status = fleet_status(seen, reporting, open_tasks, now)
+    reporting = recently_seen(schedulers, queue_queries.shared_time(database, now))
+    status = fleet_status(schedulers, reporting, open_tasks, now)
     reasons = {task.id: why for task, why in status.waiting}
-    said = queue_queries.wait_reasons(database, [task.id for task in current])
-    return [TaskProgress(task, reasons.get(task.id), said.get(task.id, "")) for task in current]
+    wait_reasons = queue_queries.wait_reasons(database, [task.id for task in current])
+    return [TaskProgress(task, reasons.get(task.id), wait_reasons.get(task.id, "")) for task in current]

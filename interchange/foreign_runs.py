@@ -19,7 +19,7 @@ from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStat
 from records.runs import Run, RunPreset
 
 from .errors import BadFile, SourcePlace
-from .runs import ImportBatch, ImportedRun, ImportProblem
+from .runs import MOST_PROBLEMS, ImportBatch, ImportedRun, ImportProblem, ProblemLog
 from .units import objection, slug
 
 #: How the name of a run begins whose time is unknown.
@@ -116,37 +116,37 @@ def assemble_run(
     catalogue, or than before, is set aside, for it is not the same metric, and so is a number that its unit
     does not let stand.
     """
-    kept: dict[tuple[str, str], Point] = {}
+    usable: dict[tuple[str, str], Point] = {}
     definitions: dict[str, MetricDefinition] = {}
     problems: list[ImportProblem] = []
     for point in points:
-        if reason := _unusable(point, kept, definitions):
+        if reason := _unusable(point, usable, definitions):
             problems.append(ImportProblem(point.place, reason))
             continue
-        kept[point.case, point.metric] = point
+        usable[point.case, point.metric] = point
         if point.metric not in METRICS:
             definition = MetricDefinition(point.metric, point.title or point.metric, point.unit, point.better)
             definitions.setdefault(point.metric, definition)
     environment = _environment(origin)
-    good = _outcomes(origin, environment, kept.values())
+    good = _outcomes(origin, environment, usable.values())
     outcomes = (*good, *_failure_outcomes(origin, environment, failures, good))
-    measurements = tuple(_measurement(point, environment) for point in kept.values())
+    measurements = tuple(_measurement(point, environment) for point in usable.values())
     run = _run(origin, environment, len(outcomes))
     return ImportedRun(run, outcomes, measurements), tuple(definitions.values()), tuple(problems)
 
 
 def _unusable(
-    point: Point, kept: Mapping[tuple[str, str], Point], definitions: Mapping[str, MetricDefinition]
+    point: Point, usable: Mapping[tuple[str, str], Point], definitions: Mapping[str, MetricDefinition]
 ) -> str:
     if not point.values:
         return "there is no value"
-    if (point.case, point.metric) in kept:
+    if (point.case, point.metric) in usable:
         return f"{point.metric} of {point.case} is there twice; the first counts"
-    known = METRICS.get(point.metric) or definitions.get(point.metric)
-    if known is not None and known.unit != point.unit:
-        return f"{point.metric} is in {known.unit}, not in {point.unit}"
-    if known is not None and known.better != point.better:
-        return f"of {point.metric} {known.better} is better, not {point.better}"
+    definition = METRICS.get(point.metric) or definitions.get(point.metric)
+    if definition is not None and definition.unit != point.unit:
+        return f"{point.metric} is in {definition.unit}, not in {point.unit}"
+    if definition is not None and definition.better != point.better:
+        return f"of {point.metric} {definition.better} is better, not {point.better}"
     if point.unbound:
         return ""
     name = f"{point.metric} {point.case}"
@@ -276,32 +276,19 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-#: What was set aside beyond that many things is counted and not kept.
-MOST_PROBLEMS = 1000
-
-
 @dataclass(slots=True)
 class RunAccumulator:
-    """Collects runs while a file is read; `imported` returns them."""
+    """Collects runs while a file is read; `build_batch` returns them."""
 
     format: str
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
     metrics: dict[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
-    set_aside: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    log: ProblemLog = field(default_factory=ProblemLog)
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
-    #: How many more were set aside than are kept.
-    more: int = 0
 
     def aside(self, place: SourcePlace, sentence: str) -> None:
         """Set something aside."""
-        self.keep(ImportProblem(place, sentence))
-
-    def keep(self, problem: ImportProblem) -> None:
-        """Set something aside, or only count it where that is enough."""
-        if len(self.set_aside) < MOST_PROBLEMS:
-            self.set_aside.append(problem)
-        else:
-            self.more += 1
+        self.log.add(place, sentence)
 
     @contextmanager
     def setting_aside(self) -> Generator[None]:
@@ -321,11 +308,11 @@ class RunAccumulator:
         """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
         run, metrics, problems = assemble_run(origin, list(self._consistent_points(points)), failures)
         for problem in problems:
-            self.keep(problem)
+            self.aside(problem.place, problem.sentence)
         if not run.outcomes:
             self.aside(place, "holds no result")
-        elif known := self.runs.get(run.run.id):
-            if _results(known) == _results(run):
+        elif first := self.runs.get(run.run.id):
+            if _results(first) == _results(run):
                 self.repeats.append(ImportProblem(place, f"repeats run {run.run.id}"))
             else:
                 self.aside(place, f"has other values of run {run.run.id}; the first counts")
@@ -336,11 +323,11 @@ class RunAccumulator:
     def _consistent_points(self, points: Iterable[Point]) -> Iterable[Point]:
         """The points whose metric means what it meant in the runs before."""
         for point in points:
-            known = self.metrics.get(point.metric)
-            if known is not None and (known.unit, known.better) != (point.unit, point.better):
+            definition = self.metrics.get(point.metric)
+            if definition is not None and (definition.unit, definition.better) != (point.unit, point.better):
                 self.aside(
                     point.place,
-                    f"{point.metric} is in {known.unit} and {known.better} is better, "
+                    f"{point.metric} is in {definition.unit} and {definition.better} is better, "
                     f"not in {point.unit} and {point.better}",
                 )
             else:
@@ -349,15 +336,14 @@ class RunAccumulator:
     def build_batch(self, place: SourcePlace) -> ImportBatch:
         """All runs; raises BadFile if there is none, with the first reason."""
         if not self.runs:
-            if self.set_aside:
-                raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
-            raise BadFile(place, "holds no result")
-        more = [ImportProblem(SourcePlace(place.file), f"and {self.more} more")] if self.more else []
+            first = next(iter(self.log.problems), ImportProblem(place, "holds no result"))
+            raise BadFile(first.place, first.sentence)
         return ImportBatch(
             self.format,
             tuple(self.runs.values()),
             tuple(self.metrics.values()),
-            (*self.set_aside, *more),
+            tuple(self.log.problems),
+            self.log.many_more,
             tuple(self.repeats[:MOST_PROBLEMS]),
         )
 

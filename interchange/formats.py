@@ -73,10 +73,10 @@ def reader(path: Path, name: str | None = None) -> Importer:
     found = chosen(name)
     if name is not None:
         return found[0]
-    known = next((each for each in found if each.knows(path)), None)
-    if known is None:
+    importer = next((each for each in found if each.knows(path)), None)
+    if importer is None:
         raise UnknownFormat(f"{path.name} is in none of the formats {_names()}")
-    return known
+    return importer
 
 
 def is_one(folder: Path, name: str | None = None) -> bool:

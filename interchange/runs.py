@@ -1,7 +1,7 @@
 """Runs on their way in and out: what an importer makes of a file, and what an exporter fetches of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analysis.metrics import METRICS, Metric
 from records.environments import Environment
@@ -23,6 +23,25 @@ class ImportProblem:
         return f"{self.place}: {self.sentence}"
 
 
+#: What was set aside of one file beyond that many things is counted and not listed.
+MOST_PROBLEMS = 1000
+
+
+@dataclass(slots=True)
+class ProblemLog:
+    """What was set aside so far, and how `many_more` things are counted only."""
+
+    problems: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    many_more: int = 0
+
+    def add(self, place: SourcePlace, sentence: str) -> None:
+        """Set something aside."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(ImportProblem(place, sentence))
+        else:
+            self.many_more += 1
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
     """One run with all it holds."""
@@ -36,13 +55,15 @@ class ImportedRun:
 class ImportBatch:
     """What a file or folder holds. `metrics` are those that our own catalogue does not know.
 
-    `repeats` hold nothing that is not in the runs: nothing is lost with them.
+    Of what was set aside, `many_more` things are not listed. `repeats` hold nothing that is not in the runs:
+    nothing is lost with them.
     """
 
     format: str
     runs: tuple[ImportedRun, ...]
     metrics: tuple[MetricDefinition, ...] = ()
     set_aside: tuple[ImportProblem, ...] = ()
+    many_more: int = 0
     repeats: tuple[ImportProblem, ...] = ()
 
 

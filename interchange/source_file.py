@@ -117,8 +117,8 @@ def json_of(text: str, place: SourcePlace) -> Value:
 def _first_twice(names: Iterable[str]) -> str:
     """The first name that is there again, as JSON and not too long."""
     name = next(name for name, n in Counter(names).items() if n > 1)
-    shown = json.dumps(name)
-    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+    text = json.dumps(name)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str], bool]]:

@@ -128,10 +128,10 @@ class CaseFingerprint:
         return (current and not self.reason) or self.status == OutcomeStatus.UNSUPPORTED
 
 
-def journal_body(conditions: FingerprintConditions, taken: CaseFingerprint) -> dict[str, Any]:
+def journal_body(conditions: FingerprintConditions, fingerprint: CaseFingerprint) -> dict[str, Any]:
     """A fingerprint of a run's case for its journal, whose header has machine, preset and environments."""
     return {
-        **taken.to_body(),
+        **fingerprint.to_body(),
         "environment": conditions.environment.fingerprint,
         "harness": conditions.harness,
         "device": conditions.device,
@@ -144,10 +144,10 @@ def from_journal_body(run: Run, body: Mapping[str, Any]) -> tuple[FingerprintCon
 
     Raises KeyError, TypeError or ValueError where it is anything else, or of another run's environment.
     """
-    known = {each.fingerprint: each for each in run.environments}
+    environments = {each.fingerprint: each for each in run.environments}
     at = JsonValue(body, BodyPlace())
     harness, device, driver = (text_of(at, name) for name in ("harness", "device", "driver"))
     conditions = FingerprintConditions(
-        known[body["environment"]], run.machine, run.preset, harness, device, driver
+        environments[body["environment"]], run.machine, run.preset, harness, device, driver
     )
     return conditions, CaseFingerprint.from_body(body)

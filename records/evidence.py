@@ -181,7 +181,7 @@ class Evidence:
 
 def evidence_of(body: Facts) -> Evidence:
     """The evidence in what `evidence_body` made of it, also by an earlier version."""
-    known = {name: body[name] for name in _PLAIN if body.get(name) is not None}
+    values = {name: body[name] for name in _PLAIN if body.get(name) is not None}
     names = {*_NAMES, *(each.name for each in fields(Confirmation)), _RELATED_BEFORE}
     return Evidence(
         detected=_record(Detection, body.get("detected")),
@@ -190,7 +190,7 @@ def evidence_of(body: Facts) -> Evidence:
         goes_on=_record(Continuation, body.get("goes_on")),
         confirmation=_confirmation(body),
         other={name: value for name, value in body.items() if name not in names},
-        **known,
+        **values,
     )
 
 

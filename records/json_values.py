@@ -114,8 +114,8 @@ class JsonValue:
 
     def wrong(self, expected: str) -> Exception:
         """The error of a value that is not what was `expected`."""
-        shown = json.dumps(self.value, default=str) if not isinstance(self.value, dict | list) else ""
-        found = shown or ("an object" if isinstance(self.value, dict) else "a list")
+        text = json.dumps(self.value, default=str) if not isinstance(self.value, dict | list) else ""
+        found = text or ("an object" if isinstance(self.value, dict) else "a list")
         found = found if len(found) <= SHOWN else f"{found[:SHOWN]}..."
         return self.place.error(f"expected {expected}, found {found}")
 
@@ -189,11 +189,11 @@ def count_of(at: JsonValue, name: str) -> int:
     return integers(JsonValue([at.need(name).value], at.place.at(name)), 0, _COUNT)[0]
 
 
-def one_of(at: JsonValue, name: str, known: tuple[str, ...]) -> str:
+def one_of(at: JsonValue, name: str, choices: tuple[str, ...]) -> str:
     """One of some words."""
     member = at.need(name)
-    if member.value not in known:
-        raise member.wrong(f"one of {', '.join(known)}")
+    if member.value not in choices:
+        raise member.wrong(f"one of {', '.join(choices)}")
     return member.value
 
 

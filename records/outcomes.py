@@ -28,7 +28,7 @@ from .telemetry import Recording, read_recording
 
 
 class OutcomeStatus(StrEnum):
-    """How a replicate can end. The worker, which travels alone, keeps the same list (`messages.STATUSES`)."""
+    """How a replicate can end."""
 
     OK = "ok"
     SKIPPED = "skipped"

@@ -36,7 +36,7 @@ class Recording:
 
     def within(self, started_ns: int, ended_ns: int) -> "Recording":
         """Only the rows that lie wholly inside a window."""
-        kept = [
+        places = [
             i
             for i, (start, end) in enumerate(zip(self.started_ns, self.ended_ns, strict=True))
             if started_ns <= start and end <= ended_ns
@@ -45,9 +45,9 @@ class Recording:
             self.device,
             self.name,
             self.utilisation_source,
-            _pick_values(self.started_ns, kept),
-            _pick_values(self.ended_ns, kept),
-            {column: _pick_values(values, kept) for column, values in self.values.items()},
+            _pick_values(self.started_ns, places),
+            _pick_values(self.ended_ns, places),
+            {column: _pick_values(values, places) for column, values in self.values.items()},
             self.notes,
         )
 
@@ -103,8 +103,8 @@ class TelemetryWindow:
         return self.case.rpartition("/")[0]
 
 
-def _pick_values(values: Sequence[T], kept: Sequence[int]) -> tuple[T, ...]:
-    return tuple(values[i] for i in kept)
+def _pick_values(values: Sequence[T], places: Sequence[int]) -> tuple[T, ...]:
+    return tuple(values[i] for i in places)
 
 
 def read_recording(at: JsonValue, *, strict: bool = True) -> Recording:

@@ -9,14 +9,14 @@ from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from analysis.comparison.verdict import Verdict
 from analysis.decision.suite_decision import SuiteDecision
-from analysis.decision.upgrade import Table, Upgrade
+from analysis.decision.upgrade import Table
 from analysis.geomean import Geomean
 from analysis.kernel_difference import KernelChange
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
 from . import tables, wording
-from .report_context import ComparedEnvironment, Subject, changes
+from .report_context import ComparedEnvironment, JudgedUpgrade, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
 from .text.reason_text import exclusion, sentence
@@ -25,12 +25,12 @@ from .text.verdict_text import left_out_because, open_because, ran_alone, side_r
 SCHEMA = "pyrometer.upgrade/1"
 
 
-def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> dict[str, Any]:
+def upgrade_json(judged: JudgedUpgrade) -> dict[str, Any]:
     """The report as JSON values: whatever is not finite is null.
 
     Ratios are new / old; `smallest` and `threshold` are shares, 0.01 for 1 %.
     """
-    each = rows(subject, results, upgrade)
+    subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     body = {
         "schema": SCHEMA,
         "decision": upgrade.decision,
@@ -62,7 +62,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
                 "mean": _mean(row.mean) if row.mean else None,
                 "excluded": [case for case, _ in row.excluded],
             }
-            for row in techniques(results, upgrade)
+            for row in techniques(judged)
         ],
         "exclusions": [{"case": one.case, "reason": exclusion(one)} for one in upgrade.exclusions],
         "cases": [_case(row, subject) for row in each],
@@ -80,7 +80,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "without_blockers": upgrade.without_blockers,
         "waived": [asdict(one) for one in upgrade.waived],
         "suite": _suite(upgrade.suite) if upgrade.suite else None,
-        "screen": _screen(results),
+        "screen": _screen(judged.results),
         "plan": asdict(subject.plan),
         "policy": asdict(subject.policy),
     }
@@ -114,8 +114,8 @@ def _suite(suite: SuiteDecision) -> dict[str, Any]:
 
 def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
     """What a screen says of each case, and what it may miss; None without a screen."""
-    known = [(one.case, one.screen) for one in results if one.screen is not None]
-    if not known:
+    screened = [(one.case, one.screen) for one in results if one.screen is not None]
+    if not screened:
         return None
     return {
         "limit": SCREEN_LIMIT,
@@ -128,7 +128,7 @@ def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
                 "fingerprints_compared": one.compared,
                 "full_pairs_because": one.selection,
             }
-            for case, one in known
+            for case, one in screened
         ],
     }
 
@@ -154,11 +154,11 @@ def _side(side: CaseSide) -> dict[str, Any]:
 
 
 def _verdict(judged: Verdict) -> dict[str, Any]:
-    known = METRICS[judged.metric]
+    metric = METRICS[judged.metric]
     return {
         "metric": judged.metric,
-        "unit": known.unit,
-        "better": known.better,
+        "unit": metric.unit,
+        "better": metric.better,
         "word": judged.word,
         "reason": open_because(judged),
         "n": judged.n,

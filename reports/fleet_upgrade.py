@@ -13,10 +13,10 @@ from . import junit, sentences, wording
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import move, upgrade_content, whole_page
+from .report_context import JudgedUpgrade
 from .table import Column, DataTable
 from .text.markdown import text as _plain
 from .text.templates import chip, render
-from .upgrade_report import JudgedUpgrade
 
 SCHEMA = "pyrometer.fleet-upgrade/1"
 
@@ -82,8 +82,8 @@ class FleetUpgrade:
                 unknown.append(HardwareUpgrade("", (one,)))
             else:
                 groups[one.judged.subject.hardware].append(one)
-        known = [HardwareUpgrade(name, tuple(group)) for name, group in groups.items()]
-        return sorted((*known, *unknown), key=lambda one: (_rank(one.decision), one.hardware))
+        by_hardware = [HardwareUpgrade(name, tuple(group)) for name, group in groups.items()]
+        return sorted((*by_hardware, *unknown), key=lambda one: (_rank(one.decision), one.hardware))
 
     @property
     def headline(self) -> str:
@@ -125,13 +125,13 @@ def fleet_json(found: FleetUpgrade) -> dict[str, Any]:
 
 
 def _machine_json(one: MachineUpgrade) -> dict[str, Any]:
-    known = one.judged
+    judged = one.judged
     return {
         "machine": one.machine,
         "task": one.task,
         "decision": one.decision,
         "because": one.because,
-        "report": upgrade_json(known.subject, known.results, known.upgrade) if known else None,
+        "report": upgrade_json(judged) if judged else None,
     }
 
 
@@ -159,8 +159,7 @@ def _fleet_markdown(found: FleetUpgrade) -> str:
     sign = wording.DECISION_SIGNS[found.decision]
     head = f"# {sign} {_plain(found.headline)}: {_plain(f'{found.old} to {found.new}')}"
     reports = [
-        f"**{_plain(_title(hardware, machine))}**\n\n"
-        + upgrade_markdown(one.subject, one.results, one.upgrade)
+        f"**{_plain(_title(hardware, machine))}**\n\n" + upgrade_markdown(one)
         for hardware, machine in found.rows
         if (one := machine.judged)
     ]
@@ -180,7 +179,7 @@ def _fleet_page(found: FleetUpgrade) -> str:
             (
                 _title(hardware, machine),
                 sentences.place(one.subject),
-                upgrade_content(one.subject, one.results, one.upgrade, prefix=f"machine-{number}-"),
+                upgrade_content(one, prefix=f"machine-{number}-"),
             )
             for number, ((hardware, machine), one) in enumerate(judged, 1)
         ],
@@ -196,7 +195,7 @@ def _json(found: FleetUpgrade) -> str:
 def _junit(found: FleetUpgrade) -> str:
     """A suite for each machine; one without a verdict has the decision alone, skipped."""
     suites = [
-        junit.upgrade_suite(one.subject, one.results, one.upgrade, where=_title(hardware, machine))
+        junit.upgrade_suite(one, where=_title(hardware, machine))
         if (one := machine.judged)
         else junit.undecided_suite(f"{found.old} to {found.new} on {machine.machine}", machine.because)
         for hardware, machine in found.rows

@@ -4,17 +4,16 @@ A case of an upgrade fails only where it speaks for a no-go by itself, so that t
 decision is. The first test of a suite is the decision itself, skipped where it is unclear.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from xml.etree import ElementTree
 
-from analysis.comparison.case_results import CaseResult
 from analysis.decision.reasons import CaseDetail
 from analysis.decision.upgrade import Upgrade
 from common.text import printable
 
 from . import wording
-from .report_context import Subject
+from .report_context import JudgedUpgrade
 from .rows import rows
 from .text.reason_text import sentence
 
@@ -22,15 +21,14 @@ from .text.reason_text import sentence
 _SKIPPED = ("waived", "screened", "not measured", "no data", "not comparable", "broken in both")
 
 
-def upgrade_suite(
-    subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade, *, where: str = ""
-) -> ElementTree.Element:
+def upgrade_suite(judged: JudgedUpgrade, *, where: str = "") -> ElementTree.Element:
     """One `testsuite`: the decision, then every case; `where` names the machine if there are several."""
+    subject, upgrade = judged.subject, judged.upgrade
     name = f"{subject.old.name} to {subject.new.name}" + (f" on {where}" if where else "")
     suite = new_suite(name, subject.machine, subject.started_at)
     _decision(suite, wording.headline(upgrade), upgrade.decision)
     against = _against(upgrade)
-    for row in rows(subject, results, upgrade):
+    for row in rows(judged):
         failure = against.get(row.case, "")
         skipped = row.summary if row.status in _SKIPPED and not failure else ""
         add_test(suite, (row.workload, row.case), failure=failure, skipped=skipped, text=row.summary)

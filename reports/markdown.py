@@ -5,7 +5,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
 from analysis.comparison.verdict import Verdict
 from analysis.decision.upgrade import Table, Upgrade
@@ -13,7 +12,7 @@ from analysis.metrics import METRICS
 from records.runs import StepScript
 
 from . import sentences, tables, wording
-from .report_context import Subject
+from .report_context import JudgedUpgrade, Subject
 from .rows import Row, rows, without_ratio
 from .scorecard import entries
 from .table import DataTable
@@ -30,12 +29,13 @@ from .text.verdict_text import side_reason
 _LONG = 12
 
 
-def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
+def upgrade_markdown(judged: JudgedUpgrade) -> str:
     """The report: decision, reasons, what would decide it, then the evidence; correctness first.
 
     It is GitHub's Markdown. Whatever text comes from a case is escaped, also mentions and issue numbers.
     """
-    each = rows(subject, results, upgrade)
+    subject, upgrade = judged.subject, judged.upgrade
+    each = rows(judged)
     sections = [
         _head(subject, each, upgrade),
         tables.scorecard(entries(upgrade.scorecard, subject.policy)).markdown(),
@@ -46,7 +46,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _dispatch(subject, each),
         _kernels(subject, each),
         _screen(each),
-        _means(subject, results, upgrade),
+        _means(judged),
         *(_metric_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
         f"### What differs between the environments\n\n{differences(subject)}",
@@ -130,9 +130,9 @@ def _screen(each: Sequence[Row]) -> str:
     return f"{head}\n\n{_fold_table(wording.plural(len(table.rows), 'case'), table)}"
 
 
-def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
-    about = f"{sentences.about_means(subject)} What is left out is listed under Exclusions."
-    table = tables.means(subject, results, upgrade).markdown()
+def _means(judged: JudgedUpgrade) -> str:
+    about = f"{sentences.about_means(judged.subject)} What is left out is listed under Exclusions."
+    table = tables.means(judged).markdown()
     return f"### Over all, and by technique\n\n{about}\n\n{table}"
 
 
@@ -211,14 +211,14 @@ _TITLES = {
 _MOVED = ("slower", "faster")
 
 
-def step_markdown(subject: Subject, step: StepScript, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
-    """The report on an upgrade that measured `step`, in GitHub's Markdown.
+def step_markdown(judged: JudgedUpgrade) -> str:
+    """The report on an upgrade that measured a step, in GitHub's Markdown.
 
     What the script raised or is called is escaped; its commands name the script without its folder.
     """
-    subject = subject.with_script_alone()
-    each = rows(subject, results, upgrade)
-    row = each[0] if each else None
+    subject, upgrade, step = judged.subject.with_script_alone(), judged.upgrade, judged.subject.step
+    assert step is not None
+    row = next(iter(rows(judged)), None)
     sections = [
         _step_head(subject, step, row, upgrade),
         _numbers(subject, row, upgrade) if row else "",
@@ -261,10 +261,10 @@ def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
         return f"{_text(row.summary[:1].upper() + row.summary[1:])}."
     interval = wording.interval(judged.low, judged.high)
     what = sentences.interval_heading(subject, upgrade)
-    said = f"; {_text(row.summary)}" if row.summary != row.word else ""
+    summary = f"; {_text(row.summary)}" if row.summary != row.word else ""
     return (
         f"{METRICS[judged.metric].title}: **{wording.change(judged)}** [{interval}], {what} over "
-        f"{wording.plural(judged.n, 'pair')} of fresh processes that took turns{said}."
+        f"{wording.plural(judged.n, 'pair')} of fresh processes that took turns{summary}."
     )
 
 

@@ -1,18 +1,16 @@
 """The report as one self-contained page: it opens without a network, without a script, and prints."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import resources
 
 from markupsafe import Markup
 
-from analysis.comparison.case_results import CaseResult
-from analysis.decision.upgrade import Upgrade
 from analysis.metrics import METRICS
 
 from . import sentences, tables, wording
 from .forest import forest
-from .report_context import Subject
+from .report_context import JudgedUpgrade
 from .rows import Grid, Row, grid, rows, without_ratio
 from .scorecard import entries
 from .text.dispatch_text import summary_words
@@ -27,13 +25,14 @@ _LONG = 12
 _FULL_SHADE = math.log(1.15)
 
 
-def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
+def upgrade_html(judged: JudgedUpgrade) -> str:
     """The whole page: decision, reasons, forest plot, grid, tables, and how it was measured.
 
     Everything that comes from a case, an environment or a command is escaped.
     """
-    title = f"{wording.decision_word(upgrade)}: {sentences.title(subject)}"
-    content = upgrade_content(subject, results, upgrade)
+    subject = judged.subject
+    title = f"{wording.decision_word(judged.upgrade)}: {sentences.title(subject)}"
+    content = upgrade_content(judged)
     return whole_page(title, move(subject.old.name, subject.new.name), sentences.place(subject), content)
 
 
@@ -57,11 +56,9 @@ def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: s
     return str(page)
 
 
-def upgrade_content(
-    subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade, prefix: str = ""
-) -> Markup:
+def upgrade_content(judged: JudgedUpgrade, prefix: str = "") -> Markup:
     """What a page says below its heading; `prefix` makes the sections' anchors unique among several."""
-    each = rows(subject, results, upgrade)
+    subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     found = grid(each, _WIDEST_GRID)
 
     def reproduce_all(cases: Iterable[str]) -> list[str]:
@@ -86,7 +83,7 @@ def upgrade_content(
             "to_decide": tables.to_decide(subject, upgrade),
             "correctness": tables.correctness(subject, upgrade),
             "cases": tables.cases(subject, upgrade, each),
-            "means": tables.means(subject, results, upgrade),
+            "means": tables.means(judged),
             "exclusions": tables.exclusions(upgrade),
             "pairs_left_out": tables.pairs_left_out(each),
             "differences": tables.differences(subject),

@@ -6,15 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from analysis.comparison.case_results import CaseResult
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.decision.upgrade import Upgrade
 from analysis.decision.what_would_decide import PairsToDecide
 from analysis.dispatch_difference import CaseDifference
 from analysis.kernel_difference import CaseKernels
-from records.fingerprints import AGAIN
+from records.fingerprints import own_fingerprint
 from records.runs import StepScript
 
 #: Of this many the two sides start first in half each: it is an even number.
@@ -120,10 +121,10 @@ class Subject:
         Cases that no reasonable number of pairs would decide are measured as they were.
         """
         given = self.options
-        known = [one for one in every if one.pairs is not None]
-        if known:
-            given = (*_without(_PAIRS, given), _PAIRS, str(max(map(_even_pairs, known))))
-        if cold := [one for one in known if one.cold]:
+        decidable = [one for one in every if one.pairs is not None]
+        if decidable:
+            given = (*_without(_PAIRS, given), _PAIRS, str(max(map(_even_pairs, decidable))))
+        if cold := [one for one in decidable if one.cold]:
             given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * max(map(_even_pairs, cold))))
         return self._command([one.case for one in every], given)
 
@@ -136,8 +137,8 @@ class Subject:
         if self.step is None:
             return ""
         both = zip(self.options[::2], self.options[1::2], strict=False)
-        kept = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
-        return shlex.join(["pyrometer", "bisect", *self._sides, *kept])
+        options = [part for option, value in both if option in _OF_BISECT for part in (option, value)]
+        return shlex.join(["pyrometer", "bisect", *self._sides, *options])
 
     @property
     def between_is_known(self) -> bool:
@@ -159,6 +160,14 @@ class Subject:
         # A step is the only case of its run, and among the options.
         chosen = [part for case in cases for part in ("--case", case)] if self.step is None else []
         return shlex.join(["pyrometer", "upgrade", *self._sides, *chosen, *options])
+
+
+class JudgedUpgrade(NamedTuple):
+    """An upgrade with everything a report needs."""
+
+    subject: Subject
+    results: Sequence[CaseResult]
+    upgrade: Upgrade
 
 
 def _even_pairs(one: PairsToDecide) -> int:
@@ -202,13 +211,13 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
 
 def same_environment(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
     """Whether both are one environment by their fingerprints, which cover more than the listed facts."""
-    return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
+    return own_fingerprint(old.fingerprint) == own_fingerprint(new.fingerprint)
 
 
 def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
     """The facts of an environment's build, as texts; absent ones are left out."""
-    known = {fact: facts.get(fact) for fact in _BUILD}
-    return {fact: "yes" if value is True else str(value) for fact, value in known.items() if value}
+    values = {fact: facts.get(fact) for fact in _BUILD}
+    return {fact: "yes" if value is True else str(value) for fact, value in values.items() if value}
 
 
 def _packages(listed: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from analysis.geomean import Geomean
 from records.outcomes import OutcomeStatus
 
 from . import wording
-from .report_context import Subject
+from .report_context import JudgedUpgrade, Subject
 from .text import numbers
 from .text.reason_text import exclusion
 from .text.verdict_text import in_cycles, ran_alone
@@ -84,9 +84,9 @@ class Row:
         if self.result.screen is not None and self.status == "screened":
             return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:
-            said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+            text = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")
-            return "; ".join(filter(None, (said, cycles, ran_alone(self.result))))
+            return "; ".join(filter(None, (text, cycles, ran_alone(self.result))))
         return f"{self.status}: {_ends(self.result)}"
 
     @property
@@ -114,10 +114,13 @@ def sign(status: str) -> str:
     return _SIGNS.get(status, numbers.NONE)
 
 
-def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> list[Row]:
+def rows(judged: JudgedUpgrade) -> list[Row]:
     """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
-    each = [Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in results]
-    return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, subject), row.case))
+    upgrade = judged.upgrade
+    each = [
+        Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in judged.results
+    ]
+    return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, judged.subject), row.case))
 
 
 def _status(result: CaseResult, upgrade: Upgrade) -> str:
@@ -182,8 +185,8 @@ def statuses(each: Sequence[Row]) -> list[str]:
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.status for row in each)
     words = {row.status: row.word for row in each}
-    known = [*order, *(word for word in found if word not in order)]
-    return [f"{found[word]} {words[word]}" for word in known if found[word]]
+    listed = [*order, *(word for word in found if word not in order)]
+    return [f"{found[word]} {words[word]}" for word in listed if found[word]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +198,19 @@ class TechniqueRow:
     excluded: tuple[tuple[str, str], ...]
 
 
-def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[TechniqueRow]:
-    """Every technique of the suite; also those of which no case could be compared."""
+def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
+    """Every technique of the suite, but those whose cases are all screened; also those without a mean."""
+    upgrade = judged.upgrade
     reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
-    for result in results:
+    for result in judged.results:
         listed = excluded.setdefault(result.technique, [])
         if result.case in reasons:
             listed.append((result.case, reasons[result.case]))
     return [
-        TechniqueRow(name, upgrade.techniques.get(name), tuple(excluded[name])) for name in sorted(excluded)
+        TechniqueRow(name, mean, tuple(excluded[name]))
+        for name in sorted(excluded)
+        if (mean := upgrade.techniques.get(name)) or excluded[name]
     ]
 
 

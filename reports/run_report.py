@@ -132,10 +132,10 @@ def case_counts(judged: JudgedRun) -> str:
     if not judged.cases:
         return "0 cases."
     text = f"{plural(len(judged.cases), 'case')}: {wording.count_words(one.status for one in judged.cases)}."
-    known = [change_words(one) for one in judged.cases if one.latency is not None]
+    changes = [change_words(one) for one in judged.cases if one.latency is not None]
     if not any(map(_compared, judged.cases)):
         return text
-    return f"{text} Against earlier runs: {wording.count_words(known)}."
+    return f"{text} Against earlier runs: {wording.count_words(changes)}."
 
 
 def change_words(one: RunCase) -> str:
@@ -160,7 +160,7 @@ def case_table(judged: JudgedRun, case: tables.CaseFormat = whole_case) -> DataT
         Column("replicates", "n", lambda one: one.replicates, _replicates, number=True),
         *(_metric_column(metric, heading) for metric, heading in COLUMNS if metric in measured),
         Column("spread", "Spread", _spread, lambda one: _share(_spread(one)), number=True),
-        *_change_columns(shown=any(map(_compared, judged.cases))),
+        *_change_columns(visible=any(map(_compared, judged.cases))),
         Column("regression", value=lambda one: one.regression.id if one.regression else None),
     ]
     return DataTable("Cases", columns, judged.cases, tall=True)
@@ -173,7 +173,7 @@ def _metric_column(metric: str, heading: str) -> Column[RunCase]:
     return Column(metric, heading, point, lambda one: wording.number(metric, point(one)), number=True)
 
 
-def _change_columns(*, shown: bool) -> list[Column[RunCase]]:
+def _change_columns(*, visible: bool) -> list[Column[RunCase]]:
     """The change of latency, its noise, and what it is against; in files only where no case has any."""
 
     def level(one: RunCase) -> Markup:
@@ -183,7 +183,7 @@ def _change_columns(*, shown: bool) -> list[Column[RunCase]]:
         return Markup("{}<small>{}</small>").format(value, plural(one.change.nights, "run"))
 
     def label(text: str) -> str | None:
-        return text if shown else None
+        return text if visible else None
 
     return [
         Column(
@@ -366,12 +366,12 @@ def _junit(judged: JudgedRun) -> str:
     """The decision, then every case: what fails the run fails, what was not measured is skipped."""
     run = judged.run
     suite = junit.new_suite(title(judged), run.machine.name, run.started_at)
-    said = headline(judged)
+    decision = headline(judged)
     junit.add_test(
         suite,
         ("run", "decision"),
-        failure=said if judged.decision == "failed" else "",
-        skipped=said if judged.decision == "unclear" else "",
+        failure=decision if judged.decision == "failed" else "",
+        skipped=decision if judged.decision == "unclear" else "",
     )
     for one in judged.cases:
         well = one.status == OutcomeStatus.OK
@@ -382,7 +382,7 @@ def _junit(judged: JudgedRun) -> str:
             skipped="" if one.failed or well else case_ending(one),
             text=_summary(one) if well else "",
         )
-    return junit.document([junit.count_tests(suite)], said)
+    return junit.document([junit.count_tests(suite)], decision)
 
 
 def _summary(one: RunCase) -> str:

@@ -97,11 +97,11 @@ def _pass_rate(rate: PassRate) -> Entry:
 def _entry(title: str, score: Score, policy: Policy, limits: Limits | None) -> Entry:
     """The first metric's geomean is the number, or its hint where none is known."""
     own = [(one, _bounds(one.metric, policy, limits)) for one in score.metrics]
-    known = [text for one, bounds in own if (text := _number(one, bounds))]
+    texts = [text for one, bounds in own if (text := _number(one, bounds))]
     notes = [_metric_note(one, bounds) for one, bounds in own]
     worse = [(case, _change(one.verdicts[case], bounds)) for one, bounds in own[:1] for case in one.worse[:1]]
     largest = "".join(f"{change} {case}" for case, change in worse)
-    value = known[0] if known else numbers.NONE
+    value = texts[0] if texts else numbers.NONE
     if limits and notes:
         notes.append(_limits(limits, score, policy))
     return Entry(title, score.state, value, tuple(notes), largest)

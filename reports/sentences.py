@@ -55,8 +55,8 @@ def place(subject: Subject) -> str:
 
 def so_far(subject: Subject) -> str:
     """That the upgrade is not over yet, so that no reader takes it for final; empty for one that is."""
-    known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
-    state = known.get(subject.state)
+    sentences = {"running": "It is still being measured", "interrupted": "It was interrupted"}
+    state = sentences.get(subject.state)
     return f"{state}: this is the verdict so far." if state else ""
 
 
@@ -88,15 +88,15 @@ def risk(upgrade: Upgrade) -> str:
 
 def screen(each: Sequence[Row]) -> str:
     """How many cases were screened, and why how many of them went on; empty without a screen."""
-    known = [row.result.screen for row in each if row.result.screen is not None]
-    if not known:
+    screened = [row.result.screen for row in each if row.result.screen is not None]
+    if not screened:
         return ""
-    why = Counter(one.selection for one in known if one.selection is not None)
+    why = Counter(one.selection for one in screened if one.selection is not None)
     went_on = "; ".join(f"{many} {wording.SELECTIONS[one]}" for one, many in why.most_common())
-    unknown = sum(not one.compared for one in known)
+    unknown = sum(not one.compared for one in screened)
     return (
-        f"Screened: {wording.plural(len(known), 'case')}, by fingerprint and {SHORT_PAIRS} short pairs each. "
-        f"{why.total()} went on to full pairs{f' ({went_on})' if went_on else ''}."
+        f"Screened: {wording.plural(len(screened), 'case')}, by fingerprint and {SHORT_PAIRS} short pairs "
+        f"each. {why.total()} went on to full pairs{f' ({went_on})' if went_on else ''}."
         + (f" {unknown} could be screened by short pairs only." if unknown else "")
     )
 
@@ -155,10 +155,10 @@ def about_same(subject: Subject) -> str:
 
 def about_cases(metric: str) -> str:
     """How the table of cases is to be read."""
-    known = METRICS[metric]
+    definition = METRICS[metric]
     text = (
-        f"{known.title}: {known.meaning}; {known.better} is better. Old and new are medians over n pairs, "
-        "the change is what the pairs have in common."
+        f"{definition.title}: {definition.meaning}; {definition.better} is better. Old and new are "
+        "medians over n pairs, the change is what the pairs have in common."
     )
     if threshold_of(metric).exact:
         return text
@@ -189,8 +189,8 @@ def _of_one_look(plan: Plan, threshold: Threshold) -> str:
 
 def _negligible(threshold: Threshold) -> str:
     """That a mean over an exact metric leaves out what is too little to matter: see `comparison.upgrade`."""
-    known = threshold.exact and threshold.absolute
-    return " A difference that is too small to matter counts as none." if known else ""
+    applies = threshold.exact and threshold.absolute
+    return " A difference that is too small to matter counts as none." if applies else ""
 
 
 def table_title(table: Table) -> str:
@@ -201,10 +201,10 @@ def table_title(table: Table) -> str:
 
 def table_summary(table: Table) -> str:
     """How many cases have which verdict, and the mean over those that have a ratio."""
-    said = [numbers.word(verdict) for verdict in table.verdicts.values()]
+    words = [numbers.word(verdict) for verdict in table.verdicts.values()]
     order = ["slower", "worse", "unclear", "same", "faster", "better"]
     counted = wording.count_words(
-        sorted(said, key=lambda word: order.index(word) if word in order else len(order))
+        sorted(words, key=lambda word: order.index(word) if word in order else len(order))
     )
     if not table.geomean.cases:
         return counted
@@ -215,8 +215,8 @@ def table_summary(table: Table) -> str:
 
 def about_table(table: Table, policy: Policy) -> str:
     """How a table of one metric, judged by a policy, is to be read."""
-    known = METRICS[table.metric]
-    text = f"{known.title}: {known.meaning}; {known.better} is better."
+    definition = METRICS[table.metric]
+    text = f"{definition.title}: {definition.meaning}; {definition.better} is better."
     judged = table.verdicts.values()
     # With too few pairs the interval is unknown, which is another matter.
     if any(one.low is not None for one in judged) and not any(one.location for one in judged):
@@ -295,9 +295,10 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 def rules(subject: Subject) -> list[str]:
     """The policy in sentences."""
     policy = subject.policy
-    known = METRICS[policy.metric]
+    definition = METRICS[policy.metric]
     lines = [
-        f"Cases and geomean are judged by {policy.metric}, {known.title}; {known.better} is better.",
+        f"Cases and geomean are judged by {policy.metric}, {definition.title}; "
+        f"{definition.better} is better.",
         f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse by "
         f"{_limit(policy.metric, policy.case)} or more.",
         *(

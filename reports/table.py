@@ -98,19 +98,19 @@ class DataTable(Generic[Row]):
         from .text.html_markdown import converted_cell
 
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
-        shown = [[column.cell(row) for column in self.visible_columns] for row in self.rows[:limit]]
+        visible = [[column.cell(row) for column in self.visible_columns] for row in self.rows[:limit]]
         text = markdown.table(
             [column.label or "" for column in self.visible_columns],
-            [[converted_cell(cell, home) or _lone_dot(cell) for cell in cells] for cells in shown],
+            [[converted_cell(cell, home) or _lone_dot(cell) for cell in cells] for cells in visible],
             [column.number for column in self.visible_columns],
         )
         if self.about:
             text = f"{markdown.text(self.about)}\n\n{text}"
-        left = self.omitted + len(self.rows) - min(limit, len(self.rows))
-        if not left:
+        more = self.omitted + len(self.rows) - min(limit, len(self.rows))
+        if not more:
             return text
         rest = "more rows, which the CSV file has" if self.most is None else markdown.text(self.rest)
-        return f"{text}\n\nand {left:,} {rest}"
+        return f"{text}\n\nand {more:,} {rest}"
 
     @property
     def names(self) -> list[str]:

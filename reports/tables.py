@@ -22,7 +22,7 @@ from analysis.ratios import ratio, share
 from records.outcomes import Outcome
 
 from . import sentences, wording
-from .report_context import EnvironmentChange, Subject, changes
+from .report_context import EnvironmentChange, JudgedUpgrade, Subject, changes
 from .rows import Row, impact, left_out, sign, table_rows, techniques, tone
 from .scorecard import Entry
 from .table import Column, DataTable
@@ -69,12 +69,12 @@ def reason_text(words: str, kind: str = "") -> Markup:
 
 def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Markup:
     """The first `most` of `many` commands, a line each, and how many are left out."""
-    shown = [line for line, _ in zip(lines, range(most), strict=False)]
-    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, shown)))
-    if many <= len(shown):
+    visible = [line for line, _ in zip(lines, range(most), strict=False)]
+    body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, visible)))
+    if many <= len(visible):
         return body
-    left = f"and {many - len(shown):,} more commands: the report has them."
-    return body + Markup('<p class="py-quiet">{}</p>').format(left)
+    more = f"and {many - len(visible):,} more commands: the report has them."
+    return body + Markup('<p class="py-quiet">{}</p>').format(more)
 
 
 def details_element(summary: str, body: Markup) -> Markup:
@@ -219,11 +219,11 @@ def cases(
     return DataTable("Every case", columns, rows, tall=True)
 
 
-def means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> DataTable[MeanRow]:
+def means(judged: JudgedUpgrade) -> DataTable[MeanRow]:
     """The geomean over all and by technique; in CSV files ratios are new / old."""
-    overall = upgrade.overall
-    rows: list[MeanRow] = [("", overall, len(upgrade.exclusions))]
-    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    overall = judged.upgrade.overall
+    rows: list[MeanRow] = [("", overall, len(judged.upgrade.exclusions))]
+    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
 
     def name(row: MeanRow) -> Markup:
         return code(row[0]) if row[0] else Markup("<strong>all</strong>")
@@ -303,9 +303,9 @@ def differences(subject: Subject) -> DataTable[EnvironmentChange]:
 
 def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[DispatchRow]:
     """What runs differently, case by case: those that moved first, each with its verdict."""
-    known = {row.case: row for row in each}
+    rows = {row.case: row for row in each}
     moved = ("broken", "slower", "faster", "repaired")
-    found = [(one, known.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
+    found = [(one, rows.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
     found.sort(key=lambda pair: not (pair[1] and pair[1].status in moved))
     columns: list[Column[DispatchRow]] = [
         case_column(lambda row: row[0].case, case),
@@ -350,9 +350,9 @@ def _differing(
     kernels: Iterable[CaseKernels], cases: Iterable[str]
 ) -> Iterator[tuple[str, tuple[KernelChange, ...]]]:
     """Of each of these cases that has kernels on both sides, those that differ, where any do."""
-    known = {one.case: one.changes for one in kernels}
+    changes = {one.case: one.changes for one in kernels}
     for case in cases:
-        if found := tuple(one for one in known.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
+        if found := tuple(one for one in changes.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
             yield case, found
 
 
@@ -457,11 +457,11 @@ def _judged_columns(
         return of_row
 
     old, new = map(_capital, wording.headings(metric))
-    known = METRICS[metric]
+    definition = METRICS[metric]
     return [
         Column("metric", value=value(lambda one: one.metric)),
-        Column("unit", value=value(lambda one: known.unit)),
-        Column("better", value=value(lambda one: known.better)),
+        Column("unit", value=value(lambda one: definition.unit)),
+        Column("better", value=value(lambda one: definition.better)),
         Column("verdict", value=value(lambda one: one.word)),
         Column(
             "old", old, value(lambda one: one.old), text(lambda one: wording.number(metric, one.old)), True

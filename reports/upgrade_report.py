@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from analysis.comparison.case_results import CaseResult
 from analysis.decision.comparison import Comparison
-from analysis.decision.upgrade import Upgrade
 from analysis.dispatch_difference import differences_in
 from analysis.kernel_difference import kernel_changes
 from records.environments import Environment, packages_in
@@ -17,16 +15,7 @@ from . import junit, wording
 from .body import upgrade_json
 from .markdown import step_markdown, upgrade_markdown
 from .page import upgrade_html
-from .report_context import ComparedEnvironment, Subject, build_of
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedUpgrade:
-    """An upgrade with everything a report needs."""
-
-    subject: Subject
-    results: Sequence[CaseResult]
-    upgrade: Upgrade
+from .report_context import ComparedEnvironment, JudgedUpgrade, Subject, build_of
 
 
 def judge_upgrade(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> JudgedUpgrade:
@@ -53,9 +42,9 @@ def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[st
 
 def subject_of(run: Run, comparison: Comparison) -> Subject:
     """What a report on the run is about; raises ValueError where it lacks an environment of `comparison`."""
-    known = {one.fingerprint: one for one in run.environments}
+    environments = {one.fingerprint: one for one in run.environments}
     old, new = (
-        _environment(known, fingerprint, asked)
+        _environment(environments, fingerprint, asked)
         for fingerprint, asked in zip((comparison.old, comparison.new), comparison.asked, strict=True)
     )
     return Subject(
@@ -83,10 +72,12 @@ def subject_of(run: Run, comparison: Comparison) -> Subject:
     )
 
 
-def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str) -> ComparedEnvironment:
-    if fingerprint not in known:
+def _environment(
+    environments: Mapping[str, Environment], fingerprint: str, asked: str
+) -> ComparedEnvironment:
+    if fingerprint not in environments:
         raise ValueError(f"a comparison with environment {fingerprint}, which the run does not have")
-    return environment_of(known[fingerprint], asked)
+    return environment_of(environments[fingerprint], asked)
 
 
 def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:
@@ -103,28 +94,21 @@ def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:
     )
 
 
-def _page(one: JudgedUpgrade) -> str:
-    return upgrade_html(one.subject, one.results, one.upgrade)
+def _markdown(judged: JudgedUpgrade) -> str:
+    return upgrade_markdown(judged) if judged.subject.step is None else step_markdown(judged)
 
 
-def _markdown(one: JudgedUpgrade) -> str:
-    if one.subject.step is not None:
-        return step_markdown(one.subject, one.subject.step, one.results, one.upgrade)
-    return upgrade_markdown(one.subject, one.results, one.upgrade)
+def _json(judged: JudgedUpgrade) -> str:
+    return json.dumps(upgrade_json(judged), indent=2) + "\n"
 
 
-def _json(one: JudgedUpgrade) -> str:
-    return json.dumps(upgrade_json(one.subject, one.results, one.upgrade), indent=2) + "\n"
-
-
-def _junit(one: JudgedUpgrade) -> str:
-    suite = junit.upgrade_suite(one.subject, one.results, one.upgrade)
-    return junit.document([suite], wording.headline(one.upgrade))
+def _junit(judged: JudgedUpgrade) -> str:
+    return junit.document([junit.upgrade_suite(judged)], wording.headline(judged.upgrade))
 
 
 #: What writes a report, by the ending of the file's name.
 FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {
-    ".html": _page,
+    ".html": upgrade_html,
     ".md": _markdown,
     ".json": _json,
     ".xml": _junit,

@@ -73,15 +73,15 @@ def change(verdict: Verdict) -> str:
 
 def verdict(judged: Verdict) -> str:
     """The verdict, and what it leaves open."""
-    said = word(judged)
+    text = word(judged)
     if judged.word == "same" and judged.location:
         return f"same within {within(judged.threshold)}"
     varies, why = not threshold_of(judged.metric).exact, open_because(judged)
     if judged.word == "unclear" and varies and judged.low is not None and judged.high is not None:
-        said = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
+        text = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
         # Of one that may be nothing, the interval has said it all.
-        return f"{said}; {why}" if judged.low * judged.high > 0 else said
-    return f"{said}: {why}" if why else said
+        return f"{text}; {why}" if judged.low * judged.high > 0 else text
+    return f"{text}: {why}" if why else text
 
 
 def _not_ruled_out(low: float, high: float, threshold: float) -> str:
@@ -174,11 +174,11 @@ def pairs_to_decide(one: PairsToDecide) -> str:
 
 def pairs_to_decide_in_all(to_decide: Sequence[PairsToDecide]) -> str:
     """What deciding all of it would take."""
-    known = [one.minutes for one in to_decide if one.minutes is not None]
+    times = [one.minutes for one in to_decide if one.minutes is not None]
     text = f"{plural(len(to_decide), 'case')}"
-    if known:
-        text += f", about {minutes(math.fsum(known))} of measuring"
-    if unknown := len(to_decide) - len(known):
+    if times:
+        text += f", about {minutes(math.fsum(times))} of measuring"
+    if unknown := len(to_decide) - len(times):
         text += f"; of {unknown} it cannot be said"
     return text
 
@@ -213,8 +213,8 @@ SELECTIONS = {
 def describe_screen(one: ScreenedCase) -> str:
     """What a screen says of a case: `short pairs +0.4 %, -1.2 %`."""
     pairs = ", ".join(map(percent, one.changes)) or "none that counts"
-    known = "" if one.compared else "; it has no fingerprint"
-    return f"short pairs {pairs}{known}"
+    remark = "" if one.compared else "; it has no fingerprint"
+    return f"short pairs {pairs}{remark}"
 
 
 def count_words(words: Iterable[str]) -> str:

@@ -63,8 +63,8 @@ class Contents:
 
     def missing_replicates(self, planned: tuple[PlannedReplicate, ...]) -> tuple[PlannedReplicate, ...]:
         """The planned replicates that have no outcome yet."""
-        known = {outcome.planned_replicate for outcome in self.outcomes}
-        return tuple(p for p in planned if p not in known)
+        finished = {outcome.planned_replicate for outcome in self.outcomes}
+        return tuple(p for p in planned if p not in finished)
 
 
 class Journal:

@@ -104,10 +104,10 @@ def describe(
 
 def card_states(gpus: list[Mapping[str, Any]], probe: Probe) -> dict[str, Any]:
     """What NVML knows of each of `gpus`, by its number: UUID, and all of `GpuCapabilities.state`."""
-    known = {bare(gpu.uuid): gpu for gpu in probe.gpus}
+    cards = {bare(gpu.uuid): gpu for gpu in probe.gpus}
     found: dict[str, Any] = {}
     for number, gpu in enumerate(gpus):
-        card = known.get(bare(str(gpu.get("uuid") or "")))
+        card = cards.get(bare(str(gpu.get("uuid") or "")))
         if card is not None:
             found[str(number)] = {"uuid": card.uuid, **card.state}
     return found
@@ -214,8 +214,8 @@ def _quota(folder: Path) -> list[float]:
 def last_level_cache_mib() -> float | None:
     """The largest cache of the first CPU in MiB, as the kernel reports it; a guest may see its host's."""
     sizes = [_read_text(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
-    known = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
-    return max(known, default=None)
+    mib = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
+    return max(mib, default=None)
 
 
 def _rounded_up(memory_mib: int) -> int:
@@ -234,13 +234,13 @@ def _label(hardware: Mapping[str, Any]) -> str:
 
 
 def _cpu_info() -> dict[str, str]:
-    wanted = {"model name": "model", "microcode": "microcode", "flags": "flags", "Features": "flags"}
+    names = {"model name": "model", "microcode": "microcode", "flags": "flags", "Features": "flags"}
     found = {"model": platform.processor() or platform.machine(), "microcode": "", "flags": ""}
     text = _read_text(Path("/proc/cpuinfo")) or ""
     for line in text.splitlines():
         name, _, value = line.partition(":")
-        if name.strip() in wanted:
-            found[wanted[name.strip()]] = value.strip()
+        if name.strip() in names:
+            found[names[name.strip()]] = value.strip()
         if not line and found["flags"]:
             break
     if cores := _arm_cores(text):

@@ -142,22 +142,22 @@ def _machine(node: Node, order: Mapping[str, Any], environment: Mapping[str, Any
 
 def _difference(body: Mapping[str, Any], environment: Mapping[str, Any], gpus: int) -> str:
     """Why a node cannot measure the same, a sentence; empty if it can."""
-    ours = version("pyrometer")
-    if body["version"] != ours:
-        return f"it has Pyrometer {body['version']}, and {ours} measures here: both need the same"
+    local = version("pyrometer")
+    if body["version"] != local:
+        return f"it has Pyrometer {body['version']}, and {local} measures here: both need the same"
     if len(body["environment"]["devices"]) < gpus:
         return f"its PyTorch sees {len(body['environment']['devices'])} GPUs, and {gpus} are computed on here"
     return environment_difference(body["environment"], environment)
 
 
-def environment_difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+def environment_difference(remote: Mapping[str, Any], local: Mapping[str, Any]) -> str:
     """Which part of an environment differs from ours, a sentence; empty where none does."""
-    if theirs["fingerprint"] == ours["fingerprint"]:
+    if remote["fingerprint"] == local["fingerprint"]:
         return ""
     for word in ("torch", "python"):
-        if theirs.get(word) != ours.get(word):
-            return f"its environment has {word} {theirs.get(word)}, and {ours.get(word)} measures here"
-    packages = {*theirs.get("packages", ())} ^ {*ours.get("packages", ())}
+        if remote.get(word) != local.get(word):
+            return f"its environment has {word} {remote.get(word)}, and {local.get(word)} measures here"
+    packages = {*remote.get("packages", ())} ^ {*local.get("packages", ())}
     if packages:
         return f"its environment has other packages ({sorted(packages)[0]} is on one side only)"
     return "its environment has another build of the same torch"

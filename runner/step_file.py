@@ -78,8 +78,8 @@ def _parse_script(path: Path, content: bytes) -> ast.Module:
         raise BadStep(f"{path} is not Python: it is no UTF-8 text") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
-        said = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
-        raise BadStep(f"{path} is not {python}: {line}{said}") from None
+        message = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+        raise BadStep(f"{path} is not {python}: {line}{message}") from None
 
 
 def _check(path: Path, tree: ast.Module, function: str) -> None:

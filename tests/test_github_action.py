@@ -21,7 +21,7 @@ from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
 from reports.run_report import RUN_FORMATS, JudgedRun
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 from support.builders.run_reports import CALM, a_mixed_run, a_passed_run, judged_run, replicates
-from support.builders.upgrade_reports import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
+from support.builders.upgrade_reports import UPGRADES, a_large_upgrade, a_mixed_upgrade, a_result, reported
 from support.servers.loopback import Quiet, answering
 
 pytestmark = pytest.mark.slow
@@ -121,7 +121,7 @@ def api() -> Iterator[Api]:
 def published(
     api: Api,
     folder: Path,
-    report: Report | JudgedRun | FleetUpgrade,
+    report: JudgedUpgrade | JudgedRun | FleetUpgrade,
     *,
     pull_request: bool = True,
     token: str = TOKEN,
@@ -139,7 +139,7 @@ def published(
         elif isinstance(report, FleetUpgrade):
             text = FLEET_FORMATS[suffix](report)
         else:
-            text = FORMATS[suffix](JudgedUpgrade(*report))
+            text = FORMATS[suffix](report)
         (folder / f"verdict{suffix}").write_text(text)
     event = of_pull_request(api, commit) if pull_request else {}
     (folder / "event.json").write_text(json.dumps(event))
@@ -190,20 +190,20 @@ def begun(api: Api, folder: Path, commit: str, token: str = TOKEN) -> subprocess
 
 
 @cache
-def go() -> Report:
+def go() -> JudgedUpgrade:
     return reported([a_result(f"case{n}/infer/-/eager", 0.0) for n in range(10)])
-
-
-def unclear() -> Report:
-    return reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
 
 
 @pytest.mark.parametrize(
     ("made", "decision", "conclusion"),
-    [(go, "go", "success"), (a_mixed_upgrade, "no-go", "failure"), (unclear, "unclear", "neutral")],
+    [
+        (go, "go", "success"),
+        (a_mixed_upgrade, "no-go", "failure"),
+        (UPGRADES["unclear"], "unclear", "neutral"),
+    ],
 )
 def test_a_verdict_is_a_comment_and_a_check(
-    api: Api, tmp_path: Path, made: Callable[[], Report], decision: str, conclusion: str
+    api: Api, tmp_path: Path, made: Callable[[], JudgedUpgrade], decision: str, conclusion: str
 ) -> None:
     report = made()
     done = published(api, tmp_path, report)
@@ -247,16 +247,16 @@ def test_each_suite_pair_hardware_and_device_has_a_comment_and_a_check(api: Api,
     elsewhere = replace(machine, hardware=replace(machine.hardware, label="8 x H200"))
     reports = [
         go(),
-        (replace(upgrade, hardware="8 x H200"), *go()[1:]),
-        (replace(upgrade, device="cuda"), *go()[1:]),
-        (replace(upgrade, suite="another"), *go()[1:]),
-        (replace(upgrade, new=other), *go()[1:]),
+        go()._replace(subject=replace(upgrade, hardware="8 x H200")),
+        go()._replace(subject=replace(upgrade, device="cuda")),
+        go()._replace(subject=replace(upgrade, suite="another")),
+        go()._replace(subject=replace(upgrade, new=other)),
         run,
         replace(run, run=replace(run.run, suite="another")),
         replace(run, run=replace(run.run, environments=(replace(run.environments[0], name="2.16.0"),))),
         replace(run, run=replace(run.run, machine=elsewhere)),
         replace(run, run=replace(run.run, facts={**run.run.facts, "device": "cuda"})),
-        FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, JudgedUpgrade(*go())),)),
+        FleetUpgrade("2.13.0", "2.15.0", (MachineUpgrade("a", 1, go()),)),
         FleetUpgrade("2.13.0", "2.16.0", (MachineUpgrade("a", 1, reason="it is silent"),)),
     ]
     for report in (*reports, *reports):
@@ -434,7 +434,7 @@ def test_a_report_longer_than_a_comment_is_shortened_in_whole_lines(api: Api, tm
     assert published(api, tmp_path, report).returncode == 0
     (comment,) = api.comments
     assert len(comment["body"]) < 65_536 and "among the artifacts" in comment["body"]
-    whole = FORMATS[".md"](JudgedUpgrade(*report)).splitlines()
+    whole = FORMATS[".md"](report).splitlines()
     assert set(comment["body"].splitlines()[2:-4]) <= set(whole)
 
 

@@ -23,7 +23,7 @@ WITHSTOOD = {
     ),
     "hostile texts on pages": (
         "dashboard/test_imports_on_pages.py::test_no_text_of_a_file_becomes_html_or_markdown",
-        "dashboard/test_turned_text.py",
+        "dashboard/test_pages.py::test_text_that_turns_around_stays_as_it_was_written",
         "dashboard/test_long_texts.py",
         "dashboard/test_exports.py::test_no_cell_of_the_evidence_starts_a_formula",
     ),

@@ -58,22 +58,22 @@ LEFT_WEEKS = 4
 _LEFT, _GOING = ("cache", "reserve"), ".going"
 
 
-def prune(database: Database, kept: Retention, *, dry_run: bool = False) -> Iterator[str]:
-    """Delete raw rows that are older than `kept` allows, or with `dry_run` only count them.
+def prune(database: Database, retention: Retention, *, dry_run: bool = False) -> Iterator[str]:
+    """Delete raw rows that are older than `retention` allows, or with `dry_run` only count them.
 
     Yields a sentence for each kind of rows deleted: how many, and how old. Metrics are never deleted. Raises
     DatabaseError.
     """
-    if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
-        gone = prune_telemetry(database, before, dry_run=dry_run)
-        if gone.count:
-            recordings = plural(gone.count, "recording")
-            yield f"{recordings} {_describe_deletion(gone, kept.telemetry_days)}"
-    if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
-        gone = prune_samples(database, before, dry_run=dry_run)
-        if gone.count:
-            outcomes = plural(gone.count, "outcome")
-            yield f"the samples of {outcomes} {_describe_deletion(gone, kept.samples_days)}"
+    if retention.telemetry_days is not None and (before := _days_ago(retention.telemetry_days)):
+        deletion = prune_telemetry(database, before, dry_run=dry_run)
+        if deletion.count:
+            recordings = plural(deletion.count, "recording")
+            yield f"{recordings} {_describe_deletion(deletion, retention.telemetry_days)}"
+    if retention.samples_days is not None and (before := _days_ago(retention.samples_days)):
+        deletion = prune_samples(database, before, dry_run=dry_run)
+        if deletion.count:
+            outcomes = plural(deletion.count, "outcome")
+            yield f"the samples of {outcomes} {_describe_deletion(deletion, retention.samples_days)}"
     if runs := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
         moments = plural(runs, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
@@ -195,7 +195,7 @@ def check(
     for name, unit, look in WHOLE:
         progress(name, 0, 1)
         yield run_check(name, unit, lambda look=look: look(database))
-    units = {name: known.unit for name, known in METRICS.items()}
+    units = {name: metric.unit for name, metric in METRICS.items()}
     yield run_check("metrics", "metrics", lambda: metric_check(database, units))
     yield run_check("contents", "journals", lambda: journal_check(database, data_dir, newest, progress))
     unfinished = _runs_to_store(database, data_dir)
@@ -271,8 +271,8 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
         progress("contents", done, len(paths))
         # A journal that cannot be read, or is being written, is a matter of another check.
         with suppress(JournalError, OSError):
-            left = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
-            if not left and (difference := _difference(database, path, waiting)):
+            is_ignored = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
+            if not is_ignored and (difference := _difference(database, path, waiting)):
                 problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
     return CheckResult("contents", len(paths), "journals", tuple(problems))
 

@@ -16,6 +16,7 @@ from common.text import plural
 from db.errors import DatabaseError
 from records.dispatch import CaseFingerprint, FingerprintConditions, journal_body
 from records.environments import Environment
+from records.fingerprints import own_fingerprint
 from records.json_values import Facts
 from records.machines import Hardware, Machine
 from records.outcomes import Outcome, OutcomeStatus
@@ -40,7 +41,6 @@ from .errors import RunInterrupted
 from .ingest import store_pending
 from .planning.plan_run import PreparedRun, gpus_in_use
 from .run_header import Header, preset_body
-from .session_queue import own_fingerprint
 
 #: The most that are taken at once: each holds a model in memory.
 _AT_ONCE = 4
@@ -89,8 +89,8 @@ def take_all(
     conditions = conditions_of(environment, preset, harness, device)
     with app.open_database() as database:
         stored = {} if again else fingerprints_under(database, conditions, cases)
-        known = {case: one for case, one in stored.items() if one.is_final}
-        missing = [case for case in cases if case not in known]
+        by_case = {case: one for case, one in stored.items() if one.is_final}
+        missing = [case for case in cases if case not in by_case]
         with _folder(app) as folder:
             token = f"fingerprint-{uuid.uuid4().hex[:12]}"
             settings = FingerprintSettings(
@@ -105,13 +105,13 @@ def take_all(
                 caches=caches,
             )
             for number, taken in enumerate(_collect_fingerprints(missing, settings, interrupts, give_up), 1):
-                known[taken.case] = taken
+                by_case[taken.case] = taken
                 if journal is not None:
                     journal.fingerprint(journal_body(conditions, taken))
                 save_fingerprints(database, conditions, [taken])
                 name = f"{environment.name}: fingerprint {number} of {len(missing)}"
                 app.reporter.progress(f"{name}, {taken.case}: {taken.reason or taken.status}")
-    return Fingerprints(conditions.environment, {case: known[case] for case in cases if case in known})
+    return Fingerprints(conditions.environment, {case: by_case[case] for case in cases if case in by_case})
 
 
 def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interrupts) -> PreparedRun:
@@ -126,8 +126,8 @@ def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interru
     cases = list(dict.fromkeys(planned.case for planned in header.replicates))
     if comparison is None or not header.fingerprints or not {*cases} - _compared_cases(header):
         return prepared
-    known = {body["fingerprint"]: body for body in header.environments}
-    sides = [known[comparison.old], known[comparison.new]]
+    bodies = {body["fingerprint"]: body for body in header.environments}
+    sides = [bodies[comparison.old], bodies[comparison.new]]
     # What differs between two that say they are the same is nothing that is stored.
     alike = own_fingerprint(comparison.old) == own_fingerprint(comparison.new)
     unknown = alike and sides[0]["python"] != sides[1]["python"]
@@ -245,9 +245,9 @@ def conditions_of(
 @contextmanager
 def _folder(app: AppContext) -> Generator[Path]:
     """A folder for the files of the workers, removed at the end; those of killed processes go now."""
-    for left in (app.places.data_dir / "fingerprints").glob("*"):
-        if _is_abandoned(left):
-            shutil.rmtree(left, ignore_errors=True)
+    for leftover in (app.places.data_dir / "fingerprints").glob("*"):
+        if _is_abandoned(leftover):
+            shutil.rmtree(leftover, ignore_errors=True)
     for run in app.runs.glob("*"):
         if _is_abandoned(caches_of(run)):
             _remove_unless_begun(run)

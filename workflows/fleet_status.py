@@ -45,10 +45,10 @@ class Patience:
         return Patience(alerts.silent_minutes, alerts.overdue_hours, alerts.disturbed_share)
 
 
-def announced_patience(seen: Sequence[SchedulerSeen]) -> Patience:
+def announced_patience(schedulers: Sequence[SchedulerSeen]) -> Patience:
     """As the scheduler that was seen last announced it; where none does, the defaults."""
     usual = AlertSettings()
-    for one in sorted(seen, key=lambda one: one.seen_at, reverse=True):
+    for one in sorted(schedulers, key=lambda one: one.seen_at, reverse=True):
         minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
         if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
             share = one.facts.get("disturbed_share")
@@ -75,13 +75,15 @@ class Outages:
     nights: tuple[Outage, ...]
 
 
-def outages(database: Database, seen: Sequence[SchedulerSeen], now: datetime, patience: Patience) -> Outages:
+def outages(
+    database: Database, schedulers: Sequence[SchedulerSeen], now: datetime, patience: Patience
+) -> Outages:
     """The machines and nights that are silent at this moment; raises DatabaseError."""
     minutes = patience.silent_minutes
     # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
     unbegun = queries.not_started(database, "measure")
-    nights = overdue_nights(unbegun, seen, now, hours=patience.overdue_hours, minutes=minutes)
-    return Outages(tuple(silent_machines(seen, now, minutes)), tuple(nights))
+    nights = overdue_nights(unbegun, schedulers, now, hours=patience.overdue_hours, minutes=minutes)
+    return Outages(tuple(silent_machines(schedulers, now, minutes)), tuple(nights))
 
 
 def recent_nights(database: Database, until: datetime) -> list[Task]:
@@ -168,7 +170,7 @@ def fleet_status(
     Nodes in `drained` get no new task.
     """
     seen, tasks, living = tuple(seen), list(tasks), present(reporting)
-    gone = frozenset({one.machine for one in reporting} - {one.machine for one in living})
+    departed = frozenset({one.machine for one in reporting} - {one.machine for one in living})
     running: dict[str, tuple[Task, ...]] = {}
     for task in tasks:
         if task.state == TaskState.RUNNING:
@@ -178,22 +180,22 @@ def fleet_status(
         now=now,
         seen=seen,
         living=tuple(living),
-        nodes=_nodes(seen, {one.owner for one in living}, gone, running, drained),
+        nodes=_nodes(seen, {one.owner for one in living}, departed, running, drained),
         running=running,
         waiting=_waiting_tasks(tasks, living, running, now),
     )
 
 
 def _nodes(
-    seen: Iterable[SchedulerSeen],
+    schedulers: Iterable[SchedulerSeen],
     living: Collection[str],
-    gone: Collection[str],
+    departed: Collection[str],
     running: Mapping[str, tuple[Task, ...]],
     drained: Collection[str],
 ) -> dict[str, NodeStatus]:
     """The nodes that schedulers have reported; `living` are the owners of those that are online."""
     found: dict[str, NodeStatus] = {}
-    for one in sorted(seen, key=lambda one: one.seen_at):
+    for one in sorted(schedulers, key=lambda one: one.seen_at):
         facts = one.facts.get("node")
         if not isinstance(facts, dict):
             continue
@@ -201,7 +203,7 @@ def _nodes(
         state = "drained" if one.machine in drained else "measures" if own else "idle"
         if one.owner not in living:
             state = "silent"
-        if one.machine in gone:
+        if one.machine in departed:
             state = "gone"
         about = cast("dict[str, Any]", facts)
         found[one.machine] = NodeStatus(one.machine, state, one.labels, about, one.seen_at, own)

@@ -109,14 +109,14 @@ class JournalPart:
                 header = Header.from_body(later)
             if header is None:
                 raise JournalError(f"{path} has no readable header")
-            known = {outcome.planned_replicate for outcome in before.outcomes}
+            measured = {outcome.planned_replicate for outcome in before.outcomes}
             plan = {*header.replicates}
             unplanned = tuple(
                 f"outcome of {each.case}, replicate {each.replicate}: the run did not plan it"
                 for each in contents.outcomes
                 if each.planned_replicate not in plan
             )
-            missing = plan - known
+            missing = plan - measured
             new = [each for each in contents.outcomes if each.planned_replicate in missing]
             facts = before.facts + sum(map(journal.size_of_facts, new))
             journal.check_facts(path, facts, len(plan))
@@ -162,8 +162,8 @@ class JournalPart:
         Of two journals the newer one stays. None keeps its case from being taken: see `is_final`.
         """
         for conditions, taken in self.fingerprints:
-            known = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
-            if known is None or not (known.is_final or taken.taken_at <= known.taken_at):
+            stored = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
+            if stored is None or not (stored.is_final or taken.taken_at <= stored.taken_at):
                 if taken.fingerprint is not None:
                     taken = replace(taken, reason=f"from the journal of run {self.run.id}")
                 save_fingerprints(database, conditions, [taken])
@@ -246,8 +246,8 @@ def _fingerprints(
         try:
             conditions, taken = from_journal_body(run, body)
             # One that failed says why; that a case has none is for its machine to say.
-            shown = not taken.is_final if taken.fingerprint is None else taken.fingerprint.content_hash
-            if shown:
+            content = not taken.is_final if taken.fingerprint is None else taken.fingerprint.content_hash
+            if content:
                 found.append((conditions, taken))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             unfit.append(f"fingerprint of case {body.get('case')!r}: {type(error).__name__}: {error}")
@@ -354,12 +354,12 @@ def store_then_read(app: AppContext) -> None:
         return
     try:
         with app.open_database() as database:
-            left = len(pending_journals(app.places.data_dir, stored_outcomes(database)))
+            pending = len(pending_journals(app.places.data_dir, stored_outcomes(database)))
     except DatabaseError as error:
         app.reporter.note(str(error))
         return
-    if left:
-        runs, them = ("1 run", "it") if left == 1 else (f"{left} runs", "them")
+    if pending:
+        runs, them = ("1 run", "it") if pending == 1 else (f"{pending} runs", "them")
         app.reporter.note(
             f"{runs} of {app.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
             f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
@@ -436,7 +436,7 @@ def _mark(path: Path) -> tuple[int, int]:
     try:
         size, outcomes, *by = journal.read_beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")
         # Which version this is takes a millisecond to learn, and there are as many marks as runs.
-        known = not by or by == [version("pyrometer")]
-        return (int(size), int(outcomes)) if known else (0, 0)
+        is_current = not by or by == [version("pyrometer")]
+        return (int(size), int(outcomes)) if is_current else (0, 0)
     except (OSError, ValueError):
         return 0, 0

@@ -96,12 +96,12 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
         return _from_journal(journals[run if run != LATEST else max(journals)], stored=False)
     with database:
         stored = stored_outcomes(database)
-        known = {*stored, *journals}
-        if not known:
+        names = {*stored, *journals}
+        if not names:
             raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
         name = _latest(database, journals, stored) if run == LATEST else run
-        if name not in known:
-            raise NoSuchRun(unknown("run", name, [*known, LATEST], newest_first=True))
+        if name not in names:
+            raise NoSuchRun(unknown("run", name, [*names, LATEST], newest_first=True))
         if name not in journals:
             return _from_database(database, name)
         return _from_journal(journals[name], stored=journals[name] not in pending_journals(data_dir, stored))
@@ -224,12 +224,12 @@ def _earlier_runs(
         return {}, {}
     # Not the newest points of a series: in a fleet those are of other machines, and of an old run all later.
     before = queries.runs_before(database, run, _SEARCHED)
-    known = measured_for(database, [*before, run.id])
-    tracks = {(one.run, one.environment): one.track for one in known}
+    environments = measured_for(database, [*before, run.id])
+    tracks = {(one.run, one.environment): one.track for one in environments}
     track = tracks.get((run.id, measured.fingerprint), "")
     alike = {
         (one.run, one.environment)
-        for one in known
+        for one in environments
         if one.name == measured.name or (track != "" and one.track == track)
     }
     named = {name for name, _ in alike} - queries.comparison_runs(database, before)

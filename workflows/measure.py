@@ -85,22 +85,22 @@ def measure(
     open_database: OpenDatabase,
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
-    kept: Retention = FOR_EVER,
+    retention: Retention = FOR_EVER,
     nodes: tuple[Node, ...] = (),
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
     `nodes` are those of a run over several machines, this one first. It ends cleanly, keeping what is
-    measured, soon after `interrupted` answers True. At its end raw rows of old runs are deleted, as `kept`
-    says. Raises JournalError when another process measures the same run, or when its journal cannot be begun.
-    Any other exception carries as a note where that is kept which the journal could not take.
+    measured, soon after `interrupted` answers True. At its end raw rows of old runs are deleted, as
+    `retention` says. Raises JournalError when another process measures the same run, or when its journal
+    cannot be begun. Any other exception has a note that says where the lines are which the journal lacks.
     """
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
         done = {outcome.planned_replicate for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
-        recorder = Recorder(writing, header, open_database, watcher.note, kept)
+        recorder = Recorder(writing, header, open_database, watcher.note, retention)
         boundaries = _CanaryRuns(header, preset, recorder, journal.read_contents(writing.path, ()).canaries)
         conditions = Conditions(
             run=header.run,
@@ -148,8 +148,8 @@ def _rescue_results(recorder: Recorder) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        if kept := recorder.abandon():
-            error.add_note(kept)
+        if note := recorder.abandon():
+            error.add_note(note)
         raise
 
 

@@ -29,7 +29,7 @@ _RETRY_SECONDS = 30.0
 class Recorder:
     """Journal and database of one run; `note` is called with a sentence when something changes for people.
 
-    At the end raw rows of old runs are deleted, as `kept` says.
+    At the end raw rows of old runs are deleted, as `retention` says.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class Recorder:
         header: Header,
         open_database: OpenDatabase,
         note: Callable[[str], None],
-        kept: Retention = FOR_EVER,
+        retention: Retention = FOR_EVER,
     ) -> None:
         self._journal = journal
         self._header = header
         self._open = open_database
         self._note = note
-        self._kept = kept
+        self._retention = retention
         self._database: Database | None = None
         self._position = Position()
         self._failure = ""
@@ -78,8 +78,8 @@ class Recorder:
     def end(self, state: RunState) -> bool:
         """Write the last word, store everything; False if the database has to wait for the next command."""
         self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
-        if left := self.abandon():
-            self._note(left)
+        if note := self.abandon():
+            self._note(note)
         try:
             self._store_pieces(ended=True)
             # The mark of a journal that holds less than was stored promises no outcome.
@@ -101,8 +101,8 @@ class Recorder:
 
     def _prune(self, database: Database) -> None:
         try:
-            for gone in prune(database, self._kept):
-                self._note(f"deleted {gone}")
+            for sentence in prune(database, self._retention):
+                self._note(f"deleted {sentence}")
         except DatabaseError as error:
             self._note(f"{error} Old telemetry or samples are still there; the next run deletes them.")
 

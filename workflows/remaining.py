@@ -70,32 +70,32 @@ class Durations:
     def replicate(self, planned: PlannedReplicate) -> float:
         """Seconds that a replicate will be active, without waiting for the others of its session."""
         expected = self._planned_for(planned)
-        if seen := self._seen.get(planned.case):
-            return seen.active * expected / self._planned_for(seen.planned)
+        if last := self._seen.get(planned.case):
+            return last.active * expected / self._planned_for(last.planned)
         return expected * self._pace(self._kind(planned))
 
     def last(self, planned: PlannedReplicate) -> float:
         """Seconds from its last block to its end."""
         observed = self._timing.observe_seconds if planned.replicate == 0 else 0.0
-        seen = self._seen.get(planned.case)
-        if seen is None or not seen.last:
+        latest = self._seen.get(planned.case)
+        if latest is None or not latest.last:
             return _LAST_SECONDS + observed
-        before = self._timing.observe_seconds if seen.planned.replicate == 0 else 0.0
-        return max(0.0, seen.last - before) + observed
+        before = self._timing.observe_seconds if latest.planned.replicate == 0 else 0.0
+        return max(0.0, latest.last - before) + observed
 
     def session(self, session: SessionPlan) -> float:
         """Seconds from the first start to the last end."""
         alone = sum(map(self.replicate, session.contenders))
-        seen = [self._seen[one.case] for one in session.contenders if one.case in self._seen]
-        if len(seen) < len(session.contenders) or len({one.planned.replicate for one in seen}) > 1:
+        latest = [self._seen[one.case] for one in session.contenders if one.case in self._seen]
+        if len(latest) < len(session.contenders) or len({one.planned.replicate for one in latest}) > 1:
             return alone
         # The wall of a contender spans its whole session: where one like this was measured, with what lay
         # between its contenders.
         alike = all(
             self._planned_for(one.planned) == self._planned_for(planned)
-            for one, planned in zip(seen, session.contenders, strict=True)
+            for one, planned in zip(latest, session.contenders, strict=True)
         )
-        return max(alone, *(one.wall for one in seen)) if alike else alone
+        return max(alone, *(one.wall for one in latest)) if alike else alone
 
     def rounds(self, blocks: int, seconds: float) -> float:
         """Seconds of the blocks that are still to be taken, when so many took so long together."""
@@ -112,8 +112,8 @@ class Durations:
 
     def _pace(self, kind: tuple[str, bool]) -> float:
         # A median: one case in a hundred that takes minutes says nothing about the others.
-        known = self._paces.get(kind) or list(itertools.chain.from_iterable(self._paces.values()))
-        return median(known) if known else 1.0
+        paces = self._paces.get(kind) or list(itertools.chain.from_iterable(self._paces.values()))
+        return median(paces) if paces else 1.0
 
     def _kind(self, planned: PlannedReplicate) -> tuple[str, bool]:
         compiled = CaseKey.parse(planned.case).axis("compile")
@@ -181,10 +181,10 @@ class UnderWay:
         phase, last = self._phases.get(planned, ""), self._durations.last(planned)
         if phase in _LAST_PHASES:
             return max(0.0, last - turn.last)
-        known = self._durations.rounds(turn.blocks, turn.measured) + last
+        estimate = self._durations.rounds(turn.blocks, turn.measured) + last
         if turn.blocks or phase == "measure":
-            return known
-        return max(known, self._durations.replicate(planned) - turn.active)
+            return estimate
+        return max(estimate, self._durations.replicate(planned) - turn.active)
 
     def _account(self) -> None:
         """Assign the time since the last event to the active contenders."""

@@ -1,4 +1,4 @@
-"""Measure a run on this machine: under the machine lock, with progress, and with a report at its end."""
+"""Measure a run on this machine, or take fingerprints: under the machine lock, with progress and a report."""
 
 import os
 from collections.abc import Callable, Generator, Iterable
@@ -26,7 +26,7 @@ from runner.telemetry.gpu.clock_lock import locked_clocks
 from .app_context import AppContext, Reporter
 from .database_upkeep import Retention
 from .errors import NothingToMeasure, RunInterrupted, UsageError
-from .fingerprints import take_afterwards, with_differences
+from .fingerprints import Fingerprints, take_afterwards, take_all, with_differences
 from .ingest import store_pending
 from .load_run import refuse_report
 from .measure import RunResult, measure
@@ -36,6 +36,8 @@ from .planning.plan_run import (
     PreparedRun,
     RunPlan,
     ask,
+    check_alike,
+    check_device,
     find_run,
     gpus_in_use,
     prepare,
@@ -57,6 +59,7 @@ from .planning.plan_upgrade import (
 from .planning.resolve_environment import (
     ReadyEnvironment,
     choose_environment,
+    make_ready,
     parse_environment,
     store_of,
     with_packages,
@@ -105,6 +108,23 @@ class RunRequest:
     yes: bool = False
     fingerprints: bool = False
     lock_clocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintRequest:
+    """Which cases of which environments; None: the default of the settings. `deadline` is in seconds.
+
+    With `again` also those are taken that are stored.
+    """
+
+    environments: tuple[str, ...]
+    cases: tuple[str, ...] = ()
+    suite: str | None = None
+    case_files: tuple[Path, ...] = ()
+    preset: str | None = None
+    device: str | None = None
+    deadline: float | None = None
+    again: bool = False
 
 
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
@@ -203,9 +223,10 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing, on_cuda=bool(gpus_in_use(described, device)))
-    run_plan = RunPlan(planned, timing, budget, device, lock_clocks=request.lock_clocks)
-    prepared = prepare(app, chosen, probed, run_plan, request.run_id, nodes)
-    return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
+    run_plan = RunPlan(
+        planned, timing, budget, device, fingerprints=request.fingerprints, lock_clocks=request.lock_clocks
+    )
+    return prepare(app, chosen, probed, run_plan, request.run_id, nodes)
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:
@@ -271,6 +292,36 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
             with Journal(folder) as journal:
                 journal.header(prepared.header.to_body())
         return measure_watched(app, prepared, interrupts, conclude)
+
+
+def fingerprints_of(
+    app: AppContext, request: FingerprintRequest, interrupts: Interrupts
+) -> tuple[Fingerprints, ...]:
+    """The fingerprints of every environment of the request, taken where none is stored.
+
+    Environments are built if need be. Raises UsageError, RunnerError, JobError or RunInterrupted.
+    """
+    preset = choose_preset(app.settings, request.preset)
+    suite = choose_suite(app.settings, request.suite, list(request.cases), bool(request.case_files))
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+    with exclusive_machine(app.reporter):
+        ready = make_ready(app, list(request.environments))
+        probed = ask(Chosen(preset, suite, harness), ready)
+        described = probed.environments
+        device = request.device or suite.device
+        check_alike(described, device)
+        check_device(probed, device)
+        cases = choose_cases(
+            suite, [canonical_key(pattern) for pattern in request.cases], described[0], app.settings
+        )
+        if not cases:
+            raise NothingToMeasure("no case is selected")
+        deadline = request.deadline or suite.timing.deadline_seconds
+        with store_of(app).lock_interpreters([one.python for one in described]), interrupts.defer_signals():
+            return tuple(
+                take_all(app, one, preset, harness, device, cases, deadline, interrupts, again=request.again)
+                for one in described
+            )
 
 
 def measure_watched(

@@ -14,7 +14,6 @@ from analysis.comparison.verdict import Verdict, judge
 from analysis.decision.comparison import Comparison
 from analysis.decision.reasons import leaves_open
 from analysis.decision.upgrade import TABLES
-from records.fingerprints import AGAIN
 from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from reports.text.verdict_text import describe_advice
 from runner.session_plan import SessionPlan
@@ -108,8 +107,8 @@ class _Case:
         """
         new_first = [_new_first(number) for number in self.numbers]
         lacking = 2 * sum(new_first) - len(new_first)
-        wanted = [n for n in self.waiting if lacking == 0 or _new_first(n) == (lacking < 0)]
-        number = wanted[0] if wanted else self.waiting[0]
+        choices = [n for n in self.waiting if lacking == 0 or _new_first(n) == (lacking < 0)]
+        number = choices[0] if choices else self.waiting[0]
         self.waiting.remove(number)
         return number
 
@@ -372,13 +371,3 @@ def _metrics_of_newest_pair(outcomes: Sequence[Outcome]) -> set[str]:
     ended = [one for one in outcomes if one.status == OutcomeStatus.OK]
     newest = max((one.replicate for one in ended), default=0)
     return {metric for one in ended if one.replicate == newest for metric in one.metrics}
-
-
-def second_identity(fingerprint: str) -> str:
-    """The identity of an environment that is compared with itself (A/A test)."""
-    return fingerprint + AGAIN
-
-
-def own_fingerprint(fingerprint: str) -> str:
-    """The environment's own fingerprint."""
-    return fingerprint.removesuffix(AGAIN)

@@ -141,11 +141,11 @@ def judge_case(
     Judged is every metric of the catalogue that knows a better and that a replicate of either side has.
     """
     sides = [side([(one.status, one.reason) for one in replicates]) for replicates in (old, new)]
-    known = {metric for one in (*old, *new) for metric in one.metrics}
+    metrics = {metric for one in (*old, *new) for metric in one.metrics}
     verdicts = {
         metric: judge(metric, pairs_of(metric, old, new, threshold.exact), threshold, plan)
         for metric in METRICS
-        if metric in known
+        if metric in metrics
         and METRICS[metric].better != "neither"
         and (threshold := threshold_of(metric, thresholds))
     }

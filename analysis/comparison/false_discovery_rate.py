@@ -22,16 +22,16 @@ def adjust_p_values(ps: Sequence[float]) -> list[float]:
     called if p_i <= i q / m, it is the minimum over j >= i of m p_j / j. Raises ValueError for what is no
     probability.
     """
-    given = np.asarray(ps, dtype=np.float64)
-    if not ((given >= 0) & (given <= 1)).all():
+    p_values = np.asarray(ps, dtype=np.float64)
+    if not ((p_values >= 0) & (p_values <= 1)).all():
         raise ValueError("a p value lies between 0 and 1")
-    order = np.argsort(given, kind="stable")
-    m = len(given)
-    steps = given[order] * m / np.arange(1, m + 1)
+    order = np.argsort(p_values, kind="stable")
+    m = len(p_values)
+    steps = p_values[order] * m / np.arange(1, m + 1)
     values = np.empty(m)
     values[order] = np.minimum.accumulate(steps[::-1])[::-1]
     # Rounded, a product can fall below what it was made of.
-    return np.clip(values, given, 1).tolist()
+    return np.clip(values, p_values, 1).tolist()
 
 
 def control(

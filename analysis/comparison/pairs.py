@@ -75,9 +75,11 @@ def partners(one: Sequence[Outcome], other: Sequence[Outcome]) -> list[tuple[Out
     """Replicates of equal number that both ended `ok` and were alive together, as in one session."""
     others = {replicate.replicate: replicate for replicate in other if replicate.status == "ok"}
     both = [
-        (mine, others[mine.replicate]) for mine in one if mine.status == "ok" and mine.replicate in others
+        (first, others[first.replicate])
+        for first in one
+        if first.status == "ok" and first.replicate in others
     ]
-    return [(mine, its) for mine, its in both if concurrent(mine, its)]
+    return [(first, second) for first, second in both if concurrent(first, second)]
 
 
 def concurrent(one: Outcome, other: Outcome) -> bool:

@@ -31,11 +31,11 @@ def change_under_load(old: Mapping[str, Any], new: Mapping[str, Any]) -> float |
     return _change(_of_blocks(old, disturbed=True), _of_blocks(new, disturbed=True))
 
 
-def _change(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float | None:
-    rounds = sorted(ours.keys() & theirs.keys())
+def _change(old: Mapping[int, float], new: Mapping[int, float]) -> float | None:
+    rounds = sorted(old.keys() & new.keys())
     if len(rounds) < FEWEST:
         return None
-    return median(math.log(theirs[number]) - math.log(ours[number]) for number in rounds)
+    return median(math.log(new[number]) - math.log(old[number]) for number in rounds)
 
 
 def tainted_block_numbers(facts: Mapping[str, Any]) -> frozenset[int]:

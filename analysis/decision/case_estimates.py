@@ -78,8 +78,8 @@ def estimate(pairs: CasePairs, plan: Plan) -> CaseEstimate | None:
     if not n:
         return None
     modes = find_modes(pairs.floors[:n]) if pairs.floors else None
-    kept = [at for at in range(n) if modes is None or not modes.split or modes.within[at]]
-    found = locate([pairs.worse[at] for at in kept], [pairs.new_first[at] for at in kept])
+    places = [at for at in range(n) if modes is None or not modes.split or modes.within[at]]
+    found = locate([pairs.worse[at] for at in places], [pairs.new_first[at] for at in places])
     error = max(found.error, _NO_ERROR)
     return CaseEstimate(
         pairs.case, pairs.weight, n, found.point, error, found.degrees, pairs.limit, found.order, modes

@@ -109,12 +109,12 @@ def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArr
     """What the next look of each case is expected to bring for a no-go, where one may yet be proved."""
     then = np.maximum(following, suite.n)
     gain = np.zeros(len(suite.n))
-    wanted = np.zeros(len(suite.n), dtype=bool)
+    candidates = np.zeros(len(suite.n), dtype=bool)
     worst, share, mean = (decision.rule(rule) for rule in RULES)
     if not worst.within_reach:
         limit = suite.worst
         open_ = np.array([each.refutes > ERROR for each in decision.cases])
-        wanted |= open_ & (suite.x + LUCK * suite.error > limit) & (suite.x > 0.9 * limit)
+        candidates |= open_ & (suite.x + LUCK * suite.error > limit) & (suite.x > 0.9 * limit)
     if not share.within_reach:
         limit = math.log1p(suite.limits.case)
         order = np.argsort(-suite.x, kind="stable")
@@ -123,13 +123,13 @@ def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArr
         hopeful = bool((suite.x[slowest] + 2 * suite.error[slowest] > limit).all())
         if hopeful and float(suite.x[slowest].mean()) > limit:
             proved = np.array([each.proves_material for each in decision.cases]) * len(suite.n) <= ERROR
-            wanted[slowest] |= ~proved[slowest]
+            candidates[slowest] |= ~proved[slowest]
     if not mean.within_reach:
         centre, error, _ = mean_of(suite.weights, suite.x, suite.error, suite.degrees)
         limit = math.log1p(suite.limits.mean)
         if centre + 2 * error > limit + LUCK * suite.mean_error_at_last():
             gain += _gain_for_the_mean(suite, then)
-    return gain + np.where(wanted, 1.0 / suite.n, 0.0)
+    return gain + np.where(candidates, 1.0 / suite.n, 0.0)
 
 
 def _gain_for_the_mean(suite: SuiteArrays, then: NDArray[np.int64]) -> Array:

@@ -96,8 +96,8 @@ def run_decision(cases: Sequence[RunCase], *, complete: bool) -> RunDecision:
     """
     if any(one.failed for one in cases):
         return "failed"
-    known = complete and all(one.measured for one in cases)
-    return "passed" if known and any(one.status == OutcomeStatus.OK for one in cases) else "unclear"
+    all_measured = complete and all(one.measured for one in cases)
+    return "passed" if all_measured and any(one.status == OutcomeStatus.OK for one in cases) else "unclear"
 
 
 def _case(

@@ -101,16 +101,16 @@ def latency_of(policy: Policy) -> str:
 
 def metric_score(metric: str, verdicts: Mapping[str, Verdict], mean: Geomean) -> MetricScore:
     """What the verdicts on a metric come to; `mean` is their geomean."""
-    known = {case: verdict for case, verdict in verdicts.items() if verdict.n}
-    worse = [case for case, verdict in known.items() if verdict.word == "slower"]
-    hints = [one for one in known.values() if one.change is not None and one.too_few]
+    by_case = {case: verdict for case, verdict in verdicts.items() if verdict.n}
+    worse = [case for case, verdict in by_case.items() if verdict.word == "slower"]
+    hints = [one for one in by_case.values() if one.change is not None and one.too_few]
     return MetricScore(
         metric,
-        known,
+        by_case,
         mean,
-        tuple(sorted(worse, key=lambda case: (-_point(known[case]), case))),
-        sum(one.word == "faster" for one in known.values()),
-        sum(one.word == "unclear" for one in known.values()),
+        tuple(sorted(worse, key=lambda case: (-_point(by_case[case]), case))),
+        sum(one.word == "faster" for one in by_case.values()),
+        sum(one.word == "unclear" for one in by_case.values()),
         median(one.change for one in hints if one.change is not None) if hints else None,
         len(hints),
         (min(one.n for one in hints), max(one.n for one in hints)) if hints else (0, 0),
@@ -157,21 +157,23 @@ def _metrics_against(
 
 
 def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Sequence[Reason]) -> Score:
-    known = [scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts]
-    if not known:
+    measured_scores = [scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts]
+    if not measured_scores:
         return Score("not measured", ())
     own = [one for one in found if one.kind not in _PASS_RATE]
-    states = {one.metric: _state([each for each in own if each.metric == one.metric]) for one in known}
+    states = {
+        one.metric: _state([each for each in own if each.metric == one.metric]) for one in measured_scores
+    }
 
     def _key(one: MetricScore) -> tuple[int, bool, float]:
         largest = _point(one.verdicts[one.worse[0]]) if one.worse else 0.0
         against = min(_STATES.index(states[one.metric]), _STATES.index("warning"))
         return against, one.mean.change is None, -largest
 
-    known.sort(key=_key)
+    measured_scores.sort(key=_key)
     state = _state([one for one in own if one.metric in states])
-    proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
-    return Score("undecided" if state == "ok" and not proved else state, tuple(known))
+    proved = any(verdict.word != "unclear" for one in measured_scores for verdict in one.verdicts.values())
+    return Score("undecided" if state == "ok" and not proved else state, tuple(measured_scores))
 
 
 def _state(found: Sequence[Reason]) -> State:

@@ -50,7 +50,7 @@ def judge_cases(
 
     `single_cases` is as in `suite_limits`.
     """
-    known = [case_pairs(case, one.pairs, policy) for case, one in verdicts.items() if one.pairs]
-    if not known or not varies(policy):
+    cases = [case_pairs(case, one.pairs, policy) for case, one in verdicts.items() if one.pairs]
+    if not cases or not varies(policy):
         return None
-    return judge_suite(known, suite_limits(policy, single_cases=single_cases), plan)
+    return judge_suite(cases, suite_limits(policy, single_cases=single_cases), plan)

@@ -40,29 +40,29 @@ def pairs_to_decide(
     twice without correcting the error for it. It is an estimate from this point and this noise, with a power
     of 80 %.
     """
-    known = {result.case: result for result in results}
-    wanted: dict[str, tuple[int | None, str]] = {}
+    by_case = {result.case: result for result in results}
+    needs: dict[str, tuple[int | None, str]] = {}
     cold: set[str] = set()
     for reason in found:
         if reason.speaks != "unclear":
             continue
         cases = _noisiest(results, policy) if reason.kind == "overall" else reason.cases
         for case in cases:
-            pairs = _pairs(reason, known[case], overall, policy, plan)
-            before, why = wanted.get(case, (0, reason.kind))
+            pairs = _pairs(reason, by_case[case], overall, policy, plan)
+            before, why = needs.get(case, (0, reason.kind))
             most = None if pairs is None or before is None else max(pairs, before)
-            wanted[case] = (most, why)
-            if reason.metric in COLD and _compiles(known[case]):
+            needs[case] = (most, why)
+            if reason.metric in COLD and _compiles(by_case[case]):
                 cold.add(case)
     return tuple(
         PairsToDecide(
             case,
             pairs,
-            None if case in cold else _minutes(pairs, known[case].pair_seconds),
+            None if case in cold else _minutes(pairs, by_case[case].pair_seconds),
             why,
             case in cold,
         )
-        for case, (pairs, why) in wanted.items()
+        for case, (pairs, why) in needs.items()
     )
 
 

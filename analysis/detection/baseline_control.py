@@ -49,17 +49,17 @@ def merge_changes(own: Sequence[Change], of_ratio: Sequence[Change], nights: int
     It is the one that was raised first, so that it keeps its place. But where the ratio moved too, the
     machine is not all there is; and what came back in one and stayed in the other has stayed.
     """
-    kept = list(own)
+    changes = list(own)
     for change in of_ratio:
-        same = [other for other in kept if _same(other, change, nights)]
+        same = [other for other in changes if _same(other, change, nights)]
         if change.state == "returned":
-            kept.extend(() if same else (change,))
+            changes.extend(() if same else (change,))
         elif not any(
             other.raised <= change.raised and not other.machine and other.state != "returned"
             for other in same
         ):
-            kept = [*(other for other in kept if other not in same), change]
-    return sorted(kept, key=lambda change: (change.raised, change.index))
+            changes = [*(other for other in changes if other not in same), change]
+    return sorted(changes, key=lambda change: (change.raised, change.index))
 
 
 def _same(one: Change, other: Change, nights: int) -> bool:

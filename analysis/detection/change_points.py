@@ -29,8 +29,6 @@ from .nights import (
 )
 from .segments import changes_between, segments
 
-__all__ = ["Change", "Decision", "JudgedSeries", "NightValue", "Rules", "change_points", "judge"]
-
 
 def judge(
     nights: Sequence[NightValue],
@@ -52,23 +50,25 @@ def judge(
     Raises ValueError for a value that is not above 0, and for a control of another length.
     """
     rules = rules or Rules()
-    values, known = logs_of(nights), _control(nights, control)
+    values, control_logs = logs_of(nights), _control(nights, control)
     weekly = {number for number, night in enumerate(nights) if night.weekly}
-    done = scan(values, borders_of(nights), rules, weekly, decisions)
-    raised = [_change_of(one, better) for one in done.raised]
+    result = scan(values, borders_of(nights), rules, weekly, decisions)
+    raised = [_change_of(one, better) for one in result.raised]
     if control is not None:
-        raised = [mark_machine_change(change, known, rules.stay) for change in raised]
-        raised = merge_changes(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.stay)
+        raised = [mark_machine_change(change, control_logs, rules.stay) for change in raised]
+        raised = merge_changes(
+            raised, _of_ratio(values, control_logs, better, rules, weekly, decisions), rules.stay
+        )
     recent = len(nights) - rules.recent
     return JudgedSeries(
         candidates=tuple(
             change for change in raised if change.raised >= recent and change.state != "returned"
         ),
         returned=tuple(change for change in raised if change.state == "returned"),
-        noise=done.noise.spread,
-        smallest=done.smallest,
-        unwatchable=_unwatchable(done, nights, rules),
-        factor=done.factor,
+        noise=result.noise.spread,
+        smallest=result.smallest,
+        unwatchable=_unwatchable(result, nights, rules),
+        factor=result.factor,
     )
 
 
@@ -123,7 +123,7 @@ def _of_ratio(
         replace(one, index=bisect_left(both, one.index), night=bisect_right(both, one.night) - 1)
         for one in decisions
     ]
-    done = scan([values[night] - control[night] for night in both], (), rules, weeks, decided)
+    result = scan([values[night] - control[night] for night in both], (), rules, weeks, decided)
     return [
         replace(
             _change_of(one, better),
@@ -132,7 +132,7 @@ def _of_ratio(
             since=both[one.since],
             relative=True,
         )
-        for one in done.raised
+        for one in result.raised
     ]
 
 
@@ -163,12 +163,12 @@ def _history(values: Sequence[float], borders: Collection[int], better: Better, 
     return changes
 
 
-def _unwatchable(done: Scan, nights: Sequence[NightValue], rules: Rules) -> TooFewNights | TooNoisy | None:
+def _unwatchable(result: Scan, nights: Sequence[NightValue], rules: Rules) -> TooFewNights | TooNoisy | None:
     """Why nothing, or nothing small, could be seen; None where it could."""
-    if done.nights_short:
-        have, short = done.nights_of_segment, done.nights_short
+    if result.nights_short:
+        have, short = result.nights_of_segment, result.nights_short
         since = next((night.border for night in reversed(nights) if night.border), "")
         return TooFewNights(have, have + short, since if have < len(nights) else "")
-    if done.smallest is not None and done.smallest > math.log1p(rules.coarsest):
-        return TooNoisy(done.noise.spread or 0.0, done.smallest)
+    if result.smallest is not None and result.smallest > math.log1p(rules.coarsest):
+        return TooNoisy(result.noise.spread or 0.0, result.smallest)
     return None

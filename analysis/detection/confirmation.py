@@ -82,7 +82,7 @@ def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
     It compares from before the first piece, so the known ones show in it whether there is a new one or not. A
     new one is there where the half of what nights are judged from on is.
     """
-    known = one.evidence.confirmed_before
-    if known is None or verdict.change is None:
+    before = one.evidence.confirmed_before
+    if before is None or verdict.change is None:
         return True
-    return abs(verdict.change) - abs(known) >= rules_of(one.key.metric).log_floor / 2
+    return abs(verdict.change) - abs(before) >= rules_of(one.key.metric).log_floor / 2

@@ -41,11 +41,11 @@ def further(
     Raises ValueError for a value that is not above 0.
     """
     logs = logs_of(nights)
-    known = {} if control is None else known_of(control)
-    own = sorted(known) if control is not None else list(range(len(logs)))
+    control_logs = {} if control is None else known_of(control)
+    own = sorted(control_logs) if control is not None else list(range(len(logs)))
     if control is None and any(night.border for night in nights[start + 1 :]):
         return None
-    values = [logs[night] - known.get(night, 0.0) for night in own]
+    values = [logs[night] - control_logs.get(night, 0.0) for night in own]
     after = [value for night, value in zip(own, values, strict=True) if night >= start]
     if len(after) < 2 * _NIGHTS:
         return None
@@ -70,9 +70,11 @@ def stays_off(
     if control is None and any(night.border for night in nights[since + 1 :]):
         return 0.0
     logs = logs_of(nights)
-    known = known_of(control) if control is not None else dict.fromkeys(range(len(logs)), 0.0)
-    before = [logs[night] - known[night] for night in range(since, index) if night in known]
-    after = [logs[night] - known[night] for night in range(index + 1, len(logs)) if night in known]
+    control_logs = known_of(control) if control is not None else dict.fromkeys(range(len(logs)), 0.0)
+    before = [logs[night] - control_logs[night] for night in range(since, index) if night in control_logs]
+    after = [
+        logs[night] - control_logs[night] for night in range(index + 1, len(logs)) if night in control_logs
+    ]
     newest = after[-2 * _NIGHTS :]
     if not before or len(newest) < 2 * _NIGHTS:
         return 0.0

@@ -56,6 +56,6 @@ class NightNoise:
 
         `floor` is the smallest log ratio that matters.
         """
-        known, least = self.spread, _FINEST * floor
-        seen = known * (1 + 3 / len(self._ordered)) if known else 0.0
-        return seen if seen > least else least
+        spread, least = self.spread, _FINEST * floor
+        estimate = spread * (1 + 3 / len(self._ordered)) if spread else 0.0
+        return estimate if estimate > least else least

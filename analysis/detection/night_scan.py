@@ -321,8 +321,8 @@ class Scan:
         if abs(change) < floor:
             return
         sign = 1 if change > 0 else -1
-        known = max((self._known_size(one) for one in self.raised if self._covers(one, sign)), default=0.0)
-        if abs(change) < known + max(floor, known / 2):
+        largest = max((self._known_size(one) for one in self.raised if self._covers(one, sign)), default=0.0)
+        if abs(change) < largest + max(floor, largest / 2):
             return
         old = self._values[anchor : anchor + _FIRST]
         if Earlier(old, self._residuals, memory(old, self._residuals)).exceeded(new, sign):

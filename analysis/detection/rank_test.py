@@ -57,8 +57,8 @@ def memory(own: Sequence[float], residuals: Sequence[float] = (), fitted: int = 
     level = middle(sorted(own))
     nights = [*residuals, *(night - level for night in own)]
     scores, count = _normal_scores(nights), len(nights)
-    known = max(0.0, sum(map(mul, scores, scores[1:])) / _scores(count)[-1]) if count > 1 else 0.0
-    return min(_MOST_MEMORY, known + fitted * (1 + 3 * known) / count + _DOUBT / math.sqrt(count))
+    correlation = max(0.0, sum(map(mul, scores, scores[1:])) / _scores(count)[-1]) if count > 1 else 0.0
+    return min(_MOST_MEMORY, correlation + fitted * (1 + 3 * correlation) / count + _DOUBT / math.sqrt(count))
 
 
 class Earlier:

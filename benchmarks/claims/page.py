@@ -60,7 +60,7 @@ def measured() -> list[dict[str, Any]]:
 
 def page() -> str:
     """The whole page as Markdown."""
-    known, kept = articles(), measured()
+    known, measurements = articles(), measured()
     rows: list[dict[str, Any]] = known["row"]
     numbers = {word: sum(row["state"] == state for row in rows) for state, word in STATES.items()}
     counts = "| state | rows |\n|---|---|\n" + "".join(
@@ -69,8 +69,8 @@ def page() -> str:
     text = _HEAD.format(count=len(rows), counts=counts)
     for article in known["article"]:
         text += f"\n## {article['title']}\n\n| row | what | claimed | case | here |\n|---|---|---|---|---|\n"
-        text += "".join(_row(row, kept) for row in rows if row["id"].startswith(f"{article['id']}."))
-    runs = dict.fromkeys((one["run"], one["where"]) for one in kept)
+        text += "".join(_row(row, measurements) for row in rows if row["id"].startswith(f"{article['id']}."))
+    runs = dict.fromkeys((one["run"], one["where"]) for one in measurements)
     listed = "".join(f"- {run}: {where}\n" for run, where in runs) or _NO_RUN
     return f"{text}\n## Runs\n\n{listed}"
 
@@ -157,8 +157,8 @@ def main() -> None:
     for path in parser.parse_args().take:
         new = take(path)
         again = {(one["case"], one["figure"]) for one in new}
-        kept = [one for one in measured() if (one["case"], one["figure"]) not in again]
-        MEASURED.write_text(json.dumps([*kept, *new], indent=1) + "\n")
+        others = [one for one in measured() if (one["case"], one["figure"]) not in again]
+        MEASURED.write_text(json.dumps([*others, *new], indent=1) + "\n")
     PAGE.write_text(page())
 
 

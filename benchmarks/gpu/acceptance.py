@@ -8,6 +8,7 @@ lines. Exit code: 0 no line failed, 1 a line failed, 2 wrong usage.
 """
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -49,7 +50,9 @@ def main() -> None:
     if options.wheels is not None:
         layout.start_again(options.wheels)
     options.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(_accept(options.out.absolute(), options.python or sys.executable, options.seconds, only))
+    # Its processes have another working folder. A link stays one: a virtual environment is known by it.
+    python = os.path.abspath(options.python or sys.executable)
+    sys.exit(_accept(options.out.absolute(), python, options.seconds, only))
 
 
 def _list_lines() -> None:

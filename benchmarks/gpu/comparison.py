@@ -4,7 +4,8 @@
 
 After the acceptance, which has no time for it. First the fingerprints of four cases, each recorded twice:
 they must be equal. Then `pyrometer upgrade` from the environment to itself: no case may be slower or faster.
-Nothing of the card is set. Exit code: 0 nothing differs, 1 something does or gave no answer, 2 wrong usage.
+Nothing of the card is set. Without a CUDA device both are skipped. Exit code: 0 nothing differs, 1 something
+does or gave no answer, 2 wrong usage.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import layout
-from processes import Ended, Processes
+from lines import NO_DEVICE
+from processes import Ended, NoAnswer, ProbeServer, Processes
 
 _ON_GPU = ("--device", "cuda")
 #: The cases whose fingerprints are compared: kernels of libraries, a recorded graph, and code of Triton.
@@ -32,6 +34,8 @@ _RECORDED = (
 )
 #: Seconds for the fingerprints, and for the export at the end.
 _RECORDING_SECONDS, _EXPORT_SECONDS = 90.0, 15.0
+#: For PyTorch to be imported and a first kernel to run.
+_DEVICE_SECONDS = 60.0
 #: States of a case in the report that an environment against itself must not have.
 _WRONG = ("slower", "faster", "broken")
 
@@ -68,6 +72,9 @@ def _compare(out: Path, python: str, options: argparse.Namespace) -> int:
             return done
 
         try:
+            if absent := _no_device(ProbeServer(processes, (python, str(FOLDER / "torch_probes.py")))):
+                print(f"fingerprints: {absent}\nupgrade: {absent}", flush=True)
+                return 0 if absent.startswith("skip") else 1
             same = _same_fingerprints(out, pyrometer)
             left = ends - time.monotonic() - _EXPORT_SECONDS
             budget = ("--budget", f"{max(1.0, left - 30):.0f}", "--no-fingerprint", "--pairs", "8")
@@ -81,6 +88,20 @@ def _compare(out: Path, python: str, options: argparse.Namespace) -> int:
             processes.end_all()
             layout.remove()
     return 0 if _no_difference(out / "report.json") and same else 1
+
+
+def _no_device(probes: ProbeServer) -> str:
+    """Why nothing is compared, `skip: ` or `fail: ` before it; empty where PyTorch computes on a device."""
+    try:
+        answer = probes.ask("device", _DEVICE_SECONDS)
+    except NoAnswer as reason:
+        return f"fail: {reason}"
+    finally:
+        # Its context would be another program's to what is measured next.
+        probes.close()
+    if "error" in answer:
+        return f"fail: {answer['error']}"
+    return "" if answer["figures"]["device"]["cuda"] else f"skip: {NO_DEVICE['cuda']}"
 
 
 def _same_fingerprints(out: Path, pyrometer: Callable[..., Ended]) -> bool:

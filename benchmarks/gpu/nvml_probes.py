@@ -21,8 +21,7 @@ from probe_loop import Answer, NotHere, serve
 from records.telemetry import Recording
 from runner.telemetry.gpu.card_state import card_state
 from runner.telemetry.gpu.nvml import Absent, N, ask, gpus, library, memory, processes, text
-from runner.telemetry.gpu.processes import Pids
-from runner.telemetry.gpu.source import GpuSource
+from runner.telemetry.gpu.source import GpuSource, Pids
 from runner.telemetry.sample_log import SampleLog, bare
 from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.summary import rows_of, summarise
@@ -128,10 +127,16 @@ class NvmlProbes:
         }
 
     def counters(self) -> Answer:
-        """Means of the hardware counters at rest, under copies and under products; with them the power."""
+        """Means of the hardware counters at rest, under copies and under products; with them the power.
+
+        A card without such counters, before Hopper, has its power only.
+        """
         idle, _ = self._sampled(2.0)
         if idle.utilisation_source != "gpm":
-            raise NotHere(f"no hardware counters: {'; '.join(idle.notes)}"[:300])
+            with self._load("product"):
+                _, power = self._sampled(6.0)
+            reason = f"no hardware counters: {'; '.join(idle.notes)}"[:300]
+            return {"counters": {"skip": reason}, "power": power}
         with self._load("copy"):
             copied, _ = self._sampled(2.5)
         with self._load("product"):

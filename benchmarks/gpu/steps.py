@@ -138,7 +138,11 @@ class Acceptance:
         else:
             taken = (time.monotonic() - started) / len(names)
             for name in names:
-                self._report.add(judged(name, figures.get(name, {}), taken))
+                own = figures.get(name, {})
+                skipped = own.get("skip")
+                self._report.add(
+                    without_figures(name, "skip", skipped, taken) if skipped else judged(name, own, taken)
+                )
 
     def _end(self, names: Sequence[str], verdict: Any, reason: str, seconds: float = 0.0) -> None:
         for name in names:

@@ -263,4 +263,4 @@ def faults(outcomes: Outcomes) -> dict[str, Figures]:
 def disturbed(outcomes: Sequence[Outcome]) -> int:
     """Blocks that did not count because of another program's work on the GPU."""
     listed = [entry for one in outcomes for entry in one.facts.get("tainted_blocks", ())]
-    return sum(entry.get("cause") != "cpu" for entry in listed)
+    return sum(entry.get("cause") == "company" for entry in listed)

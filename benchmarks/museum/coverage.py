@@ -57,34 +57,34 @@ def evidence(report: dict[str, Any]) -> tuple[str, str]:
         needs = next((one.needs for one in exhibits() if one.report == report["id"] and one.needs), "")
         unmeasured = f"not measured: it needs a CPU with {needs}" if needs else "not measured"
         return "", unmeasured if report.get("cases") else report["missing"]
-    known = [word for word, _ in words]
-    return "caught" if "caught" in known else known[0], "; ".join(sentence for _, sentence in words)
+    verdicts = [word for word, _ in words]
+    return "caught" if "caught" in verdicts else verdicts[0], "; ".join(sentence for _, sentence in words)
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    known = list(reports().values())
-    found = {one["id"]: evidence(one) for one in known}
-    covered = [one for one in known if one.get("cases")]
+    all_reports = list(reports().values())
+    found = {one["id"]: evidence(one) for one in all_reports}
+    covered = [one for one in all_reports if one.get("cases")]
     measured = sum(1 for word, _ in found.values() if word)
     caught, held = ([word for word, _ in found.values()].count(word) for word in ("caught", "held"))
     text = _HEAD.format(
         covered=len(covered),
-        count=len(known),
+        count=len(all_reports),
         measured=measured,
         caught=caught,
         held=held,
         rest=measured - caught - held,
     )
     for family in FAMILIES:
-        ours = [one for one in known if one["family"] == family]
-        if ours:
-            words = [found[one["id"]][0] for one in ours]
-            with_case = sum(1 for one in ours if one.get("cases"))
+        own = [one for one in all_reports if one["family"] == family]
+        if own:
+            words = [found[one["id"]][0] for one in own]
+            with_case = sum(1 for one in own if one.get("cases"))
             counts = [words.count(word) for word in ("caught", "missed", "undecided")]
-            text += f"| {family} | {' | '.join(map(str, (len(ours), with_case, *counts)))} |\n"
+            text += f"| {family} | {' | '.join(map(str, (len(own), with_case, *counts)))} |\n"
     text += "\n| report | what | device, releases | reported | case | here |\n|---|---|---|---|---|---|\n"
-    return text + "".join(_row(one, found[one["id"]][1]) for one in known)
+    return text + "".join(_row(one, found[one["id"]][1]) for one in all_reports)
 
 
 def _row(one: dict[str, Any], sentence: str) -> str:

@@ -65,8 +65,8 @@ def measure(one: Exhibit, pairs: int, minutes: float) -> int:
         report = Path(folder) / "report.json"
         code = _upgrade(one, report, pairs, minutes)
         if report.exists():
-            kept = reduced(json.loads(report.read_text()), one)
-            one.file.write_text(json.dumps(kept, indent=2) + "\n")
+            result = reduced(json.loads(report.read_text()), one)
+            one.file.write_text(json.dumps(result, indent=2) + "\n")
     return code
 
 
@@ -136,7 +136,7 @@ def change(ratio: float) -> str:
 
 def print_table(chosen: list[Exhibit]) -> int:
     """Print what was found; returns how many negative controls were called slower."""
-    known, counts = reports(), dict[str, int]()
+    all_reports, counts = reports(), dict[str, int]()
     print("| report | releases | case | metric | change | pairs | |")
     print("|---|---|---|---|---|---|---|")
     for one in chosen:
@@ -149,7 +149,7 @@ def print_table(chosen: list[Exhibit]) -> int:
             if found["ratio_low"] is not None:
                 moved += f" [{change(found['ratio_low'])}, {change(found['ratio_high'])}]"
         pairs = found["n"] if found else 0
-        which = f"{known[one.report]['issue']} | {one.old} to {one.new} | `{one.case}`"
+        which = f"{all_reports[one.report]['issue']} | {one.old} to {one.new} | `{one.case}`"
         print(f"| {which} | {one.metric} | {moved} | {pairs} | {word} |")
     print("\n" + ", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     return counts.get("false", 0)
@@ -166,18 +166,18 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8, help="largest number of pairs of each (default 8)")
     parser.add_argument("--minutes", type=float, default=6, help="time limit of each (default 6)")
     parser.add_argument("--list", action="store_true", help="print what is kept, measure nothing")
-    given = parser.parse_args()
-    chosen = [one for one in exhibits() if not given.only or one.report in given.only]
-    if unknown := set(given.only) - {one.report for one in exhibits()}:
+    options = parser.parse_args()
+    chosen = [one for one in exhibits() if not options.only or one.report in options.only]
+    if unknown := set(options.only) - {one.report for one in exhibits()}:
         parser.error(f"no exhibit is of {', '.join(sorted(unknown))}")
     for one in chosen:
-        if given.list or one.file.exists():
+        if options.list or one.file.exists():
             continue
         if not one.is_possible:
             print(f"{one.report}: this CPU has no {one.needs}", flush=True)
             continue
         print(f"{one.report}: {one.case}, {one.old} to {one.new}", flush=True)
-        if (code := measure(one, given.pairs, given.minutes)) not in (0, 1, 3):
+        if (code := measure(one, options.pairs, options.minutes)) not in (0, 1, 3):
             print(f"{one.report}: pyrometer upgrade ended with {code}", flush=True)
     if print_table(chosen):
         sys.exit(1)

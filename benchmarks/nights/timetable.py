@@ -1,21 +1,31 @@
-"""What schedules leave beside the nights: scheduled runs, tasks, schedulers that live, and what was found."""
+"""What stands beside the nights: scheduled runs, tasks, schedulers that live, findings, and an upgrade."""
 
+import random
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
 
-from db.connection.engine import Database
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.decision.comparison import COMPARED, Comparison
+from db.connection.engine import Database, one_transaction, open_database
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs import series_queries
+from db.runs import series_queries, store
 from db.schema import queue_tables
 from records.evidence import evidence_of
 from records.findings import NewFinding
+from records.kinds import RunKind
+from records.outcomes import Outcome, OutcomeStatus
 from records.tasks import SchedulerSeen
 
-from .history import MACHINES, History, Night, case, environment
+from .filling import fill, size
+from .history import A_NIGHT, CASES, MACHINES, SEED, History, Night, case, environment
 
 #: The nightly's name, and the track it measures.
 SCHEDULE = TRACK = "nightly"
@@ -38,6 +48,18 @@ _EVIDENCE = {
     "bisect": "pyrometer bisect 2.0.0 2.1.0 --case KEY",
     "reproduce": "pyrometer upgrade 2.0.0 2.1.0 --case KEY",
 }
+
+
+def fill_file(folder: Path, history: History) -> str:
+    """The URL of a new SQLite file with a history and all that stands beside it; prints its size."""
+    url, started = f"sqlite:///{folder}/pyrometer.db", time.perf_counter()
+    with open_database(url) as database:
+        fill(database, history)
+        keep_watch(database, history)
+        store_upgrade(database, history)
+        mib, results = size(database) / 2**20, history.count * MACHINES * A_NIGHT
+    print(f"{results:,} results, filled in {time.perf_counter() - started:.0f} s, {mib:,.0f} MiB")
+    return url
 
 
 def keep_watch(database: Database, history: History) -> None:
@@ -133,3 +155,68 @@ def _find(database: Database, history: History) -> None:
 
 def _environment(night: Night) -> str:
     return environment(night.release).fingerprint
+
+
+#: Pairs of the upgrade, and blocks of each process.
+PAIRS, BLOCKS = 8, 7
+_ITEMS = 8
+
+
+def store_upgrade(database: Database, history: History) -> str:
+    """Store the run of an upgrade from the last version but one to the last, and return its id."""
+    last = history.night(history.count - 1, 0)
+    at = last.started_at + timedelta(hours=3)
+    night = Night(0, f"{at:%Y%m%d-%H%M%S}-upgrade", 0, last.release, at)
+    # A short history has one version only.
+    old, new = environment(last.release), environment(last.release + 1)
+    comparison = Comparison(
+        old.fingerprint, new.fingerprint, Plan(), Policy(), (old.name, new.name), ("--suite", "nightly")
+    )
+    run = replace(
+        history.run(night),
+        environments=(old, new),
+        kind=RunKind.UPGRADE,
+        suite="upgrade",
+        planned=CASES * PAIRS * 2,
+        command=f"pyrometer upgrade {old.name} {new.name} --suite nightly",
+        facts={COMPARED: comparison.to_body()},
+    )
+    luck = random.Random(SEED)
+    outcomes = [
+        _outcome(luck, night, number, (old.fingerprint, new.fingerprint)[side], pair, side)
+        for number in range(CASES)
+        for pair in range(PAIRS)
+        for side in range(2)
+    ]
+    with one_transaction(database) as one:
+        store.save_run(one, run)
+        store.save_outcomes(one, run.id, outcomes)
+    return run.id
+
+
+def _outcome(
+    luck: random.Random, night: Night, number: int, environment: str, pair: int, side: int
+) -> Outcome:
+    """One process: every tenth case is slower in the new environment, every seventh faster."""
+    change = side * (0.05 * (number % 10 == 0) - 0.08 * (number % 7 == 1))
+    floor = (1.0 + number) * (1.0 + change) * luck.gauss(1.0, 0.002)
+    blocks = [floor * 1e6 * luck.gauss(1.0, 0.001) for _ in range(BLOCKS)]
+    return Outcome(
+        case=case(number),
+        environment=environment,
+        replicate=pair,
+        status=OutcomeStatus.OK,
+        reason="",
+        phase="",
+        started_at=night.started_at
+        + timedelta(seconds=20 * (number * PAIRS + pair), milliseconds=700 * side),
+        wall_seconds=18.0,
+        metrics={
+            "latency": floor * 1.02,
+            "latency_floor": floor,
+            "throughput": _ITEMS * 1e3 / floor,
+            "first_call": 0.3,
+            "rss_peak": 900.0,
+        },
+        facts={"items": _ITEMS, "device": "cpu", "cpu_share": 0.99, "block_floors_ns": blocks},
+    )

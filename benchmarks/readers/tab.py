@@ -1,9 +1,11 @@
-"""A reader's browser tab as the server sees it: a websocket that asks for pages in Streamlit's protocol."""
+"""Browser tabs as the server sees them: websockets that speak Streamlit's protocol; many readers at once."""
 
 import asyncio
 import json
+import random
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase, digits
 from typing import Any
@@ -14,6 +16,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
+SEED = 20261122
 #: Runs after which a browser gives up a message that it kept; Streamlit's default.
 _KEPT_FOR = 2
 _PATIENCE_SECONDS = 120.0
@@ -154,3 +157,53 @@ def _inside(spec: object) -> int:
         return 0
     lengths = [len(each) for name, each in spec.items() if name == "values" and isinstance(each, list)]
     return max([*lengths, *map(_inside, spec.values())], default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """A page that some reader looked at: its address, how long it took, what it should not have shown.
+
+    One that does not count was seen while readers were still coming.
+    """
+
+    address: str
+    seconds: float
+    wrong: tuple[str, ...]
+    counts: bool
+
+
+async def crowd(
+    url: str, addresses: Sequence[str], many: int, think: float, seconds: float
+) -> list[PageView]:
+    """What `many` readers saw within `seconds`, thinking `think` seconds on average between two pages.
+
+    They come one after the other while each would think once: what they see by then does not count.
+    """
+    starts_at = time.perf_counter() + think
+    views: list[PageView] = []
+    readers = [
+        _reader(url, addresses, random.Random(SEED + each), think, starts_at, starts_at + seconds, views)
+        for each in range(many)
+    ]
+    await asyncio.gather(*readers)
+    return views
+
+
+async def _reader(
+    url: str,
+    addresses: Sequence[str],
+    luck: random.Random,
+    think: float,
+    starts_at: float,
+    ends_at: float,
+    views: list[PageView],
+) -> None:
+    await asyncio.sleep(luck.uniform(0.0, think))
+    tab = await Tab.opened(url)
+    while (begun := time.perf_counter()) < ends_at:
+        address = luck.choice(addresses)
+        visit = await tab.visit(address)
+        views.append(PageView(address, visit.seconds, visit.wrong, begun >= starts_at))
+        pause = luck.uniform(0.5, 1.5) * think
+        await asyncio.sleep(min(pause, max(0.0, ends_at - time.perf_counter())))
+    await tab.closed()

@@ -26,6 +26,7 @@ from workflows.database_upkeep import repair as repair_runs
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence
+from ..options import JsonLines
 
 app = typer.Typer(help="Upgrade, check, back up and prune the database.", no_args_is_help=True)
 
@@ -64,7 +65,7 @@ Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database ca
 @app.command("check", help=_CHECK_HELP)
 def check(
     every: Annotated[bool, typer.Option("--all", help="check all runs, not only the newest")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="first store runs again that differ from their journals")
     ] = False,
@@ -168,12 +169,14 @@ def prune(
     with in_one_sentence():
         app_context = context()
         settings = app_context.settings
-        kept = Retention(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
+        retention = Retention(
+            telemetry_days or settings.telemetry_days, samples_days or settings.samples_days
+        )
         with open_database(app_context.places.database_url, create=False) as database:
             found = False
-            for gone in database_upkeep.prune(database, kept, dry_run=not yes):
+            for sentence in database_upkeep.prune(database, retention, dry_run=not yes):
                 found = True
-                typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes deletes it")
+                typer.echo(f"deleted {sentence}" if yes else f"would delete {sentence}; --yes deletes it")
     if not found:
         typer.echo("nothing is old enough to be deleted")
 
@@ -203,28 +206,28 @@ def forget(
         app_context = context()
         with open_database(app_context.places.database_url, create=False) as database:
             try:
-                gone = forget_run(database, app_context.places.data_dir, run, force=force, dry_run=not yes)
+                deleted = forget_run(database, app_context.places.data_dir, run, force=force, dry_run=not yes)
             except StillReferred as error:
                 raise UsageError(f"{error} --force deletes the findings too.") from None
-    if gone is None:
+    if deleted is None:
         did = "its journal is marked and stays" if yes else "--yes marks its journal, which stays"
         typer.echo(f"run {run} is not in the database; {did}")
         return
-    line = f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes deletes it"
+    line = f"forgot {_gone(deleted)}" if yes else f"would forget {_gone(deleted)}; --yes deletes it"
     typer.echo(printable(line))
 
 
-def _gone(gone: DeletedRun) -> str:
+def _gone(deleted: DeletedRun) -> str:
     counts = (
-        (gone.outcomes, "outcome"),
-        (gone.measurements, "measurement"),
-        (gone.samples, "outcome's samples", "outcomes' samples"),
-        (gone.recordings, "recording"),
-        (gone.findings, "finding"),
+        (deleted.outcomes, "outcome"),
+        (deleted.measurements, "measurement"),
+        (deleted.samples, "outcome's samples", "outcomes' samples"),
+        (deleted.recordings, "recording"),
+        (deleted.findings, "finding"),
     )
     named = [f"{n} {word if n == 1 else (more or [word + 's'])[0]}" for n, word, *more in counts if n]
-    tasks = f"; {gone.tasks} tasks lose their run" if gone.tasks else ""
-    return f"run {gone.run}: {', '.join(named) or 'no results'}{tasks}"
+    tasks = f"; {deleted.tasks} tasks lose their run" if deleted.tasks else ""
+    return f"run {deleted.run}: {', '.join(named) or 'no results'}{tasks}"
 
 
 @app.command("metric")

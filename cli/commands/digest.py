@@ -23,6 +23,7 @@ from scheduled_jobs.notifications.render import stored_digest_json
 from workflows.errors import UsageError
 
 from ..context import FAILED, context, in_one_sentence, say
+from ..options import Json
 
 alerts = typer.Typer(help="Test the notification targets.", no_args_is_help=True)
 
@@ -51,7 +52,7 @@ def digest(
         bool, typer.Option("--send", help="send it to each target that does not have it")
     ] = False,
     markdown: Annotated[Path | None, typer.Option(help="write it to this file, as Markdown")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print or send the digest of a night (the help text is above, where its layout survives)."""
     with in_one_sentence():
@@ -62,10 +63,10 @@ def digest(
             if markdown is not None:
                 write_whole(markdown, f"## {text(notice.title)}\n\n{notice.body}")
             if as_json:
-                known = {target: was.state for target, was in notice.deliveries.items()}
+                states = {target: was.state for target, was in notice.deliveries.items()}
                 facts = stored_digest_json(notice.facts)
                 del facts["text"]
-                typer.echo(json.dumps({**facts, "targets": known}))
+                typer.echo(json.dumps({**facts, "targets": states}))
             elif markdown is None:
                 typer.echo(printable_lines(f"{notice.title}\n\n{notice.facts['text']}"), nl=False)
             arrived = not send or _send(database, app_context.settings, notice)
@@ -74,14 +75,14 @@ def digest(
 
 
 def _load_digest(
-    database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool
+    database: Database, settings: Settings, day: str | None, now: datetime, *, store: bool
 ) -> Notice:
     """The digest that is stored of a night, else one made of what is known now."""
     today = night_of(now, settings.timezone)
     try:
-        night = datetime.strptime(asked, "%Y-%m-%d").date() if asked is not None else today
+        night = datetime.strptime(day, "%Y-%m-%d").date() if day is not None else today
     except ValueError:
-        raise UsageError(f"{asked or 'nothing'} is not a date; write it as {today}") from None
+        raise UsageError(f"{day or 'nothing'} is not a date; write it as {today}") from None
     if night > today:
         raise UsageError(f"there is no digest of {night} yet; today is {today} ({settings.timezone})")
     if night < _FIRST_NIGHT:
@@ -114,8 +115,11 @@ def _send(database: Database, settings: Settings, notice: Notice) -> bool:
             say(f"{target.name}: {f'not sent: {after.why}' if failed else 'sent'}")
         else:
             say(f"{target.name}: {_skip_reason(before.get(target.name))}")
-    known = {**before, **tried}
-    return all(target.name in known and known[target.name].state == DeliveryState.DELIVERED for target in to)
+    deliveries = {**before, **tried}
+    return all(
+        target.name in deliveries and deliveries[target.name].state == DeliveryState.DELIVERED
+        for target in to
+    )
 
 
 def _skip_reason(was: Delivery | None) -> str:

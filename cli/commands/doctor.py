@@ -64,8 +64,8 @@ def examine(app_context: AppContext) -> dict[str, Any]:
     store = store_of(app_context)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in declared_environments(app_context.settings).items():
-        python = existing_interpreter(store, wanted)
+    for name, spec in declared_environments(app_context.settings).items():
+        python = existing_interpreter(store, spec)
         if python is None:
             answers[name] = f"not built: `pyrometer environments build {name}`"
             continue

@@ -81,7 +81,7 @@ def list_environments(as_json: Json = False) -> None:
 
 
 def _rows(app_context: AppContext) -> list[dict[str, Any]]:
-    store, rows, shown = store_of(app_context), list[dict[str, Any]](), set[str]()
+    store, rows, declared = store_of(app_context), list[dict[str, Any]](), set[str]()
     for name, one in declared_environments(app_context.settings).items():
         built = built_of(store, one.recipe) if one.recipe else None
         row: dict[str, Any] = {
@@ -90,7 +90,7 @@ def _rows(app_context: AppContext) -> list[dict[str, Any]]:
             "state": "ready",
         }
         if built:
-            shown.add(built.name)
+            declared.add(built.name)
             row |= _built_row(built)
         elif one.recipe:
             row |= {"state": "not built", "from": one.recipe.torch or without_credentials(one.recipe.wheel)}
@@ -102,8 +102,8 @@ def _rows(app_context: AppContext) -> list[dict[str, Any]]:
             except BrokenEnvironment as error:
                 row |= {"state": "broken", "broken": str(error)}
         rows.append(row)
-    left = [built for built in store.all() if built.name not in shown]
-    return rows + [{"name": built.label, "state": "ready", **_built_row(built)} for built in left]
+    undeclared = [built for built in store.all() if built.name not in declared]
+    return rows + [{"name": built.label, "state": "ready", **_built_row(built)} for built in undeclared]
 
 
 def _built_row(built: StoredEnvironment) -> dict[str, Any]:
@@ -259,8 +259,8 @@ def show_environment(name: str, as_json: Json = False) -> None:
         typer.echo(json.dumps(body, indent=2))
         return
     for key, value in body.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        typer.echo(printable_lines(f"{key:15} {str(shown).strip()}"))
+        text_of_value = ", ".join(map(str, value)) if isinstance(value, list) else value
+        typer.echo(printable_lines(f"{key:15} {str(text_of_value).strip()}"))
 
 
 def _find_environment(app_context: AppContext, text: str) -> StoredEnvironment:

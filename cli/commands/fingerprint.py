@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from common.interrupts import interruptible
-from common.text import printable
 from configuration.settings import DEFAULT_ENVIRONMENT
 from records.dispatch import CaseFingerprint, DispatchPart
 from reports.text.dispatch_text import PARTS, case_words, summary_words
-from workflows.fingerprint_request import FingerprintRequest, fingerprints_of
 from workflows.fingerprints import Fingerprints
+from workflows.run_locally import FingerprintRequest, fingerprints_of
 
 from ..context import FAILED, context, in_one_sentence
 from ..options import CaseFiles, CaseOrCommand, Device, Json, finite
-from ..output.console import report_console
+from ..output.console import print_line, report_console
 
 #: Lines of one case on a terminal; the JSON has all.
 _MOST = 12
@@ -103,38 +103,31 @@ def diff(
         typer.echo(json.dumps(body, indent=2))
         return
     console = report_console()
-    _print_differences(found)
-    console.print(
-        f"{_environment_label(a)} against {_environment_label(b)}: {summary_words(found)}",
-        markup=False,
-        soft_wrap=True,
-    )
+    _print_differences(console, found)
+    print_line(console, f"{_environment_label(a)} against {_environment_label(b)}: {summary_words(found)}")
 
 
-def _print_differences(cases: Sequence[CaseDifference]) -> None:
+def _print_differences(console: Console, cases: Sequence[CaseDifference]) -> None:
     """Each case that runs differently, or could not be compared, with its changes."""
-    console = report_console()
     for one in cases:
         if lines := case_words(one, _MOST):
-            console.print(printable(one.case), markup=False, soft_wrap=True)
+            print_line(console, one.case)
             for line in lines:
-                console.print(f"  {printable(line)}", markup=False, soft_wrap=True)
+                print_line(console, f"  {line}")
 
 
 def _print(found: Fingerprints) -> None:
     console = report_console()
     for one in found.cases.values():
-        console.print(f"{printable(one.case)}, {_environment_label(found)}", markup=False, soft_wrap=True)
+        print_line(console, f"{one.case}, {_environment_label(found)}")
         if one.fingerprint is None:
-            console.print(f"  {one.status}: {printable(one.reason)}", markup=False, soft_wrap=True)
+            print_line(console, f"  {one.status}: {one.reason}")
             continue
         for part in DispatchPart:
             for name, count in sorted(one.fingerprint.parts.get(part, {}).items()):
-                console.print(f"  {PARTS[part]}: {printable(name)}, {count}x", markup=False, soft_wrap=True)
+                print_line(console, f"  {PARTS[part]}: {name}, {count}x")
         for part, reason in one.fingerprint.missing.items():
-            console.print(
-                f"  {PARTS[DispatchPart(part)]}: not recorded: {reason}", markup=False, soft_wrap=True
-            )
+            print_line(console, f"  {PARTS[DispatchPart(part)]}: not recorded: {reason}")
 
 
 def _environment_label(found: Fingerprints) -> str:

@@ -206,11 +206,11 @@ def join(
         token = app_context.settings.fleet.token(app_context.places.data_dir)
         ray.check_token(token)
         there = ray.resolve(host)
-        mine = ray.local_address_towards(there, port)
+        own_address = ray.local_address_towards(there, port)
         if ip is not None:
             ray.check_local_address(ip)
         with _alone(app_context, "node") as folder:
-            command = ray.RayMember(ip or mine, ports, token, folder).node(
+            command = ray.RayMember(ip or own_address, ports, token, folder).node(
                 f"{there}:{port}", machine_name(), labels
             )
             sentence = f"{machine_name()} measures for {address}"

@@ -20,14 +20,13 @@ from db.connection.engine import Database
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
 from records.outcomes import OperatorTable
-from runner.census.census import Census, summary
-from runner.census.recording import record_program
+from runner.census import Census, record_program, summary
 from workflows.errors import JobError, UsageError
 from workflows.ingest import store_pending
 from workflows.run_locally import RunRequest
 
 from ..context import context, in_one_sentence, say
-from ..options import CaseFiles, CaseOrCommand, Device, Json, RunId, finite
+from ..options import CaseFiles, CaseOrCommand, Device, Json, JsonLines, RunId, finite
 from ..output.console import report_console, table
 from ..output.operator_tables import print_difference
 from .run import measure
@@ -58,7 +57,7 @@ def trace(
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="time limit of one case, in seconds")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     run_id: RunId = None,
 ) -> None:
     """Run one case under torch.profiler and store its operator table and trace as a run."""
@@ -88,7 +87,7 @@ def diff(
     run_a: Annotated[str, typer.Argument(metavar="A", help="RUN or RUN:CASE; RUN may be `latest`")],
     run_b: Annotated[str, typer.Argument(metavar="B", help="the run that A is subtracted from")],
     case: Annotated[str | None, typer.Option(help="the case, if a run has several")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
+    as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout")] = False,
 ) -> None:
     """Subtract the operator table of A from that of B: a positive number means B is slower."""
@@ -98,7 +97,7 @@ def diff(
         app_context = context()
         store_pending(app_context)
         with app_context.open_database() as database:
-            a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
+            a, b = (_table(database, run, case) for run in (run_a, run_b))
         if why := unlike(a, b):
             raise UsageError(
                 f"{_name(a)} and {_name(b)} cannot be subtracted: they differ in their {why.name}: "
@@ -115,9 +114,9 @@ def diff(
             print_difference(Console(highlight=False), (_name(a), _name(b)), changes, left_out)
 
 
-def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
+def _table(database: Database, name: str, case: str | None) -> OperatorTable:
     """The table that `RUN` or `RUN:CASE` means; raises UsageError when it means none, or several."""
-    run, _, named = wanted.partition(":")
+    run, _, named = name.partition(":")
     pattern = named or case
     if run == "latest":
         newest = operator_tables(database, limit=1)
@@ -137,10 +136,10 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
 
 
 def _no_table(database: Database, run: str) -> str:
-    known = list(dict.fromkeys(table.run for table in operator_tables(database)))
-    if not known:
+    runs = list(dict.fromkeys(table.run for table in operator_tables(database)))
+    if not runs:
         return "no run has an operator table: `pyrometer profile CASE` records one"
-    return f"{unknown('run', run, [*known, 'latest'], newest_first=True)} (runs with an operator table)"
+    return f"{unknown('run', run, [*runs, 'latest'], newest_first=True)} (runs with an operator table)"
 
 
 def _name(table: OperatorTable) -> str:

@@ -88,13 +88,13 @@ def list_findings(
 
 def _others(groups: Mapping[FindingGroup, int]) -> str:
     """How many findings are in the groups that no list has by default."""
-    said = {
+    words_of = {
         FindingGroup.IMPROVEMENT: ("improvement", "improvements"),
         FindingGroup.WAITING: ("candidate", "candidates"),
         FindingGroup.UNCLEAR: ("unclear", "unclear"),
         FindingGroup.KNOWN: ("triaged or muted", "triaged or muted"),
     }
-    counted = [(groups[group], *words) for group, words in said.items()]
+    counted = [(groups[group], *words) for group, words in words_of.items()]
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counted if count)
 
 

@@ -5,7 +5,6 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,6 +13,8 @@ from rich.console import Console
 from common.text import printable
 from configuration.suggestions import unknown
 from records.kinds import RunSource
+from reports.run_report import RUN_FORMATS
+from reports.upgrade_report import FORMATS
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import LATEST, LoadedRun, judge_cases, judge_loaded, load_run
@@ -29,8 +30,8 @@ from ..context import FAILED, context, in_one_sentence, say
 from ..options import Because, Json, Reports, Waived
 from ..output.console import report_console
 from ..output.progress import JsonWatcher
-from ..output.run_report import print_loaded, run_text
-from ..output.upgrade_report import check_reports, report_upgrade, upgrade_text, write_reports
+from ..output.run_report import print_loaded
+from ..output.upgrade_report import check_reports, report_upgrade, write_reports
 
 
 def report(
@@ -62,14 +63,14 @@ def report(
     console = report_console()
     if judged is not None:
         report_upgrade(console, judged, as_json=as_json, local=loaded.header is not None)
-        if not write_reports(partial(upgrade_text, judged), files or ()):
+        if not write_reports(FORMATS, judged, files or ()):
             raise typer.Exit(FAILED)
         return
     if as_json:
         _print_events(console, loaded)
     else:
         print_loaded(console, loaded, app_context.runs / loaded.result.run)
-    if measured is not None and not write_reports(partial(run_text, measured), files or ()):
+    if measured is not None and not write_reports(RUN_FORMATS, measured, files or ()):
         raise typer.Exit(FAILED)
 
 

@@ -1,16 +1,15 @@
 """`pyrometer run`: measure this machine."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from common.interrupts import Interrupts, interruptible
 from records.kinds import RunState
 from records.outcomes import OutcomeStatus
+from reports.run_report import RUN_FORMATS
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.load_run import LoadedRun, judge_cases
@@ -18,10 +17,18 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 from workflows.run_locally import Conclude, RunRequest, resume_run, start_run
 
-from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
-from ..options import CaseFiles, Cases, CensusFile, Device, LockClocks, Reports, RunId, finite
-from ..output.reporter import make_conclusion
-from ..output.run_report import print_loaded, run_text
+from ..context import (
+    FAILED,
+    INTERRUPTED,
+    context,
+    in_one_sentence,
+    interrupted_beforehand,
+    refused_for_good,
+)
+from ..options import CaseFiles, Cases, CensusFile, Device, JsonLines, LockClocks, Reports, RunId, finite
+from ..output.console import watching_console
+from ..output.reporter import end_output
+from ..output.run_report import print_loaded
 from ..output.upgrade_report import UpgradeConclusion, check_reports, write_reports
 
 RUN_HELP = """Measure a suite of cases on this machine and store every result.
@@ -91,7 +98,7 @@ def run(
     run_id: RunId = None,
     fingerprint: Fingerprint = False,
     report: Reports = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
     request = RunRequest(
@@ -129,14 +136,11 @@ def _run(
         return measure(request, interrupts, reports, as_json=as_json)
     if request != RunRequest(nodes=request.nodes):
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
-    with refused_for_good():
+    with refused_for_good(), interrupted_beforehand():
         app_context = context(noting=False, as_json=as_json)
         conclude = conclusion(app_context, reports, as_json=as_json)
-        return exit_code(
-            lambda: resume_run(
-                app_context, resumed, request.nodes, interrupts, conclude, reported=bool(reports)
-            )
-        )
+        result = resume_run(app_context, resumed, request.nodes, interrupts, conclude, reported=bool(reports))
+    return exit_code(result)
 
 
 def measure(
@@ -148,16 +152,13 @@ def measure(
     """
     app_context = context(noting=False, as_json=as_json)
     conclude = conclusion(app_context, reports, as_json=as_json)
-    return exit_code(lambda: start_run(app_context, request, interrupts, conclude))
+    with interrupted_beforehand():
+        result = start_run(app_context, request, interrupts, conclude)
+    return exit_code(result)
 
 
-def exit_code(run: Callable[[], RunResult]) -> int:
-    """Call `run` and return the exit code for its result."""
-    try:
-        result = run()
-    except KeyboardInterrupt:
-        say("interrupted before anything was measured")
-        return INTERRUPTED
+def exit_code(result: RunResult) -> int:
+    """The exit code of a run."""
     if result.state == RunState.INTERRUPTED:
         return INTERRUPTED
     well = (OutcomeStatus.OK, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
@@ -167,17 +168,15 @@ def exit_code(run: Callable[[], RunResult]) -> int:
 def conclusion(app: AppContext, reports: Sequence[Path] = (), *, as_json: bool) -> Conclude:
     """Prints the report of a run, or the verdict of one that compares two environments; writes `reports`."""
 
-    def show(console: Console, header: Header, result: RunResult) -> None:
-        loaded = LoadedRun.of(header, result)
+    def conclude(header: Header, result: RunResult) -> None:
+        if header.comparison is not None:
+            UpgradeConclusion(reports, as_json=as_json)(header, result)
+            return
+        console, loaded = watching_console(), LoadedRun.of(header, result)
         if not as_json:
             print_loaded(console, loaded, app.runs / header.run)
         if reports:
-            write_reports(partial(run_text, judge_cases(loaded, app.open_database)), reports)
-
-    def conclude(header: Header, result: RunResult) -> None:
-        compares = header.comparison is not None
-        (UpgradeConclusion(reports, as_json=as_json) if compares else make_conclusion(show, as_json=as_json))(
-            header, result
-        )
+            write_reports(RUN_FORMATS, judge_cases(loaded, app.open_database), reports)
+        end_output(console, header, result, as_json=as_json)
 
     return conclude

@@ -251,16 +251,20 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
             last = queue_queries.last_of_each(database)
             waiting, _ = queue_queries.waiting_tasks(database, oldest=LARGEST)
             open_tasks = [*waiting, *queue_queries.running_tasks(database)]
-            said = queue_queries.wait_reasons(database, [task.id for task in open_tasks])
+            reasons = queue_queries.wait_reasons(database, [task.id for task in open_tasks])
     except DatabaseError as error:
         say(f"note: {error}")
-        last, open_tasks, said = {}, [], {}
+        last, open_tasks, reasons = {}, [], {}
     return [
         {
             **_row(name, settings.schedules.get(name), local_zone, now),
             **_state(name, last, open_tasks, local_zone),
         }
-        | {"waits_for": [said[task.id] for task in open_tasks if task.schedule == name and task.id in said]}
+        | {
+            "waits_for": [
+                reasons[task.id] for task in open_tasks if task.schedule == name and task.id in reasons
+            ]
+        }
         | {"built_in": name in settings.built_in_schedules}
         for name in planner.names(settings)
     ]
@@ -320,8 +324,8 @@ def trigger(
             moment = planner.trigger_schedule(database, app_context.settings, name, now)
             planned = queue_queries.scheduled_runs(database, name)
             own = [task for run in planned if run.due_at == moment for task in run.tasks]
-            seen, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
-            alive = present(recently_seen(seen, now))
+            schedulers, now = queue_queries.schedulers(database), queue_queries.shared_time(database, now)
+            alive = present(recently_seen(schedulers, now))
     if as_json:
         typer.echo(
             json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})
@@ -339,11 +343,11 @@ def _wait_reasons(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> li
     if not alive:
         return ["no scheduler is running: start one with `pyrometer scheduler`"]
     able = {True: list(filter(measures, alive)), False: list(filter(runs_control_jobs, alive))}
-    wanted = sorted({(task.job in MEASURING, task.label) for task in tasks})
+    kinds = sorted({(task.job in MEASURING, task.label) for task in tasks})
     return [
         f"no scheduler{' that measures' if alone else ''} is running"
         + (f' on a machine with the label "{label}"' if label else "")
-        for alone, label in wanted
+        for alone, label in kinds
         if not eligible_machines(able[alone]).of(label)
     ]
 
@@ -367,13 +371,13 @@ def list_tasks(
             found = queue_queries.tasks(
                 database, schedule=schedule, state=None if state is None else TaskState(state), newest=newest
             )
-            said = queue_queries.wait_reasons(database, [task.id for task in found])
+            reasons = queue_queries.wait_reasons(database, [task.id for task in found])
             spent = queue_queries.attempt_seconds(database, [task.id for task in found])
     if as_json:
         for task in found:
             typer.echo(
                 json.dumps(
-                    {**_body(task), **_attempt_times(spent.get(task.id)), "waits_for": said.get(task.id)}
+                    {**_body(task), **_attempt_times(spent.get(task.id)), "waits_for": reasons.get(task.id)}
                 )
             )
         return
@@ -384,7 +388,7 @@ def list_tasks(
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "result")
     for task in found:
         # The last output of a child may be any text.
-        text = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
+        text = printable(task.error or reasons.get(task.id) or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(local_zone):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
         listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", text)))
@@ -430,8 +434,8 @@ def _task_lines(
         if value not in (None, "", []):
             yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
     if task.run_id:
-        known = f": `pyrometer report {task.run_id}` shows it" if begun else ", which has not begun"
-        yield f"  run        {task.run_id}{known}"
+        report = f": `pyrometer report {task.run_id}` shows it" if begun else ", which has not begun"
+        yield f"  run        {task.run_id}{report}"
     if summary := task.result.get("summary"):
         yield f"  result     {summary}"
     if task.error:
@@ -472,8 +476,8 @@ def cancel(
 def _task(database: Database, task_id: int) -> Task:
     task = queue_queries.task(database, task_id)
     if task is None:
-        known = [str(one.id) for one in queue_queries.tasks(database, newest=8)]
-        raise UsageError(unknown("task", str(task_id), known))
+        newest = [str(one.id) for one in queue_queries.tasks(database, newest=8)]
+        raise UsageError(unknown("task", str(task_id), newest))
     return task
 
 

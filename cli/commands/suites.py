@@ -72,16 +72,16 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
     with in_one_sentence():
         app_context = context()
         workloads = workloads_of(app_context, cases_files)
-        known = [str(workload["name"]) for workload in workloads]
-        if name not in known:
-            raise UsageError(unknown("case", name, known))
+        names = [str(workload["name"]) for workload in workloads]
+        if name not in names:
+            raise UsageError(unknown("case", name, names))
         known_suites = all_suites(app_context.settings, tolerant=True)
     keys = [key for key in plan.eager_cases(workloads) if key_matches(key, name)]
     listed = {s.name: [c for c in s.cases if key_matches(c, name)] for s in known_suites.values()}
     claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
     if as_json:
-        said = {case: [asdict(claim) for claim in found] for case, found in claims.items() if found}
-        body = {"name": name, "offered": keys, "suites": listed, "claims": said}
+        claims_by_case = {case: [asdict(claim) for claim in found] for case, found in claims.items() if found}
+        body = {"name": name, "offered": keys, "suites": listed, "claims": claims_by_case}
         typer.echo(json.dumps(body, indent=2))
         return
     (workload,) = (one for one in workloads if one["name"] == name)
@@ -154,15 +154,15 @@ def list_suites(
         return
     with in_one_sentence():
         app_context = context()
-        known = all_suites(app_context.settings)
-        globs = any(is_glob(case) for suite in known.values() for case in suite.cases)
+        suites_by_name = all_suites(app_context.settings)
+        globs = any(is_glob(case) for suite in suites_by_name.values() for case in suite.cases)
         offered = _available_cases(app_context, None) if globs else []
     if as_json:
-        bodies = [_body(suite, _cases(suite, offered)) for suite in known.values()]
+        bodies = [_body(suite, _cases(suite, offered)) for suite in suites_by_name.values()]
         typer.echo(json.dumps(bodies, indent=2))
         return
     rows = table("suite", "cases", "replicates", "estimate", "budget", "")
-    for suite in known.values():
+    for suite in suites_by_name.values():
         planned = plan.replicates(_keys(_cases(suite, offered)), suite.replicates)
         seconds = sum(plan.estimate(one, suite.timing, on_cuda=_on_cuda(suite)) for one in planned)
         counts = str(len(_cases(suite, offered))), str(suite.replicates)

@@ -33,14 +33,13 @@ from workflows.transfer.export_runs import OF_TABLES, ExportCounts, Format
 from workflows.transfer.import_runs import Amount, files, import_path, machine_of, submit
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
-from ..options import named_file
+from ..options import JsonLines, named_file
 from ..output.import_report import (
     ImportCounts,
     ImportReport,
     JsonImportReport,
     PlainImportReport,
     ReadFile,
-    StatedOrigin,
     describe_amount,
     import_progress,
 )
@@ -235,7 +234,7 @@ def import_files(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="list everything that was set aside")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
     date: Annotated[
         str | None,
         typer.Option(
@@ -257,7 +256,7 @@ def import_files(
             raise UsageError(f"{error}, {JOURNAL}") from None
         if missing := next((path for path in paths if not path.exists()), None):
             raise UsageError(f"there is no {missing}; nothing was imported")
-        stated = StatedOrigin(_stated_date(date), _label("hardware", hardware))
+        stated = _stated_date(date), _label("hardware", hardware)
         report = JsonImportReport() if as_json else PlainImportReport(verbose=verbose, dry_run=dry_run)
         try:
             done = _import(app_context, paths, name, dry_run, stated, report)
@@ -296,15 +295,15 @@ def _import(
     paths: list[Path],
     name: str | None,
     dry_run: bool,
-    stated: "StatedOrigin",
-    report: "ImportReport",
+    stated: tuple[datetime | None, str | None],
+    report: ImportReport,
 ) -> ImportCounts:
     done = ImportCounts()
     with_journal = runs_with_journal(app_context)
     with _import_target(app_context, dry_run) as database, import_progress() as bar:
         for given in paths:
             for path in files(given, None if name == JOURNAL else name):
-                read_file = ReadFile(stated)
+                read_file = ReadFile(*stated)
                 try:
                     arrived = import_path(
                         path,

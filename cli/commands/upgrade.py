@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from common.interrupts import Interrupts, interruptible
-from workflows.app_context import AppContext
+from records.kinds import RunState
 from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
 from workflows.errors import RunInterrupted, UsageError
 from workflows.ingest import store_pending
 from workflows.planning.plan_upgrade import UpgradeRequest
 from workflows.run_locally import resume_upgrade, start_upgrade
 
-from ..context import INTERRUPTED, context, in_one_sentence, refused_for_good, say
+from ..context import INTERRUPTED, context, in_one_sentence, interrupted_beforehand, refused_for_good, say
 from ..options import (
     Also,
     Because,
@@ -25,6 +25,7 @@ from ..options import (
     ColdPairs,
     Confirms,
     Device,
+    JsonLines,
     LockClocks,
     On,
     Packages,
@@ -117,7 +118,7 @@ def upgrade(
     confirms: Confirms = False,
     fingerprint: Fingerprint = True,
     screen: Screened = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
     request = UpgradeRequest(
@@ -167,14 +168,21 @@ def _upgrade_this_machine(
     *,
     as_json: bool,
 ) -> int:
-    """Measure on this machine; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume an upgrade here; answers the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None and request != UpgradeRequest():
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     if resumed is None:
         _check_ends(request)
     app = context(noting=False, as_json=as_json)
     check_reports(reports)
-    return _run_upgrade(app, request, resumed, interrupts, UpgradeConclusion(reports, as_json=as_json))
+    conclusion = UpgradeConclusion(reports, as_json=as_json)
+    if resumed is not None:
+        with refused_for_good():
+            result = resume_upgrade(app, resumed, interrupts, conclusion)
+    else:
+        with interrupted_beforehand():
+            result = start_upgrade(app, request, interrupts, conclusion)
+    return INTERRUPTED if result.state == RunState.INTERRUPTED else UPGRADE_CODES[conclusion.decision]
 
 
 def _check_ends(request: UpgradeRequest) -> None:
@@ -224,26 +232,6 @@ def _upgrade_machines(
     return UPGRADE_CODES[found.decision]
 
 
-def _run_upgrade(
-    app: AppContext,
-    request: UpgradeRequest,
-    resumed: str | None,
-    interrupts: Interrupts,
-    conclusion: UpgradeConclusion,
-) -> int:
-    """Begin or resume an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
-    if resumed is not None:
-        with refused_for_good():
-            result = resume_upgrade(app, resumed, interrupts, conclusion)
-    else:
-        try:
-            result = start_upgrade(app, request, interrupts, conclusion)
-        except KeyboardInterrupt:
-            say("interrupted before anything was measured")
-            return INTERRUPTED
-    return INTERRUPTED if result.state == "interrupted" else UPGRADE_CODES[conclusion.decision]
-
-
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 BISECT_CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
 BISECT_HELP = """Find the first version between GOOD and BAD in which a case is slower or fails.
@@ -291,7 +279,7 @@ def bisect(
     deadline: Deadline = None,
     report: Annotated[Path | None, typer.Option("--report", help="write the report to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    as_json: JsonLines = False,
 ) -> None:
     """Find where a case changed (the help text is above, where its layout survives)."""
     request = BisectRequest(

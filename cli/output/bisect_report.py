@@ -1,7 +1,6 @@
 """The report of a bisection, during its walk and at its end: on the terminal, as events, in a file."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import PlainTable
-from .reporter import make_conclusion, say
+from .console import print_event, print_line, table, watching_console
+from .reporter import end_output, say
 from .upgrade_report import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
@@ -97,12 +96,13 @@ class TerminalBisection:
     def report_start(self, bisection: Bisection) -> None:
         """What is looked for, and among how many; for one that is resumed, what is known already."""
         names = bisection.candidates
-        self._line(
+        print_line(
+            self._console,
             f"bisection {bisection.id}: {bisection.case}, good in {names[0]}, bad in {names[-1]}, "
-            f"{wording.plural(len(names) - 2, 'candidate')} between"
+            f"{wording.plural(len(names) - 2, 'candidate')} between",
         )
         for step in bisection.steps:
-            self._line(f"known: {_says(bisection, step)}")
+            print_line(self._console, f"known: {_says(bisection, step)}")
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
@@ -115,51 +115,48 @@ class TerminalBisection:
             ahead = f"{wording.plural(between, 'candidate')} left, about {wording.plural(steps, 'step')}"
         else:
             ahead = "the pair itself" if question.old else "the two ends"
-        self._line(f"{ahead}: {new} against {old}{again}")
+        print_line(self._console, f"{ahead}: {new} against {old}{again}")
 
     def report_run(self, header: Header, result: RunResult) -> None:
         """The answer is reported, not the verdict of one comparison."""
-        make_conclusion(lambda console, header, result: None, as_json=False)(header, result)
+        end_output(watching_console(), header, result)
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        self._line(_says(bisection, step), _STYLES[step.mark])
+        print_line(self._console, _says(bisection, step), _STYLES[step.mark])
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
-        table = PlainTable()
-        for title in ("candidate", "", "against", "says", "run"):
-            table.add_column(title, overflow="fold")
+        listed = table("candidate", "", "against", "says", "run")
         for step in sorted(bisection.steps, key=lambda step: step.new):
             row = (names[step.new], _SIDES[step.mark], names[step.old], step.message, step.run or "-")
-            table.add_row(*(Text(printable(cell)) for cell in row))
+            listed.add_row(*(Text(printable(cell)) for cell in row))
         self._console.print()
-        self._console.print(table)
+        self._console.print(listed)
         self._console.print()
-        self._line(headline(bisection, end), "bold")
+        print_line(self._console, headline(bisection, end), "bold")
         for at in end.between:
             step = bisection.last(0, at)
-            self._line(f"    {names[at]}: {step.message if step else ''}")
+            print_line(self._console, f"    {names[at]}: {step.message if step else ''}")
         if any(not step.run and step.new in end.between for step in bisection.steps):
-            self._line(f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
+            print_line(self._console, f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
         direct = bisection.last(end.good, end.bad)
         assert direct is not None
         if end.kind != "alike":
             self._changes(direct)
-        self._line(f"measure it again with: {direct.command}")
-        self._line(f"all of that comparison: pyrometer report {direct.run}")
+        print_line(self._console, f"measure it again with: {direct.command}")
+        print_line(self._console, f"all of that comparison: pyrometer report {direct.run}")
 
     def _changes(self, direct: Step) -> None:
         if not direct.changes:
-            self._line("the two environments describe themselves alike")
+            print_line(self._console, "the two environments describe themselves alike")
             return
-        self._line("what differs between the two:")
+        print_line(self._console, "what differs between the two:")
         for change in direct.changes:
-            self._line(f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}")
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(printable(text), style), soft_wrap=True)
+            print_line(
+                self._console, f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}"
+            )
 
 
 class JsonBisection:
@@ -170,14 +167,16 @@ class JsonBisection:
 
     def report_start(self, bisection: Bisection) -> None:
         """What is looked for."""
-        known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
-        self._event("bisection", {**known, "steps": len(bisection.steps)})
+        about = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
+        print_event(self._console, "bisection", {**about, "steps": len(bisection.steps)})
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
         """Which two are compared next, and about how many steps are left."""
         names = [bisection.candidates[question.old], bisection.candidates[question.new]]
         between, steps = count_remaining(len(bisection.candidates), bisection.answers)
-        self._event("comparing", {**asdict(question), "names": names, "open": between, "steps": steps})
+        print_event(
+            self._console, "comparing", {**asdict(question), "names": names, "open": between, "steps": steps}
+        )
 
     def report_run(self, header: Header, result: RunResult) -> None:
         """The verdict of one comparison, as that of any upgrade."""
@@ -185,15 +184,11 @@ class JsonBisection:
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        self._event("compared", _comparison(bisection, step))
+        print_event(self._console, "compared", _comparison(bisection, step))
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
-        self._event("bisected", bisection_json(bisection, end))
-
-    def _event(self, name: str, body: Mapping[str, Any]) -> None:
-        self._console.file.write(json.dumps({"event": name, **body}, default=str) + "\n")
-        self._console.file.flush()
+        print_event(self._console, "bisected", bisection_json(bisection, end))
 
 
 def _says(bisection: Bisection, step: Step) -> str:

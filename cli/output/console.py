@@ -1,8 +1,10 @@
 """Consoles, tables and case keys on standard output."""
 
+import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +68,17 @@ def _printable(part: Any) -> Any:
         # As long as before: what is styled stays so.
         part.plain = plain
     return part
+
+
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print a line as it is: without markup, steering characters, and line breaks of its own."""
+    console.print(Text(printable(text), style), soft_wrap=True)
+
+
+def print_event(console: Console, event: str, body: Mapping[str, object]) -> None:
+    """Print one JSON object on a line of its own; its `event` says what it is about."""
+    console.file.write(json.dumps({"event": event, **body}, default=str) + "\n")
+    console.file.flush()
 
 
 def table(*headings: str) -> PlainTable:

@@ -151,8 +151,8 @@ def _triage(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: dateti
     if one.link:
         yield _row("link", one.link)
     for entry in log:
-        said = f": {printable(entry.text)}" if entry.text else ""
-        yield f"{_INDENT}{_time(entry.at, place)} {printable(entry.who)}: {entry.action}{said}"
+        text = f": {printable(entry.text)}" if entry.text else ""
+        yield f"{_INDENT}{_time(entry.at, place)} {printable(entry.who)}: {entry.action}{text}"
 
 
 def _row(name: str, value: str) -> str:
@@ -164,8 +164,12 @@ def _time(moment: datetime, place: tzinfo) -> str:
 
 
 def _meaning(metric: str) -> str:
-    known = METRICS.get(metric)
-    return f"{known.meaning}, {known.unit}, {known.better} is better" if known else "of a file"
+    definition = METRICS.get(metric)
+    return (
+        f"{definition.meaning}, {definition.unit}, {definition.better} is better"
+        if definition
+        else "of a file"
+    )
 
 
 def _number(value: Any) -> str:

@@ -1,6 +1,5 @@
 """An upgrade on several machines on a terminal: a line when a task moves on, at the end the verdicts."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from workflows.errors import UsageError
 from workflows.load_run import judge_stored
 from workflows.planning.plan_upgrade import UpgradeRequest
 
-from .console import report_console, table
+from .console import print_event, report_console, table
 from .reporter import say
 from .upgrade_report import DECISION_STYLES, write_reports
 
@@ -30,7 +29,7 @@ def print_queued(tasks: Sequence[Task], *, as_json: bool) -> None:
     """The tasks that were queued, and how each is followed."""
     for task in tasks:
         if as_json:
-            _event("queued", task=task.id, machine=task.part)
+            print_event(report_console(), "queued", {"task": task.id, "machine": task.part})
         else:
             typer.echo(f"task {task.id}: {task.part}; `pyrometer tasks show {task.id}` follows it")
 
@@ -44,10 +43,10 @@ def watch(
         machines = tuple(machine_upgrade(database, task) for task in ended)
     found = FleetUpgrade(request.old, request.new, machines)
     if as_json:
-        _event("verdict", **fleet_json(found))
+        print_event(report_console(), "verdict", fleet_json(found))
     else:
         print_fleet_upgrade(report_console(), found)
-    write_reports(lambda suffix: FLEET_FORMATS[suffix](found), files)
+    write_reports(FLEET_FORMATS, found, files)
     return found
 
 
@@ -95,7 +94,14 @@ class _Changes:
         self._printed[one.task.id] = words
         task = one.task
         if self._as_json:
-            _event("task", task=task.id, machine=task.part, state=task.state, run=task.run_id, text=words)
+            body = {
+                "task": task.id,
+                "machine": task.part,
+                "state": task.state,
+                "run": task.run_id,
+                "text": words,
+            }
+            print_event(report_console(), "task", body)
         else:
             say(f"{printable(task.part)}: {words}")
 
@@ -108,7 +114,3 @@ def _words(one: TaskProgress) -> str:
         run = f", run {task.run_id}" if task.run_id else ""
         return printable(f"runs{run}" + (f", and waits: {one.waits_for}" if one.waits_for else ""))
     return printable(f"{task.state}: {task.error or task.result.get('summary', '')}".removesuffix(": "))
-
-
-def _event(name: str, **values: object) -> None:
-    typer.echo(json.dumps({"event": name, **values}))

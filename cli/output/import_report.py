@@ -1,6 +1,5 @@
 """What an import prints: a few lines per file, or JSON events."""
 
-import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ from interchange.runs import ImportBatch, ImportProblem
 from interchange.source_file import NO_TIME
 from workflows.transfer.import_runs import Amount, ImportSummary, Progress
 
+from .console import print_event, report_console
+
 #: How many of what was set aside are shown without --verbose, of each file.
 _SHOWN = 10
 
@@ -38,26 +39,19 @@ class ImportCounts:
     unknown: list[Path] = field(default_factory=list[Path])
 
 
-@dataclass(frozen=True, slots=True)
-class StatedOrigin:
-    """What the call says of all files."""
-
-    date: datetime | None
-    hardware: str | None
-
-
 @dataclass(slots=True)
 class ReadFile:
-    """What is known of one file, besides what of it is stored."""
+    """What was read of one file; `date` and `hardware` are those of the call, and override it."""
 
-    stated: StatedOrigin
+    date: datetime | None = None
+    hardware: str | None = None
     runs: int = 0
     undated: int = 0
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
     def __call__(self, imported: ImportBatch, place: SourcePlace) -> ImportBatch:
         """What was read, with what the call says of it; raises BadFile."""
-        made = override_runs(imported, place, self.stated.date, self.stated.hardware)
+        made = override_runs(imported, place, self.date, self.hardware)
         self.runs += len(made.runs)
         self.undated += sum(is_undated(each.run.id) for each in made.runs)
         self.repeats += made.repeats
@@ -118,10 +112,10 @@ class PlainImportReport:
             )
             for repeat in read_file.repeats[1:] if self._verbose else ():
                 _echo(f"  note: {repeat}")
-        shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
-        for problem in shown:
+        listed = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
+        for problem in listed:
             _echo(f"  set aside: {problem}")
-        if more := len(arrived.set_aside) - len(shown):
+        if more := len(arrived.set_aside) - len(listed):
             _echo(f"  set aside: {more} more (--verbose lists them)")
 
     def report_refusal(self, path: Path, error: ExchangeError) -> None:
@@ -132,10 +126,10 @@ class PlainImportReport:
     def report_totals(self, done: ImportCounts) -> None:
         """The sum, and the files of unknown format."""
         if done.unknown:
-            shown = done.unknown if self._verbose else done.unknown[:_SHOWN]
-            more = len(done.unknown) - len(shown)
+            first = done.unknown if self._verbose else done.unknown[:_SHOWN]
+            more = len(done.unknown) - len(first)
             beyond = f" and {more} more (--verbose lists them)" if more else ""
-            listed = ", ".join(map(str, shown))
+            listed = ", ".join(map(str, first))
             _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
         parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {describe_amount(done.new)}"]
         parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
@@ -169,7 +163,7 @@ def _problem(problem: ImportProblem) -> dict[str, Any]:
 
 
 def _emit(event: str, **values: Any) -> None:
-    typer.echo(json.dumps({"event": event, **values}))
+    print_event(report_console(), event, values)
 
 
 def _echo(line: str) -> None:

@@ -20,11 +20,11 @@ class _LossyFile(io.FileIO):
     def write(self, data: "ReadableBuffer", /) -> int:
         """Write what fits; raises BrokenPipeError if the reader is gone."""
         new = bytes(data)
-        left = b"\n" + new if self._torn else new
+        rest = b"\n" + new if self._torn else new
         try:
-            while left:
-                left = left[super().write(left) or 0 :]
-                self._torn = bool(left)
+            while rest:
+                rest = rest[super().write(rest) or 0 :]
+                self._torn = bool(rest)
         except BrokenPipeError:
             raise
         except OSError:

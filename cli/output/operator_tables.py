@@ -12,7 +12,7 @@ from common.text import printable
 from records.outcomes import Outcome, rows_left_out
 from reports.text.numbers import figure
 
-from .console import PlainTable
+from .console import PlainTable, print_line
 
 #: Rows of a table; the JSON, the dashboard and the trace have the rest.
 _TOP = 25
@@ -34,9 +34,9 @@ def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) ->
         left_out = rows_left_out(against.facts), rows_left_out(case.facts)
         print_difference(console, (against.case, case.case), changes, left_out, names=("against", "case"))
     for outcome in traced:
-        console.print(_where(outcome, folder), markup=False, soft_wrap=True)
+        print_line(console, _where(outcome, folder))
     if any("trace" in outcome.facts for outcome in traced):
-        console.print(_HOW_TO_OPEN, markup=False, soft_wrap=True)
+        print_line(console, _HOW_TO_OPEN)
 
 
 def print_table(console: Console, case: str, table: Sequence[Operator], facts: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ def print_table(console: Console, case: str, table: Sequence[Operator], facts: M
 
     `facts` are those of the traced outcome.
     """
-    console.print(f"{case}, per step, as slow as the profiler makes it", markup=False, soft_wrap=True)
+    print_line(console, f"{case}, per step, as slow as the profiler makes it")
     on_device = any(row.kind == KERNEL for row in table)
     for kind, place in _PLACES.items():
         rows = [row for row in table if row.kind == kind]
@@ -52,13 +52,13 @@ def print_table(console: Console, case: str, table: Sequence[Operator], facts: M
             continue
         whole = total_us(rows, kind)
         console.print(_operator_table(rows, kind, whole, with_device=on_device and kind == OPERATOR))
-        left = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
-        console.print(f"{figure(whole)} us on the {place} in {len(rows)} rows{left}", markup=False)
+        more = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
+        print_line(console, f"{figure(whole)} us on the {place} in {len(rows)} rows{more}")
     if left_out := rows_left_out(facts):
-        lacking = f"sums and shares lack {left_out:,} rows of less time, which were not kept"
-        console.print(lacking, markup=False, soft_wrap=True)
+        print_line(console, f"sums and shares lack {left_out:,} rows of less time, which were not kept")
     outside = figure(float(facts["traced"].get("outside_us") or 0.0))
-    console.print(f"{outside} us on the CPU in no operator: Python, and the profiler itself\n", markup=False)
+    print_line(console, f"{outside} us on the CPU in no operator: Python, and the profiler itself")
+    console.print()
 
 
 def print_difference(
@@ -75,8 +75,9 @@ def print_difference(
     first, second = names
     width = max(map(len, names))
     title = f"difference {second} - {first}, per step: above zero, {second} is slower"
-    lines = (f"{name:{width}}  {side}" for name, side in zip(names, sides, strict=True))
-    console.print("\n".join((title, *lines)), markup=False, soft_wrap=True)
+    print_line(console, title)
+    for name, side in zip(names, sides, strict=True):
+        print_line(console, f"{name:{width}}  {side}")
     spent = (f"{first} us", f"{second} us", f"{second} - {first} us")
     table = _table("", "where", f"calls {first}", f"calls {second}", *spent)
     for change in changes[:_TOP]:
@@ -94,15 +95,11 @@ def print_difference(
         of_kind = [change for change in changes if change.kind == kind]
         if of_kind:
             delta = sum(change.delta_us for change in of_kind)
-            console.print(
-                f"{format_difference(delta)} us on the {place} in {len(of_kind)} rows", markup=False
-            )
+            print_line(console, f"{format_difference(delta)} us on the {place} in {len(of_kind)} rows")
     if any(left_out):
-        kept = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
-        console.print(
-            f"rows of less time were not kept ({kept}): what one side lacks may be among them",
-            markup=False,
-            soft_wrap=True,
+        lacking = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
+        print_line(
+            console, f"rows of less time were not kept ({lacking}): what one side lacks may be among them"
         )
 
 
@@ -147,4 +144,4 @@ def _where(outcome: Outcome, folder: Path) -> str:
     if "trace" in outcome.facts:
         path = folder / outcome.facts["trace"]
         return f"trace: {path}" if path.exists() else f"the trace of {outcome.case} is gone: {path}"
-    return f"no trace of {outcome.case}: {printable(str(outcome.facts.get('trace_note', '')))}"
+    return f"no trace of {outcome.case}: {outcome.facts.get('trace_note', '')}"

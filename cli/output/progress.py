@@ -1,6 +1,5 @@
 """Progress that people can watch, lines for logs, JSON for machines."""
 
-import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,7 +29,7 @@ from workflows.app_context import Watcher
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import watching_console
+from .console import print_event, print_line
 
 _STYLES = {OutcomeStatus.OK: "green", OutcomeStatus.SKIPPED: "yellow"}
 #: What is not well differs in shape, not in colour alone.
@@ -51,20 +50,13 @@ PHASES = {
 
 
 @contextmanager
-def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
-    """JSON lines if requested; a live display on a terminal; plain lines elsewhere."""
-    if as_json:
-        yield JsonWatcher(console)
-    elif console.is_terminal:
+def choose_watcher(console: Console) -> Generator[Watcher]:
+    """A live display on a terminal; plain lines elsewhere."""
+    if console.is_terminal:
         with _progress(console) as progress:
             yield LiveWatcher(progress)
     else:
         yield PlainWatcher(console)
-
-
-def report_waiting(sentence: str) -> None:
-    """One JSON object on stdout: nothing is measured yet, and why."""
-    JsonWatcher(watching_console()).report_wait(sentence)
 
 
 class PlainWatcher:
@@ -94,8 +86,8 @@ class PlainWatcher:
     def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome."""
         self._done += 1
-        left = "done" if self._done == self._total else f"about {duration(self._left)} left"
-        self._line(f"{self._count()} {self._line_of(outcome)}  [{left}]")
+        remaining = "done" if self._done == self._total else f"about {duration(self._left)} left"
+        self._line(f"{self._count()} {self._line_of(outcome)}  [{remaining}]")
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """One line for all of them."""
@@ -116,7 +108,7 @@ class PlainWatcher:
         return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        print_line(self._console, text)
 
 
 class LiveWatcher:
@@ -141,8 +133,8 @@ class LiveWatcher:
         what = (
             "compiling" if phase == "first_call" and "compile=" in planned.case else PHASES.get(phase, phase)
         )
-        left = duration(seconds_left)
-        self._progress.update(self._task, description=what, case=escape(case), left=left)
+        remaining = duration(seconds_left)
+        self._progress.update(self._task, description=what, case=escape(case), left=remaining)
 
     def report_outcome(self, outcome: Outcome) -> None:
         """One line per outcome, above the bar."""
@@ -176,49 +168,47 @@ class JsonWatcher:
 
     def report_wait(self, sentence: str) -> None:
         """Nothing is measured yet, and why."""
-        self._line("waiting", text=sentence)
+        self._emit("waiting", text=sentence)
 
     def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
         """The run's description and the estimate in seconds."""
         body = {k: v for k, v in header.to_body().items() if k not in ("environments", "planned")}
         names = [{k: e[k] for k in ("name", "python", "fingerprint")} for e in header.environments]
         planned = [asdict(one) for one in todo]
-        self._line(
+        self._emit(
             "began", run=header.run, estimate_seconds=seconds, planned=planned, environments=names, about=body
         )
 
     def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
         """A contender entered a phase."""
-        self._line("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
+        self._emit("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
 
     def report_outcome(self, outcome: Outcome) -> None:
         """An outcome, without its samples, recordings and log."""
         left_out = ("blocks", "telemetry", "log_tail")
         body = {k: v for k, v in outcome.to_body().items() if k not in left_out}
-        self._line("outcome", **body)
+        self._emit("outcome", **body)
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
         """Replicates that are not needed."""
-        self._line("spared", case=case, replicates=replicates, reason=reason)
+        self._emit("spared", case=case, replicates=replicates, reason=reason)
 
     def note(self, sentence: str) -> None:
         """A sentence for people."""
-        self._line("note", text=sentence)
+        self._emit("note", text=sentence)
 
     def report_end(self, result: RunResult) -> None:
         """How the run ended, and what each technique brought."""
         found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
         how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
-        self._line("ended", run=result.run, **how, gains=found)
+        self._emit("ended", run=result.run, **how, gains=found)
 
     def report_verdict(self, body: Mapping[str, object]) -> None:
         """The verdict on an upgrade, in the words of reports/upgrade.schema.json."""
-        self._line("verdict", **body)
+        self._emit("verdict", **body)
 
-    def _line(self, event: str, **body: object) -> None:
-        text = json.dumps({"event": event, **body}, default=str)
-        self._console.file.write(text + "\n")
-        self._console.file.flush()
+    def _emit(self, event: str, **body: object) -> None:
+        print_event(self._console, event, body)
 
 
 def introduction(header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> str:

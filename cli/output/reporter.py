@@ -1,8 +1,7 @@
 """The reporters of workflows: sentences on stderr for people, and events on stdout for programs."""
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from common.text import printable_lines
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from workflows.app_context import Watcher
     from workflows.measure import RunResult
     from workflows.run_header import Header
-    from workflows.run_locally import Conclude
+
+    from .progress import JsonWatcher
 
 
 def say(sentence: str) -> None:
@@ -49,14 +49,11 @@ class TerminalReporter:
 
     def open_watcher(self) -> "AbstractContextManager[Watcher]":
         """A live display on a terminal, plain lines elsewhere."""
-        return self._open_watcher(as_json=False)
-
-    def _open_watcher(self, *, as_json: bool) -> "AbstractContextManager[Watcher]":
         # Only what measures waits for the import of rich's displays, and of what measuring imports.
         from .console import watching_console
         from .progress import choose_watcher
 
-        return choose_watcher(watching_console(), as_json)
+        return choose_watcher(watching_console())
 
 
 class JsonReporter(TerminalReporter):
@@ -65,30 +62,28 @@ class JsonReporter(TerminalReporter):
     def report_wait(self, sentence: str) -> None:
         """Waiting, as a line and as an event."""
         super().report_wait(sentence)
-        from .progress import report_waiting
-
-        report_waiting(f"{sentence}: waiting for its end")
+        self._watcher().report_wait(f"{sentence}: waiting for its end")
 
     def open_watcher(self) -> "AbstractContextManager[Watcher]":
         """Events."""
-        return self._open_watcher(as_json=True)
+        return nullcontext(self._watcher())
+
+    @staticmethod
+    def _watcher() -> "JsonWatcher":
+        from .console import watching_console
+        from .progress import JsonWatcher
+
+        return JsonWatcher(watching_console())
 
 
-def make_conclusion(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
-    """Shows the end of a run on stdout, and says what the reader may miss of it."""
+def end_output(console: "Console", header: "Header", result: "RunResult", *, as_json: bool = False) -> None:
+    """Report what the output of a run lacks: in JSON how it is resumed, and what a full disk lost."""
     from workflows.run_locally import resume_command
 
-    from .console import watching_console
-
-    def conclude(header: "Header", result: "RunResult") -> None:
-        console = watching_console()
-        show(console, header, result)
-        if as_json and result.state != RunState.COMPLETE:
-            say(resume_command(header))
-        if isinstance(console.file, LossyText) and console.file.lost:
-            say(
-                "note: the disk with the output was full and part of the output is lost; "
-                f"pyrometer report {header.run} prints the report again"
-            )
-
-    return conclude
+    if as_json and result.state != RunState.COMPLETE:
+        say(resume_command(header))
+    if isinstance(console.file, LossyText) and console.file.lost:
+        say(
+            "note: the disk with the output was full and part of the output is lost; "
+            f"pyrometer report {header.run} prints the report again"
+        )

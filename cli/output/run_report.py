@@ -20,13 +20,13 @@ from records.kinds import RunSource, RunState
 from records.outcomes import Outcome, OutcomeStatus
 from records.references import Claim
 from reports import sentences
-from reports.run_report import COLUMNS, RUN_FORMATS, JudgedRun
+from reports.run_report import COLUMNS
 from reports.text.numbers import figure
 from reports.text.verdict_text import refusal
 from runner.suites.references import baselines, claims_for
 from workflows.load_run import LoadedRun
 
-from .console import CaseName, PlainTable
+from .console import CaseName, PlainTable, print_line
 from .operator_tables import print_traces
 from .progress import duration
 
@@ -53,11 +53,6 @@ def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
     print_report(console, loaded)
 
 
-def run_text(found: JudgedRun, suffix: str) -> str:
-    """The report of a run in the format of a suffix."""
-    return RUN_FORMATS[suffix](found)
-
-
 def print_report(console: Console, loaded: LoadedRun) -> None:
     """Cases with their numbers, then what did not go well, then what to do next."""
     result = loaded.result
@@ -70,9 +65,7 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
     for case, outcomes in by_case.items():
         bad = [outcome for outcome in outcomes if outcome.status != OutcomeStatus.OK]
         for reason, count in Counter((o.status, o.reason) for o in bad).items():
-            console.print(
-                f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
-            )
+            print_line(console, f"{case}: {count} x {reason[0]}: {reason[1]}")
     if not loaded.traced:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
@@ -122,13 +115,13 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
     made_of = {gain.metric for gain in speed_ups.values() if gain.ratio is not None}
     wide, with_items = width >= _WIDE, _items_differ(by_case, speed_ups)
     measured = {metric for outcomes in by_case.values() for one in outcomes for metric in one.metrics}
-    shown = [column for column in _chosen(made_of, width) if column[0] in measured]
-    numbers = ["n", *(["items"] if with_items else []), *(heading for _, heading in shown), "spread"]
+    columns = [column for column in _chosen(made_of, width) if column[0] in measured]
+    numbers = ["n", *(["items"] if with_items else []), *(heading for _, heading in columns), "spread"]
     others = [max(len(heading), _NUMBER_WIDTH) for heading in numbers]
     others += [_INTERVAL_WIDTH if wide else _TIMES_WIDTH] if made_of else []
-    left = width - sum(others) - _GAP * len(others)
+    room = width - sum(others) - _GAP * len(others)
     table.add_column(
-        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(left, 1), max(map(len, by_case), default=0))
+        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(room, 1), max(map(len, by_case), default=0))
     )
     for heading in numbers:
         table.add_column(heading, justify="right")
@@ -140,7 +133,7 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
         good = [outcome for outcome in outcomes if outcome.status == OutcomeStatus.OK]
         row: list[str | CaseName] = [CaseName(case), f"{len(good)}/{len(outcomes)}"]
         row += [_items(good)] if with_items else []
-        row += [_cell(good, metric) for metric, _ in shown]
+        row += [_cell(good, metric) for metric, _ in columns]
         row.append(_percent(_summary(good, varies)))
         if made_of:
             gain = speed_ups.get(case)
@@ -234,24 +227,20 @@ def print_gains(
     """How the speed-ups were made and which are missing, the table of scaling, and the field's claims."""
     every = [gain for own in found.values() for gain in own]
     if any(gain.kind == "speed-up" and gain.ratio is not None for gain in every):
-        _line(console, _HOW)
+        print_line(console, _HOW)
     if any(gain.ratio is not None and gain.disturbed for gain in every):
-        _line(console, _DISTURBED)
+        print_line(console, _DISTURBED)
     for line in _missing(every, by_case):
-        _line(console, line)
+        print_line(console, line)
     scaled = [gain for gain in every if gain.kind in _SCALING]
     if any(gain.ratio is not None for gain in scaled):
         console.print(_scaling(scaled, by_case))
-        _line(console, _HOW_SCALING)
+        print_line(console, _HOW_SCALING)
     claims = _claims(by_case, found)
     if claims:
-        _line(console, "claimed elsewhere, and measured here [95 % interval]:")
+        print_line(console, "claimed elsewhere, and measured here [95 % interval]:")
     for line in claims:
-        _line(console, line)
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, markup=False, soft_wrap=True)
+        print_line(console, line)
 
 
 def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> list[str]:
@@ -322,8 +311,8 @@ def _number(claim: Claim, value: float) -> str:
 def _unit(claim: Claim) -> str:
     if claim.kind in _PERCENTAGES:
         return " %"
-    known = METRICS.get(claim.metric)
-    return "x" if claim.kind == "ratio" else f" {known.unit}" if known else ""
+    definition = METRICS.get(claim.metric)
+    return "x" if claim.kind == "ratio" else f" {definition.unit}" if definition else ""
 
 
 def print_foreign(console: Console, loaded: LoadedRun) -> None:
@@ -335,8 +324,7 @@ def print_foreign(console: Console, loaded: LoadedRun) -> None:
     console.print(_foreign_table(loaded, values))
     for outcome in loaded.result.outcomes:
         if outcome.status != OutcomeStatus.OK:
-            line = printable(f"{outcome.case}: {outcome.status}: {outcome.reason}")
-            console.print(line, markup=False, soft_wrap=True)
+            print_line(console, f"{outcome.case}: {outcome.status}: {outcome.reason}")
     counts = Counter(outcome.status for outcome in loaded.result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
@@ -364,12 +352,14 @@ def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[fl
     table.add_column("better")
     before = ("", "")
     for (case, environment, metric), summary in sorted(summaries.items()):
-        known = METRICS.get(metric) or loaded.defined.get(metric)
+        definition = METRICS.get(metric) or loaded.defined.get(metric)
         numbers = [figure(summary.point), *([_interval(summary)] if sure else [])]
         numbers += [figure(summary.smallest), figure(summary.largest)]
         name = case if (case, environment) != before else ""
         before = case, environment
-        title, unit, better = (known.title, known.unit, known.better) if known else (metric, "", "neither")
+        title, unit, better = (
+            (definition.title, definition.unit, definition.better) if definition else (metric, "", "neither")
+        )
         direction = better if better != "neither" else "-"
         # Strangers' texts are no markup.
         second, last = (Text(printable(text)) for text in (title, unit))

@@ -1,35 +1,36 @@
 """The report of an upgrade on a terminal: the decision first, then the reasons, then the cases."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.comparison.case_results import CaseResult
 from analysis.decision.upgrade import Upgrade
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import sentences, tables, wording
 from reports.body import upgrade_json
 from reports.markdown import step_title
-from reports.report_context import Subject
+from reports.report_context import JudgedUpgrade, Subject
 from reports.rows import Row, Tone, left_out, rows, statuses, techniques
 from reports.scorecard import entries
 from reports.text import numbers
 from reports.text.dispatch_text import case_words, summary_words
 from reports.text.reason_text import exclusion, sentence
-from reports.upgrade_report import FORMATS, JudgedUpgrade
+from reports.upgrade_report import FORMATS
 from workflows.errors import UsageError
 from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .console import CaseName, PlainTable
+from .console import CaseName, PlainTable, print_line, watching_console
 from .progress import JsonWatcher
-from .reporter import make_conclusion, say
+from .reporter import end_output, say
+
+Judged = TypeVar("Judged")
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
@@ -46,27 +47,20 @@ _MOST_CASES = 12
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
 
-def print_upgrade(
-    console: Console,
-    subject: Subject,
-    results: Sequence[CaseResult],
-    upgrade: Upgrade,
-    *,
-    local: bool = True,
-) -> None:
+def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True) -> None:
     """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
 
-    One that was interrupted goes on where its journal is, which is `here` or is not.
+    One that was interrupted goes on where its journal is: here if it is `local`.
     """
-    each = rows(subject, results, upgrade)
-    _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
+    subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
+    print_line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
     for line in (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), sentences.so_far(subject)):
         if line:
-            _line(console, line)
+            print_line(console, line)
     if subject.step:
-        _line(console, f"{step_title(subject, subject.step, each[0] if each else None)}.")
+        print_line(console, f"{step_title(subject, subject.step, each[0] if each else None)}.")
     console.print()
     console.print(_scorecard(subject, upgrade))
     console.print()
@@ -74,23 +68,23 @@ def print_upgrade(
     _to_decide(console, subject, upgrade)
     console.print()
     console.print(_cases(subject, each, console.width))
-    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each))}")
+    print_line(console, f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each))}")
     if sentence := sentences.about_same(subject):
-        _line(console, sentence)
+        print_line(console, sentence)
     _dispatch(console, subject, each)
     _kernels(console, subject, each)
     _screen(console, each)
-    _means(console, results, upgrade)
+    _means(console, judged)
     for table in upgrade.tables:
-        _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
+        print_line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
     _exclusions(console, each, upgrade)
-    _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
+    print_line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
     if subject.step and each and each[0].status in _CHANGED:
-        _line(console, f"find where it changed with: {subject.bisect()}")
+        print_line(console, f"find where it changed with: {subject.bisect()}")
         if sentence := sentences.candidates(subject):
-            _line(console, sentence)
+            print_line(console, sentence)
     if subject.resume:
-        _line(console, f"{'resume with:' if local else sentences.GOES_ON} {subject.resume}")
+        print_line(console, f"{'resume with:' if local else sentences.GOES_ON} {subject.resume}")
 
 
 def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
@@ -125,33 +119,33 @@ def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
     """What runs differently: one sentence, and the changes of the cases that moved or that have a warning."""
     if not subject.dispatch:
         return
-    _line(console, f"what runs differently: {summary_words(subject.dispatch)}")
+    print_line(console, f"what runs differently: {summary_words(subject.dispatch)}")
     moved = {row.case: row.status for row in each if row.status in ("slower", "faster", "broken")}
     for one in subject.dispatch:
         if one.case in moved or (one.difference and one.difference.warnings):
             verdict = f" ({moved[one.case]})" if one.case in moved else ""
             lines = case_words(one, _MOST_CHANGES) or ["nothing runs differently"]
             for line in (f"{one.case}{verdict}", *(f"    {words}" for words in lines)):
-                _line(console, f"    {line}")
+                print_line(console, f"    {line}")
 
 
 def _kernels(console: Console, subject: Subject, each: Sequence[Row]) -> None:
     """The GPU kernels that differ most in each case that became slower or faster."""
     for row, changes in tables.moved_kernels(subject, each):
-        _line(console, f"GPU kernels of {row.case} ({row.status}):")
+        print_line(console, f"GPU kernels of {row.case} ({row.status}):")
         for change in changes[:_MOST_CHANGES]:
-            _line(console, f"    {tables.kernel_words(change)}")
+            print_line(console, f"    {tables.kernel_words(change)}")
         if len(changes) > _MOST_CHANGES:
-            _line(console, f"    and {len(changes) - _MOST_CHANGES} more")
+            print_line(console, f"    and {len(changes) - _MOST_CHANGES} more")
 
 
 def _screen(console: Console, each: Sequence[Row]) -> None:
     """How a screen went, and the cases that went on from it."""
     if text := sentences.screen(each):
-        _line(console, text)
+        print_line(console, text)
     for case, screened in tables.screening(each).rows:
         why = wording.SELECTIONS[screened.selection] if screened.selection else ""
-        _line(console, f"    {case}: {why} ({wording.describe_screen(screened)})")
+        print_line(console, f"    {case}: {why} ({wording.describe_screen(screened)})")
 
 
 def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
@@ -159,11 +153,13 @@ def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
     if not every:
         return
     console.print()
-    _line(console, f"what would decide it: {wording.pairs_to_decide_in_all(every)}")
+    print_line(console, f"what would decide it: {wording.pairs_to_decide_in_all(every)}")
     for one in every[:_MOST_CASES]:
-        _line(console, f"    {wording.pairs_to_decide(one)}: {one.case}")
+        print_line(console, f"    {wording.pairs_to_decide(one)}: {one.case}")
     if len(every) > _MOST_CASES:
-        _line(console, f"    and {len(every) - _MOST_CASES} more; all of them: {subject.decide_all(every)}")
+        print_line(
+            console, f"    and {len(every) - _MOST_CASES} more; all of them: {subject.decide_all(every)}"
+        )
 
 
 def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
@@ -203,14 +199,14 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
     return table
 
 
-def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
-    overall = upgrade.overall
+def _means(console: Console, judged: JudgedUpgrade) -> None:
+    overall = judged.upgrade.overall
     table = PlainTable()
     table.add_column("geomean", overflow="fold")
     for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")
-    every = [("all", overall, len(upgrade.exclusions))]
-    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    every = [("all", overall, len(judged.upgrade.exclusions))]
+    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
     for name, mean, excluded in every:
         table.add_row(
             Text(printable(name)),
@@ -228,21 +224,21 @@ def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) ->
 def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None:
     if upgrade.exclusions:
         console.print()
-        _line(console, "in no geomean:")
+        print_line(console, "in no geomean:")
     alike: dict[str, list[str]] = {}
     for one in upgrade.exclusions:
         alike.setdefault(exclusion(one), []).append(one.case)
     for why, cases in alike.items():
         if len(cases) > _MOST_CASES:
-            _line(console, f"    {len(cases)} cases, as {cases[0]}: {why}")
+            print_line(console, f"    {len(cases)} cases, as {cases[0]}: {why}")
         else:
             for case in cases:
-                _line(console, f"    {case}: {why}")
+                print_line(console, f"    {case}: {why}")
     pairs = left_out(each)
     if pairs:
-        _line(console, "pairs that do not count:")
+        print_line(console, "pairs that do not count:")
     for case, why in pairs:
-        _line(console, f"    {case}: {why}")
+        print_line(console, f"    {case}: {why}")
 
 
 def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
@@ -252,10 +248,6 @@ def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
         return subject.to_decide(decided_by)
     named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]
     return subject.reproduce(named[0] if named else "KEY")
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(printable(text), markup=False, soft_wrap=True)
 
 
 def check_reports(files: Sequence[Path]) -> None:
@@ -274,11 +266,11 @@ def check_reports(files: Sequence[Path]) -> None:
 
 
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
-    """Print the verdict, or one event; `here` is the journal of the run."""
+    """Print the verdict, or one event; `local`: whether the journal of the run is on this machine."""
     if as_json:
-        JsonWatcher(console).report_verdict(upgrade_json(found.subject, found.results, found.upgrade))
+        JsonWatcher(console).report_verdict(upgrade_json(found))
     else:
-        print_upgrade(console, found.subject, found.results, found.upgrade, local=local)
+        print_upgrade(console, found, local=local)
 
 
 class UpgradeConclusion:
@@ -288,34 +280,25 @@ class UpgradeConclusion:
         self.decision = ""
         self._files = files
         self._as_json = as_json
-        self._conclude = make_conclusion(self._show, as_json=as_json)
 
     def __call__(self, header: Header, result: RunResult) -> None:
         """Conclude a run."""
-        self._conclude(header, result)
-
-    def _show(self, console: Console, header: Header, result: RunResult) -> None:
-        found = judge_run(header, result)
-        self.decision = found.upgrade.decision
-        report_upgrade(console, found, as_json=self._as_json)
+        console, judged = watching_console(), judge_run(header, result)
+        self.decision = judged.upgrade.decision
+        report_upgrade(console, judged, as_json=self._as_json)
         # Where one cannot be written the verdict stands all the same, and `pyrometer report` prints it again.
-        write_reports(partial(upgrade_text, found), self._files)
+        write_reports(FORMATS, judged, self._files)
+        end_output(console, header, result, as_json=self._as_json)
 
 
-def upgrade_text(found: JudgedUpgrade, suffix: str) -> str:
-    """The report of an upgrade in the format of a suffix."""
-    return FORMATS[suffix](found)
-
-
-def write_reports(text: Callable[[str], str], files: Sequence[Path]) -> bool:
-    """Write each that can be written, and say of all what became of them; whether there are all.
-
-    `text` is the report in the format of a suffix.
-    """
+def write_reports(
+    formats: Mapping[str, Callable[[Judged], str]], judged: Judged, files: Sequence[Path]
+) -> bool:
+    """Write each that can be written, in the format of its suffix, and report each; whether all are there."""
     failed = False
     for file in files:
         try:
-            write_whole(file, text(file.suffix))
+            write_whole(file, formats[file.suffix](judged))
         except OSError as error:
             failed = True
             say(f"pyrometer: {file} could not be written: {error.strerror or error}")

@@ -189,6 +189,8 @@ def points(
     key = SeriesKey(case, metric, hardware, "", preset, "")
     before = 0 if newest is None else series_queries.before_newest(served_database(), key, newest)
     found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
+    if not found and not series_queries.page_of_series(served_database(), key, 1, 0):
+        raise HTTPException(404, f"there is no such series; GET {PREFIX}/series lists them")
     return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset, before))
 
 
@@ -293,7 +295,7 @@ def _judgement(
         found = judge_upgrade(record, comparison, queries.outcomes_of_run(database, run))
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
-    return upgrade_json(found.subject, found.results, found.upgrade)
+    return upgrade_json(found)
 
 
 def _place_of_run(run: str) -> Place | None:

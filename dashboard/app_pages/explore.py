@@ -1,12 +1,12 @@
 """What techniques bring, how series moved, how busy the devices were, and where time goes."""
 
-from dashboard.components import page_views
+from dashboard.components import parts
 from dashboard.runs import operators
 from dashboard.techniques import page as techniques
 from dashboard.trends import page as trends
 from dashboard.utilisation import page as utilisation
 
-page_views.show(
+parts.views(
     "explore",
     {
         "techniques": techniques.show,

@@ -49,5 +49,5 @@ def remember(response: Response, address: str, *, encrypted: bool) -> None:
 
 def target_page(cookies: Mapping[str, str]) -> str | None:
     """The requested page; None where none is remembered."""
-    kept = cookies.get(WANTED)
-    return None if kept is None else own_address(unquote(kept))
+    address = cookies.get(WANTED)
+    return None if address is None else own_address(unquote(address))

@@ -53,12 +53,12 @@ class AccessGate:
         claims = self._provider.claims(headers) if self._provider else {}
         roles = _roles(scope, self._rules)
         program = Reader(may_triage="triage" in roles) if roles else None
-        seen = program or seen_by(scope, headers, self._rules, claims)
-        now = isinstance(seen, Reader) and not seen.ended(time.time())
-        if isinstance(seen, Reader) and now and seen.name:
-            headers = [*headers, (_STAMP, _stamp(seen))]
+        reader = program or seen_by(scope, headers, self._rules, claims)
+        now = isinstance(reader, Reader) and not reader.ended(time.time())
+        if isinstance(reader, Reader) and now and reader.name:
+            headers = [*headers, (_STAMP, _stamp(reader))]
         scope = {**scope, "headers": headers, MAY_LOOK: now, ROLES: roles}
-        answer = await self._answer(scope, receive, seen)
+        answer = await self._answer(scope, receive, reader)
         if answer is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -66,7 +66,9 @@ class AccessGate:
         else:
             await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, seen: Reader | Refusal | None) -> Response | None:
+    async def _answer(
+        self, scope: Scope, receive: Receive, reader: Reader | Refusal | None
+    ) -> Response | None:
         """What is answered here; None for what may pass."""
         rules, socket = self._rules, scope["type"] == "websocket"
         path, page = "" if socket else scope["path"], _wants_a_page(scope)
@@ -78,21 +80,21 @@ class AccessGate:
             return None if _may_read_metrics(scope, rules) else login_page.token_refusal(_OF_METRICS)
         if not socket and path.startswith(_API) and not scope[MAY_LOOK] and _token(scope):
             return login_page.token_refusal(_OF_THE_API)
-        if isinstance(seen, Refusal):
-            logout = rules.logout if seen.another_account else ""
-            return login_page.refuse(seen.why, logout, page=page)
+        if isinstance(reader, Refusal):
+            logout = rules.logout if reader.another_account else ""
+            return login_page.refuse(reader.why, logout, page=page)
         if not scope[MAY_LOOK]:
             # Where a login has ended, the page says so behind the door, and nothing else.
-            coming_back = seen is not None and (socket or path in _COMING_BACK)
+            coming_back = reader is not None and (socket or path in _COMING_BACK)
             return None if coming_back else login_page.log_in(_address(scope), page=page)
         return self._return_to_page(scope) if self._provider and path == "/" else None
 
     def _return_to_page(self, scope: Scope) -> Response | None:
         """After a login: to the page that was requested before it."""
-        wanted = cookies.target_page(cookies.request_cookies(scope["headers"]))
-        if wanted is None:
+        address = cookies.target_page(cookies.request_cookies(scope["headers"]))
+        if address is None:
             return None
-        answer = RedirectResponse(wanted, 303, cookies.KEPT_NOWHERE)
+        answer = RedirectResponse(address, 303, cookies.KEPT_NOWHERE)
         answer.delete_cookie(cookies.WANTED, httponly=True, samesite="lax", secure=self._rules.encrypted)
         return answer
 

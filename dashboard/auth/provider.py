@@ -155,8 +155,8 @@ def kept_claims(claims: Mapping[str, Any], rules: AccessRules) -> dict[str, Any]
     the next login on; one that is taken away, at once.
     """
     names = ("iat", "email_verified", rules.user_claim)
-    kept = {name: claims[name] for name in names if name in claims}
+    own = {name: claims[name] for name in names if name in claims}
     groups = claims.get(rules.groups_claim)
     patterns = group_patterns(rules)
     matched = [group for pattern in patterns if (group := matching_group(groups, pattern)) is not None]
-    return kept | {rules.groups_claim: list(dict.fromkeys(matched))}
+    return own | {rules.groups_claim: list(dict.fromkeys(matched))}

@@ -44,7 +44,7 @@ def triage_refused() -> str:
     return _refusal_text(current())
 
 
-def signature(typed: str) -> str:
+def signature(text: str) -> str:
     """Under which name something is noted: that of the login, and only without one what was typed.
 
     Raises NotAllowed where the reader may not triage, or not any more.
@@ -53,7 +53,7 @@ def signature(typed: str) -> str:
     refused = _refusal_text(reader)
     if reader is None or refused:
         raise NotAllowed(refused)
-    return reader.name or typed
+    return reader.name or text
 
 
 def _refusal_text(reader: Reader | None) -> str:

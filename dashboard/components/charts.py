@@ -1,7 +1,7 @@
 """Charts in Altair as Vega-Lite specs, built on named data so that a spec can be kept and its data change.
 
 Building a chart costs several times what showing it does, so a spec depends only on a few small arguments
-(see `kept`), while the rows travel separately: see `with_data`.
+(see `spec_cache`), while the rows travel separately: see `with_data`.
 """
 
 import json
@@ -36,7 +36,7 @@ RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
 
 
 #: Keeps the specs that were built last: building one takes about 0.1 s, which each rerun would wait for.
-kept = lru_cache(maxsize=64)
+spec_cache = lru_cache(maxsize=64)
 
 
 def letter(index: int) -> str:
@@ -93,7 +93,7 @@ def lines_of(series: int) -> list[str]:
     return [letter(place) for place in range(series)]
 
 
-@kept
+@spec_cache
 def samples_in_order() -> Spec:
     """Samples as they were taken.
 
@@ -127,7 +127,7 @@ def samples_in_order() -> Spec:
     )
 
 
-@kept
+@spec_cache
 def distribution() -> Spec:
     """A histogram. Named data `bins`: low, high (ms), count; `median`: milliseconds."""
     x = alt.X(
@@ -258,7 +258,7 @@ _NUMBER = 48
 _ALWAYS = [0.5, 1.5]
 
 
-@kept
+@spec_cache
 def speed_ups(rows: int, *, dark: bool = False) -> Spec:
     """Bars from 1×, names at the left. Named data `rows`: columns label, case, ratio, low, high and text."""
     y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelLimit=420, ticks=False, domain=False))

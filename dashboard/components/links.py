@@ -1,8 +1,7 @@
 """Addresses of the dashboard's own views, spelled in one place."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import urlencode
 
 from records.fingerprints import AGAIN
 
@@ -47,34 +46,17 @@ def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
 
 def result(run_id: str, case: str, environment: str) -> str:
     """The page of one run with the first outcome of a case opened; `environment` is a fingerprint."""
-    return f"/runs?run={_quote_run(run_id)}&{_outcome_query(case, short(environment))}"
-
-
-@lru_cache(maxsize=4096)
-def _quote_run(run_id: str) -> str:
-    # The lines of one chart have their points in the same runs.
-    return quote_plus(run_id)
-
-
-@lru_cache(maxsize=4096)
-def _outcome_query(case: str, environment: str) -> str:
-    # A chart has thousands of points and a run of thousands of outcomes, and few cases.
-    return urlencode({"case": case, "environment": environment})
+    return "/runs?" + urlencode({"run": run_id, "case": case, "environment": short(environment)})
 
 
 def point(run_id: str, case: str, environment: str) -> str:
     """What a view of the history adds to its address to open the panel of a point's case in its run."""
-    return f"at={_quote_run(run_id)}&{_panel(case, short(environment))}"
-
-
-@lru_cache(maxsize=4096)
-def _panel(case: str, environment: str) -> str:
-    return urlencode({DETAIL: case, "environment": environment})
+    return urlencode({"at": run_id, DETAIL: case, "environment": short(environment)})
 
 
 def windows(run_id: str, case: str, environment: str) -> str:
     """The first telemetry window of a case in a run, in the environment of that fingerprint."""
-    return f"{UTILISATION}&run={_quote_run(run_id)}&{_outcome_query(case, short(environment))}"
+    return view(UTILISATION, {"run": [run_id], "case": [case], "environment": [short(environment)]})
 
 
 def utilisation(run_id: str, case: str, environment: str, replicate: int) -> str:

@@ -4,23 +4,21 @@
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
 from itertools import count
 
 import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import unlike
-from dashboard.auth import reader
-from dashboard.components import filters, tables, wording
+from dashboard.components import tables, wording
 from dashboard.server.database import by_url, database_at
 from db.connection.engine import check_fits
 from db.findings import store as findings_store
 from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
 from db.telemetry import queries as telemetry
-from records.findings import Finding, FindingGroup, FindingState, FindingTriage, TriageEntry
+from records.findings import FindingState, FindingTriage
 from records.kinds import RunCategory, RunSource
 from records.outcomes import OperatorTable, Outcome, OutcomeStatus
 from records.runs import Run, RunsOnly, RunSummary
@@ -46,26 +44,24 @@ RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
 #: For answers of some seconds ago. All readers share one, which is never changed: copying thousands of
 #: records takes as long as a query.
-kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
+cache = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 #: For what does not change any more.
-kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
+permanent_cache = st.cache_data(show_spinner=False, max_entries=256)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
 _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
 #: Own runs, and runs of any kind, that say where the trends page opens.
 _OPENING_RUNS = 3
 
-fits = kept(by_url(check_fits))
-recent_runs = kept(by_url(queries.recent_runs))
-count_runs = kept(by_url(queries.count_runs))
-suites_and_machines = kept(by_url(queries.suites_and_machines))
-latest_run_id = kept(by_url(queries.latest_run_id))
-outcomes = kept(by_url(queries.outcomes_of_run))
-measurements = kept(by_url(queries.measurements_of_run))
-operator_tables = kept(by_url(traces.operator_tables))
-headlines = kept(by_url(series_queries.headlines))
-metric_definitions = kept(by_url(metrics.metric_definitions))
-schedules_with_findings = kept(by_url(findings_store.schedules_with_findings))
-triage_refusal = kept(by_url(findings_store.triage_refusal))
+fits = cache(by_url(check_fits))
+recent_runs = cache(by_url(queries.recent_runs))
+count_runs = cache(by_url(queries.count_runs))
+suites_and_machines = cache(by_url(queries.suites_and_machines))
+latest_run_id = cache(by_url(queries.latest_run_id))
+outcomes = cache(by_url(queries.outcomes_of_run))
+measurements = cache(by_url(queries.measurements_of_run))
+operator_tables = cache(by_url(traces.operator_tables))
+headlines = cache(by_url(series_queries.headlines))
+metric_definitions = cache(by_url(metrics.metric_definitions))
 
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
@@ -80,7 +76,7 @@ def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
     return list(found.values())
 
 
-@kept
+@cache
 def own_runs(url: str, limit: int) -> list[RunSummary]:
     """The newest runs that Pyrometer measured itself."""
     found: list[RunSummary] = []
@@ -110,13 +106,13 @@ def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     return _sources(url, tuple(run.id for run in runs if run.source == RunSource.IMPORTED))
 
 
-@kept_for_good
+@permanent_cache
 def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
     records = [queries.run_record(database_at(url), run_id) for run_id in run_ids]
     return {record.id: name for record in records if record is not None and (name := tables.source(record))}
 
 
-@kept
+@cache
 def measured_places(url: str, *, techniques: bool = False) -> list[MeasurementConditions]:
     """Where Pyrometer itself measured cases, or those under a technique, the newest first."""
     found = coverage.places(database_at(url), EVERY_CASE, techniques=techniques)
@@ -133,7 +129,7 @@ def last_measured(url: str, hardware: Collection[str]) -> dict[str, str]:
     return found
 
 
-@kept
+@cache
 def opening_places(url: str) -> list[tuple[str, str]]:
     """The hardware and the preset (fingerprints) that a page opens with, the best first.
 
@@ -148,7 +144,7 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*coverage.most_nights(database_at(url)), *newest]))
 
 
-@kept
+@cache
 def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str) -> list[str]:
     """The cases of a metric on some hardware under a preset (fingerprints), what matters most first.
 
@@ -167,13 +163,13 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
-@kept
+@cache
 def runs_by_category(url: str) -> dict[RunCategory, int]:
     """How many runs there are of each category."""
     return {each: queries.count_runs(database_at(url), RunsOnly(category=each)) for each in RunCategory}
 
 
-@kept
+@cache
 def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
     """One run as it was stored, with its row in the list of runs."""
     record = queries.run_record(database_at(url), run_id)
@@ -192,7 +188,7 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
     ]
 
 
-@kept
+@cache
 def samples(
     url: str, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...]:
@@ -200,7 +196,7 @@ def samples(
     return queries.samples(database_at(url), run_id, case, environment, replicate) or ()
 
 
-@kept
+@cache
 def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
     """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
     own = next(iter(traces.operator_tables(database_at(url), run=run_id, case=case)), None)
@@ -210,19 +206,19 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
     return own, [table for table in tables if table != own and not unlike(own, table)]
 
 
-@kept
+@cache
 def newest_windows(url: str) -> list[TelemetryWindow]:
     """The windows of the newest runs that have any, newest run first."""
     return telemetry.windows(database_at(url), limit=_LISTED_WINDOWS)
 
 
-@kept
+@cache
 def windows(url: str, run_id: str) -> list[TelemetryWindow]:
     """Every window of a run, one per replicate and device, newest first."""
     return telemetry.windows(database_at(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
 
 
-@kept
+@cache
 def recording(url: str, window: TelemetryWindow) -> Recording | None:
     """The rows of a window; None when they are not kept any more."""
     return telemetry.recording(
@@ -230,7 +226,7 @@ def recording(url: str, window: TelemetryWindow) -> Recording | None:
     )
 
 
-@kept
+@cache
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
     return tuple(series_queries.series_keys(database_at(url)))
@@ -242,36 +238,3 @@ def newest_points(series: int, *, recent: bool = False) -> int:
     # As many as without that wish, where those are fewer.
     most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
     return max(1, most)
-
-
-@kept
-def findings(url: str, chosen: filters.Findings) -> list[Finding]:
-    """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    narrowed = chosen.filters(datetime.now(UTC))
-    return findings_store.findings(database_at(url), **narrowed, newest=MOST_FINDINGS + 1)
-
-
-@kept
-def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
-    """How many findings are in each group now, of all schedules or of one."""
-    return findings_store.group_counts(database_at(url), datetime.now(UTC), schedule)
-
-
-@kept
-def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
-    """One finding with what people did with it; None if there is none of that number."""
-    one = findings_store.finding(database_at(url), number)
-    return None if one is None else (one, findings_store.triage_log(database_at(url), number))
-
-
-def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Record an action of a person on a finding, and query anew from then on.
-
-    Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
-    not, or not any more.
-    """
-    signed = reader.signature(who)
-    findings_store.triage(database_at(url), number, action, signed, text, until, datetime.now(UTC))
-    findings.clear()
-    findings_by_group.clear()
-    finding.clear()

@@ -1,43 +1,26 @@
 """The parts that every page is put together from."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from analysis.comparison import rounds
 from common.text import printable
-from dashboard.components import charts, filters, frames, links, markup, tables, wording
-from dashboard.components.query_params import SharedLabel, View, sanitise_query, with_fingerprint
-from dashboard.exports import page_recorder as kept
+from dashboard.components import charts, links, markup, wording
+from dashboard.components.query_params import Query, SharedLabel, View, sanitise_query, with_fingerprint
+from dashboard.exports import page_recorder
 from dashboard.exports.page_recorder import CsvSource
 from dashboard.header import page_context
-from dashboard.navigation import VIEW
+from dashboard.navigation import VIEW, page_at
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
-from interchange.formats import came_from
-from records.environments import Environment
-from records.fingerprints import AGAIN
-from records.kinds import EnvironmentKind
-from records.outcomes import Outcome
-from records.runs import Run
-from reports import sentences
-from reports import tables as report_tables
 from reports.table import DataTable
-from workflows.planning.reproduction import reproduce_command
-
-
-def declared_name(environment: Environment) -> str:
-    """What commands call an environment, which has a second name where it was compared with itself."""
-    again = environment.fingerprint.endswith(AGAIN)
-    return environment.name.removesuffix(AGAIN) if again else environment.name
-
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.
@@ -56,7 +39,7 @@ def frame_page() -> None:
     style = Path(__file__).with_name("style.css").read_text()
     st.html(f'<style>{style}</style><span class="py-style"></span>')
     # A file of ours and nothing else: no text from outside is ever part of it.
-    st.html(kept.browser_script(), unsafe_allow_javascript=True)
+    st.html(page_recorder.browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     # A dialog stands outside of what Streamlit gives its colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
@@ -65,7 +48,7 @@ def frame_page() -> None:
 
 def title(text: str) -> None:
     """The page's own heading, and the title of the browser's tab."""
-    kept.note("title", text)
+    page_recorder.note("title", text)
     tab_title(text)
     st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
 
@@ -80,9 +63,9 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
     `about` is plain text on how to read the section, behind an (i).
     """
-    kept.section(title, csv_of, file_name)
+    page_recorder.section(title, csv_of, file_name)
     if about:
-        kept.note("words", plain(about))
+        page_recorder.note("words", plain(about))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content", help=plain(about) if about else None)
         if csv_of is not None:
@@ -91,11 +74,11 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
 def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
     """What can be taken along of a section: all rows as CSV, and what is seen as Markdown or by copying."""
-    markdown = kept.section_export(st.context.url or "", query())
+    markdown = page_recorder.section_export(st.context.url or "", query())
     with st.popover("Export", type="tertiary", key=f"menu-{file_name}"):
         st.download_button(
             "CSV",
-            lambda: csv(kept.frame_of(csv_of)),
+            lambda: csv(page_recorder.frame_of(csv_of)),
             file_name=file_name,
             mime="text/csv",
             key=f"csv-{file_name}",
@@ -117,14 +100,14 @@ def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
 @contextmanager
 def expander(title: str) -> Generator[None]:
     """What opens with a click; an export has it under its title."""
-    kept.note("html", f"<h3>{escape(title)}</h3>")
+    page_recorder.note("html", f"<h3>{escape(title)}</h3>")
     with st.expander(title):
         yield
 
 
 def table(shown: DataTable[Any]) -> None:
     """A table, which the page's Markdown has too; a click on a column's head sorts it."""
-    kept.table(shown)
+    page_recorder.table(shown)
     st.html(_tame(shown.html(sortable=True)))
 
 
@@ -155,7 +138,7 @@ def _whole(column: pd.Series) -> pd.Series:
 
 def html(body: str) -> None:
     """HTML as `markup` writes it, which the page's Markdown has too."""
-    kept.note("html", body)
+    page_recorder.note("html", body)
     st.html(_tame(body))
 
 
@@ -166,13 +149,13 @@ def link(address: str, text: str) -> None:
 
 def caption(words: str, about: str = "") -> None:
     """Small print of twelve words or fewer, in Streamlit's Markdown; `about` is the rest, behind an (i)."""
-    kept.note("words", f"{words} {about}".strip())
+    page_recorder.note("words", f"{words} {about}".strip())
     st.caption(words, help=about or None)
 
 
 def code(text: str) -> None:
     """What is typed, or what a program wrote; it scrolls when it is long."""
-    kept.note("code", text)
+    page_recorder.note("code", text)
     st.html(_tame(markup.code(text)))
 
 
@@ -191,20 +174,20 @@ def chart(
     ending), or under the name of its section's CSV file, headed by its section, what the page is about (see
     `subject`) and `count`, how much was measured.
     """
-    name = kept.chart_name(file_name)
-    kept.note("chart", alt)
+    name = page_recorder.chart_name(file_name)
+    page_recorder.note("chart", alt)
     data = charts.with_data(spec, **(sets or {}), **frames)
     # Its room is there before its program is: what stands below does not jump. Panels below each other have
     # no height of their own.
     height = spec.get("height", "content")
     st.vega_lite_chart(spec=data, alt=alt, width="stretch", height=height)
-    title, subject = kept.chart_title()
+    title, subject = page_recorder.chart_title()
     st.html(markup.chart_buttons(alt, name, title, " · ".join(filter(None, (subject, count)))))
 
 
 def subject(*words: str) -> None:
     """What is measured in the charts that follow, for the head of their pictures: hardware, PyTorch."""
-    kept.set_subject(*words)
+    page_recorder.set_subject(*words)
 
 
 def complain(complaints: Sequence[str]) -> None:
@@ -213,7 +196,7 @@ def complain(complaints: Sequence[str]) -> None:
     if (more := len(complaints) - _COMPLAINTS) > 0:
         lines.append(f"And {more:,} more like these.")
     for complaint in lines:
-        kept.note("complaint", complaint)
+        page_recorder.note("complaint", complaint)
         st.warning(plain(complaint))
 
 
@@ -231,14 +214,14 @@ def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
         address = links.view(path, {**query(), shared.name: [links.short(each)]})
         entries.append(f"<li>{markup.link(address, text)}</li>")
     with empty_state(f"Which {kind}?"):
-        kept.note("words", words)
+        page_recorder.note("words", words)
         st.write(words)
         html(f"<ul>{''.join(entries)}</ul>")
 
 
 def permanent_link(address: str) -> None:
     """A link to what is shown, at the `address` that shows the same thing tomorrow."""
-    kept.pin(address)
+    page_recorder.pin(address)
     st.html(f'<p class="py-pinned">{markup.link(address, "Permanent link to this view")}</p>')
 
 
@@ -302,102 +285,25 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
     )
 
 
-def query() -> filters.Query:
+@dataclass(frozen=True, slots=True)
+class ChosenView(View):
+    """The view of a page, by its name."""
+
+    view: str
+
+
+def views(path: str, shown: Mapping[str, Callable[[], None]]) -> None:
+    """The page at `path`: the choice of its views, and the one that the address names, `shown` by name."""
+    page = page_at(path)
+    view, complaints = page.chosen_view(query())
+    complain(complaints)
+    segments("View", VIEW, {each.name: each.title for each in page.views}, ChosenView(view.name), tabs=True)
+    shown[view.name]()
+
+
+def query() -> Query:
     """The query of this page's URL."""
     return sanitise_query({name: st.query_params.get_all(name) for name in st.query_params})
-
-
-def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
-    """The samples of one replicate as they were taken, and the distribution of those that count.
-
-    `left_out` are the blocks, by their number from 0, that do not count.
-    """
-    heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
-    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
-    values = frames.milliseconds(counted)
-    many = sum(map(len, blocks))
-    summary = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
-    if len(values):
-        summary += f", median {wording.quantity(median(values.tolist()), 'ms')}"
-    shown = frames.bulk(values)
-    crosses = len(blocks) - len(counted)
-    caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
-    in_order, distributed = st.columns(2)
-    with in_order:
-        chart(
-            charts.samples_in_order(),
-            f"In the order they were taken: {summary}",
-            count=summary,
-            samples=frames.thin_samples(blocks, left_out),
-            blocks=frames.block_starts(blocks),
-        )
-    if not len(values):
-        return
-    with distributed:
-        chart(
-            charts.distribution(),
-            f"Distribution: {summary}",
-            count=summary,
-            bins=frames.histogram(shown),
-            median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
-        )
-
-
-def outcome(
-    run: Run,
-    opened: Outcome,
-    blocks: Sequence[Sequence[int]],
-    more: Callable[[], None] | None = None,
-    *,
-    observed: bool = False,
-    defined: wording.Definitions | None = None,
-) -> None:
-    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
-
-    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
-    """
-    html(tables.outcome_title(opened))
-    if observed:
-        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
-        link(address, "How busy GPU and CPUs were: Utilisation →")
-    measure_again(run, opened)
-    html(tables.outcome_facts(run, opened, defined))
-    if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, rounds.tainted_block_numbers(opened.facts))
-    kernels([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
-    if more is not None:
-        more()
-    if not came_from(run) or opened.log_tail:
-        log(opened.log_tail)
-    st.divider()
-
-
-def kernels(outcomes: Iterable[Outcome], file_name: str) -> None:
-    """The GPU kernels of a case in one environment; nothing of one that has none."""
-    table_section("GPU kernels", report_tables.stored_kernels(outcomes), file_name, sentences.KERNEL_TIMES)
-
-
-def measure_again(run: Run, opened: Outcome) -> None:
-    """The command that measures a case of a run again, or why there is none."""
-    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
-    if source := came_from(run):
-        caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
-    elif opened.environment in measured:
-        caption("Measure it again:")
-        code(reproduce_command(run, opened.case, measured[opened.environment]))
-    else:
-        caption("The canary runs between the sessions of every run, and by no command of its own.")
-
-
-def log(text: str) -> None:
-    """The end of a log."""
-    heading("Log (tail)")
-    if not text.strip():
-        caption("The worker wrote nothing.")
-        return
-    code(text)
 
 
 def nothing_measured() -> None:
@@ -420,7 +326,7 @@ def no_match(runs: int, heading: str, words: str, command: str) -> None:
 
 def database_problem(error: DatabaseError) -> None:
     """The page of a database that cannot be used: one sentence."""
-    kept.note("complaint", str(error))
+    page_recorder.note("complaint", str(error))
     with empty_state("The database cannot be read"):
         st.text(str(error))
         st.caption("Nothing is lost by waiting: load this page again later.")

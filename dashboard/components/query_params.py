@@ -15,19 +15,26 @@ class View:
     """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
 
     `context` are its parameters that are remembered for other views (see `page_context`), `home` is the
-    address of the view where nothing is chosen, empty for one that has no permanent link.
+    address of the view where nothing is chosen, empty for one that has no permanent link. `fingerprints` are
+    the fields of which an address has the beginning. `resets` are, by field, those that are emptied when
+    another value of it is chosen: what they named may not exist any more.
     """
 
     context: ClassVar[tuple[str, ...]] = ()
     home: ClassVar[str] = ""
+    fingerprints: ClassVar[tuple[str, ...]] = ()
+    resets: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query; a field that is empty is left for the page to choose."""
-        return {each.name: [value] for each in fields(self) if (value := getattr(self, each.name))}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= {name: links.short(values[name]) for name in self.fingerprints}
+        return {name: [value] for name, value in values.items() if value}
 
     def after(self, name: str, value: Any) -> Self:
         """The view with another `value` of the field `name`."""
-        return replace(self, **{name: value})
+        empty = {field: type(getattr(self, field))() for field in self.resets.get(name, ())}
+        return replace(self, **{name: value, **empty})
 
     @property
     def address(self) -> str:
@@ -74,10 +81,10 @@ def last(query: Query, name: str) -> str | None:
 
 def pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
     """The value of `name`, one of `valid`; `default` where there is none, or another (with a complaint)."""
-    wanted = last(query, name)
-    if wanted is None or wanted in valid:
-        return default if wanted is None else wanted
-    complaints.append(sentence(name, wanted, valid))
+    value = last(query, name)
+    if value is None or value in valid:
+        return default if value is None else value
+    complaints.append(sentence(name, value, valid))
     return default
 
 
@@ -85,9 +92,9 @@ def pick_version(
     query: Query, name: str, versions: Sequence[str], default: str, complaints: list[str]
 ) -> str:
     """As `pick`, of PyTorch versions: `2.13.0` means the first of those with a local part (`2.13.0+cpu`)."""
-    wanted = last(query, name)
-    if wanted and wanted not in versions:
-        local = [version for version in versions if public(version) == wanted]
+    value = last(query, name)
+    if value and value not in versions:
+        local = [version for version in versions if public(version) == value]
         if local:
             return local[0]
     return pick(query, name, versions, default, complaints)
@@ -114,14 +121,14 @@ def pick_fingerprint(
 
     Raises SharedLabel for a label of several.
     """
-    wanted = last(query, name)
-    if wanted is None:
+    value = last(query, name)
+    if value is None:
         return default
     if several := sharing_label(query, name, labels):
-        raise SharedLabel(name, wanted, several)
-    if found := find_fingerprint(wanted, labels):
+        raise SharedLabel(name, value, several)
+    if found := find_fingerprint(value, labels):
         return found
-    complaints.append(sentence(name, wanted, labels.values()))
+    complaints.append(sentence(name, value, labels.values()))
     return default
 
 
@@ -147,16 +154,16 @@ def short_fingerprints(fingerprints: Iterable[str]) -> str:
     return ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
 
 
-def find_fingerprint(wanted: str, labels: Mapping[str, str]) -> str | None:
+def find_fingerprint(text: str, labels: Mapping[str, str]) -> str | None:
     """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
     ways: tuple[Callable[[str], bool], ...] = (
-        lambda fingerprint: fingerprint == wanted,
-        lambda fingerprint: links.short(fingerprint) == wanted,
-        lambda fingerprint: fingerprint.startswith(wanted),
-        lambda fingerprint: labels[fingerprint] == wanted,
+        lambda fingerprint: fingerprint == text,
+        lambda fingerprint: links.short(fingerprint) == text,
+        lambda fingerprint: fingerprint.startswith(text),
+        lambda fingerprint: labels[fingerprint] == text,
     )
     for fits in ways:
-        if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
+        if found := [fingerprint for fingerprint in labels if text and fits(fingerprint)]:
             return found[0]
     return None
 
@@ -182,9 +189,9 @@ def choice_labels(everything: str, names: Iterable[str]) -> dict[str, str]:
     return {ALL: everything, **{encode_name(name): name for name in names}}
 
 
-def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
+def sentence(kind: str, value: str, valid: Iterable[str]) -> str:
     """The complaint about an unknown value; names the nearest known one."""
-    text = unknown(kind, wanted, valid)
+    text = unknown(kind, value, valid)
     return f"{text[0].upper()}{text[1:]}; shown is what there is."
 
 

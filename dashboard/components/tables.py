@@ -190,11 +190,11 @@ def headline_table(
     where: str,
 ) -> DataTable[Headline]:
     """Headlines of one metric in one table, measured `where`; set against the run before."""
-    known = wording.metric(items[0].key.metric)
+    metric = wording.metric(items[0].key.metric)
 
     def number(h: Headline) -> str:
-        ends = wording.value_range(h.latest.smallest, h.latest.largest, known.unit)
-        value = escape(wording.number(h.latest.point, known.unit))
+        ends = wording.value_range(h.latest.smallest, h.latest.largest, metric.unit)
+        value = escape(wording.number(h.latest.point, metric.unit))
         return f"<strong>{value}</strong><small>{escape(ends)} · n {h.latest.n}</small>"
 
     def torch(h: Headline) -> str:
@@ -210,12 +210,12 @@ def headline_table(
     columns: list[Column[Headline]] = [
         Column("case", "Case", lambda h: h.key.case, html=lambda h: markup.case(h.key.case)),
         Column("metric", value=lambda h: h.key.metric),
-        Column("unit", value=lambda _: known.unit),
+        Column("unit", value=lambda _: metric.unit),
         Column("hardware", value=lambda h: h.key.hardware_label),
         Column("preset", value=lambda h: h.key.preset_name),
         Column(
             "point",
-            wording.with_unit(known.title, known.unit),
+            wording.with_unit(metric.title, metric.unit),
             lambda h: h.latest.point,
             html=number,
             number=True,
@@ -224,7 +224,7 @@ def headline_table(
         Column("largest", value=lambda h: h.latest.largest),
         Column("n", value=lambda h: h.latest.n),
         Column("", "vs previous", html=_change, number=True),
-        Column("", "Previous run", html=lambda h: _before(h, known.unit, now), number=True),
+        Column("", "Previous run", html=lambda h: _before(h, metric.unit, now), number=True),
         Column("", "Last 60 runs", html=lambda h: lines.get(h.key, wording.NONE)),
         Column("torch", "PyTorch", lambda h: h.latest.torch_version, html=torch),
         Column("run", value=lambda h: h.latest.run),
@@ -233,7 +233,7 @@ def headline_table(
         Column("previous_torch", value=before(lambda point: point.torch_version)),
         Column("", "", format=lambda _: "Trend →", link=trend),
     ]
-    return DataTable(f"Latest {known.title.lower()}: {where}", columns, items)
+    return DataTable(f"Latest {metric.title.lower()}: {where}", columns, items)
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
@@ -312,8 +312,8 @@ def measurements(
         return unit_of(m.metric, (counted or {}).get(m.case), defined)
 
     def title(m: Measurement) -> str:
-        known = wording.metric(m.metric, defined)
-        return f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>'
+        metric = wording.metric(m.metric, defined)
+        return f'<span title="{escape(meaning or metric.meaning)}">{escape(metric.title)}</span>'
 
     columns: list[Column[Measurement]] = [
         Column("run", value=lambda _: run.id),
@@ -446,10 +446,10 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         "took": wording.duration(outcome.wall_seconds),
     }
     values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
-    known = wording.titles([name for name, _ in values], defined or {})
+    titles = wording.titles([name for name, _ in values], defined or {})
     counted = items_of([outcome]).get(outcome.case)
     units = {name: unit_of(name, counted, defined) for name, _ in values}
-    measured = {known[name]: wording.quantity(value, units[name]) for name, value in values}
+    measured = {titles[name]: wording.quantity(value, units[name]) for name, value in values}
     # Operators and kernels have tables of their own; blocks that do not count have a place, too.
     elsewhere = ("operators", KERNELS, TAINTED)
     said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}

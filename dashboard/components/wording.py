@@ -453,10 +453,10 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def no_such_run(wanted: str, known: Sequence[str]) -> str:
+def no_such_run(run: str, runs: Sequence[str]) -> str:
     """One sentence for a run that is not in the database."""
-    near = nearest(wanted, known)
-    return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
+    near = nearest(run, runs)
+    return f"There is no run {run!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
 
 
 def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:

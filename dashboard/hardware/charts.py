@@ -7,12 +7,12 @@ import pandas as pd
 
 from analysis.metrics import Metric
 from dashboard.components import charts, links, wording
-from dashboard.components.charts import QUIET, Spec, kept
+from dashboard.components.charts import QUIET, Spec, spec_cache
 from dashboard.hardware import normalisation
 from dashboard.hardware.normalisation import HardwareColumn, Overall
 
 
-@kept
+@spec_cache
 def machines(rows: int, title: str, *, dark: bool) -> Spec:
     """Ratios to the reference: a row for each hardware, with every case a dot and their geomean a diamond.
 

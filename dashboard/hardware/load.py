@@ -97,13 +97,13 @@ def _columns(
 #: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
-imported_places = load.kept(by_url(coverage.places))
-_releases = load.kept(by_url(runs_releases.release_points))
-_points = load.kept(by_url(runs_releases.points_of_version))
-_harnesses = load.kept(by_url(runs_releases.version_harnesses))
+imported_places = load.cache(by_url(coverage.places))
+_releases = load.cache(by_url(runs_releases.release_points))
+_points = load.cache(by_url(runs_releases.points_of_version))
+_harnesses = load.cache(by_url(runs_releases.version_harnesses))
 
 
-@load.kept
+@load.cache
 def imported_metrics(url: str) -> dict[str, Metric]:
     """The metrics of other tools' files with a better direction; those of most cases to compare first."""
     defined = load.metric_definitions(url)
@@ -116,7 +116,7 @@ def imported_metrics(url: str) -> dict[str, Metric]:
     return {one.name: one for one in sorted(directed, key=lambda one: -shared[one.name])}
 
 
-@load.kept
+@load.cache
 def shared_cases(url: str, metric: str) -> dict[str, int]:
     """By hardware (fingerprints), how many cases of a metric it has that other hardware has too."""
     measured: dict[str, set[str]] = {}
@@ -126,7 +126,7 @@ def shared_cases(url: str, metric: str) -> dict[str, int]:
     return dict(Counter(each for places in measured.values() if len(places) > 1 for each in places))
 
 
-@load.kept
+@load.cache
 def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Spread:
     """Where the newest versions were measured, and the `wanted` one: see `places.version_places`.
 

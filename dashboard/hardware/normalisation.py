@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from statistics import geometric_mean, median
 from typing import Any, Literal
 
@@ -78,7 +77,6 @@ class HardwareColumn:
         return min(_count(case, "nodes"), self.machines) / self.machines
 
 
-@lru_cache(maxsize=4096)
 def _count(case: str, axis: str) -> int:
     """How many `ranks` or `nodes` a case has; one where its key cannot be parsed."""
     try:
@@ -192,12 +190,13 @@ def cheapest(
     the throughput in items/s, `prices` are of an hour of all of a hardware, by its fingerprint. The first is
     the one that measured anything.
     """
-    known = [column for column in columns if column.hardware in prices]
-    priced = [(column, _costs(column, prices[column.hardware])) for column in known]
+    priced = [
+        (column, _costs(column, prices[column.hardware])) for column in columns if column.hardware in prices
+    ]
     found: list[tuple[HardwareColumn, float, int]] = []
     first = next((costs for _, costs in priced if costs), {})
-    for column, mine in priced:
-        both = [mine[case] / first[case] for case in mine if case in first]
+    for column, own in priced:
+        both = [own[case] / first[case] for case in own if case in first]
         if both:
             found.append((column, geometric_mean(both), len(both)))
     return found
@@ -221,8 +220,8 @@ def conditions(settings: Mapping[str, Any]) -> Conditions:
 
 def unlike(own: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
     """In what two presets of one name differ, but for the CPUs that they pin; empty where in nothing."""
-    (mine, threads), (its, other_threads) = conditions(own), conditions(reference)
-    names = sorted({name for name, _ in set(mine) ^ set(its)})
-    if threads != other_threads:
+    (variables, threads), (reference_variables, reference_threads) = conditions(own), conditions(reference)
+    names = sorted({name for name, _ in set(variables) ^ set(reference_variables)})
+    if threads != reference_threads:
         names.append("threads")
     return ", ".join(names)

@@ -128,11 +128,11 @@ def _chart(
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
         return
     title = "speed-up over the reference (higher is better)"
-    said = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
+    ratios = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
     dots = charts.dots(columns, drawn, metric)
     parts.chart(
         charts.machines(len(drawn), title, dark=st.context.theme.type == "dark"),
-        f"{metric.title} normalised to {columns[0].label}: {'; '.join(said)}",
+        f"{metric.title} normalised to {columns[0].label}: {'; '.join(ratios)}",
         rows=drawn,
         cases=dots,
     )
@@ -145,12 +145,12 @@ def _case_by_case(columns: Sequence[HardwareColumn], metric: Metric, threshold: 
     ratios = "First the number, then the ratio to the reference: above 1× is better."
     # Metrics of other tools come without a meaning.
     about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
-    said = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
+    explanation = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
     parts.heading(
         "Case by case",
         lambda: charts.cells(columns, metric),
         f"hardware-{metric.name}-cases.csv",
-        said,
+        explanation,
     )
     parts.table(table)
 
@@ -165,12 +165,12 @@ def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) ->
         return
     first, *rest = over
     threshold = normalisation.threshold(columns, "throughput")
-    said = [
+    costs = [
         f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
         f"{_dearer(ratio, threshold)})"
         for column, ratio, n in rest
     ]
-    sentence = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
+    sentence = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(costs)}"
     parts.html(f"<p>{escape(sentence)}</p>")
 
 

@@ -110,19 +110,21 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
     unit = f" ({metric.unit})" if metric.unit else ""
     common = wording.common_parameters(names[:MOST_CASES])
     every = [_measured_how(cell) for column in columns for cell in column.cells.values()]
-    said = [each for each in every[0] if all(each in other for other in every)] if every else []
+    shared = [each for each in every[0] if all(each in other for other in every)] if every else []
 
     def of(column: HardwareColumn) -> Column[str]:
-        known = {} if column is reference else normalisation.ratios(column, reference, metric.better)
+        ratios = {} if column is reference else normalisation.ratios(column, reference, metric.better)
 
         def cell(case: str) -> str:
             both = column.cells.get(case), reference.cells.get(case)
-            return _cell(*both, known.get(case), metric, threshold, said)
+            return _cell(*both, ratios.get(case), metric, threshold, shared)
 
         return Column("", f"{column.label}{unit}", html=cell, number=True)
 
     first: Column[str] = Column("", "Case", html=lambda case: markup.case(case, common))
-    about = " ".join(filter(None, (wording.all_cases(common), f"Each: {', '.join(said)}." if said else "")))
+    about = " ".join(
+        filter(None, (wording.all_cases(common), f"Each: {', '.join(shared)}." if shared else ""))
+    )
     return DataTable("Case by case", [first, *map(of, columns)], names, MOST_CASES, dense=True, about=about)
 
 
@@ -188,13 +190,13 @@ def _cell(
     ratio: float | None,
     metric: Metric,
     threshold: float,
-    said: Collection[str],
+    shared: Collection[str],
 ) -> str:
-    """A value with its ratio, and in small what is peculiar to it: `said` stands above the table."""
+    """A value with its ratio, and in small what is its own: `shared` stands above the table."""
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
-    about = [each for each in _measured_how(cell) if each not in said]
+    about = [each for each in _measured_how(cell) if each not in shared]
     # The same word for both would be read as the same thing.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version or wording.NONE}")

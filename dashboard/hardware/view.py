@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from analysis.metrics import METRICS, Metric
 from dashboard.components import frames, links
@@ -49,6 +49,9 @@ class HardwareView(View):
 
     context: ClassVar = ("metric", "version")
     home: ClassVar = links.HARDWARE
+    fingerprints: ClassVar = ("to",)
+    # Under another preset other versions were measured, and perhaps not on the reference.
+    resets: ClassVar = {"preset": ("version", "to")}
 
     metric: str
     version: str
@@ -58,21 +61,8 @@ class HardwareView(View):
 
     def query(self) -> dict[str, list[str]]:
         """The selection as a URL's query; what is empty is left for the page to choose."""
-        values = {
-            "metric": self.metric,
-            "version": self.version,
-            "preset": self.preset,
-            "to": self.to[: links.FINGERPRINT],
-        }
-        prices = [f"{hardware[: links.FINGERPRINT]}:{price:.12g}" for hardware, price in self.prices]
-        return {name: [value] for name, value in values.items() if value} | (
-            {"price": prices} if prices else {}
-        )
-
-    def after(self, name: str, value: Any) -> "HardwareView":
-        """Under another preset other versions were measured, and perhaps not on the reference."""
-        after = replace(self, **{name: value})
-        return replace(after, version="", to="") if name == "preset" else after
+        prices = [f"{links.short(hardware)}:{price:.12g}" for hardware, price in self.prices]
+        return View.query(replace(self, prices=())) | ({"price": prices} if prices else {})
 
 
 @dataclass(frozen=True, slots=True)

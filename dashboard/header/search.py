@@ -86,7 +86,7 @@ def _dialog(url: str) -> None:
         st.switch_page(page_at(address.path.strip("/")).script, query_params=parse_qs(address.query))
 
 
-@load.kept
+@load.cache
 def _entries(url: str) -> list[SearchEntry]:
     newest = findings.findings(database_at(url), newest=_FINDINGS)
     return entries(load.series_keys(url), load.recent_runs(url, limit=_RUNS), newest)

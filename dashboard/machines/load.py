@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.components.load import kept, kept_for_good
+from dashboard.components.load import cache, permanent_cache
 from dashboard.components.query_params import Query, View, last, sentence
 from dashboard.runs import capabilities
 from dashboard.server.database import by_url, database_at
@@ -37,7 +37,7 @@ ROWS, ENVIRONMENTS = 40, 500
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
 
-last_scheduled_runs = kept(by_url(queue_queries.last_scheduled_runs))
+last_scheduled_runs = cache(by_url(queue_queries.last_scheduled_runs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class OpenTasks:
         return *self.running, *self.waiting
 
 
-@kept
+@cache
 def newest_runs(url: str) -> tuple[RunSummary, ...]:
     """The newest run of each machine, the newest first."""
     database = database_at(url)
@@ -70,20 +70,20 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
     return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
 
 
-@kept
+@cache
 def foreign_runs(url: str) -> Counter[str]:
     """How many runs there are that Pyrometer did not measure, by where they come from."""
     return Counter({came_from(each): each.runs for each in queries.foreign_runs(database_at(url))})
 
 
-@kept
+@cache
 def without_task(url: str) -> frozenset[str]:
     """Those of the newest runs of machines that go on and belong to no task: manual runs."""
     going = [run.id for run in newest_runs(url) if run.state == RunState.RUNNING]
     return frozenset(run for run in going if queue_queries.task_of_run(database_at(url), run) is None)
 
 
-@kept
+@cache
 def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     """What runs, and what waits (for some labels, or all of it), as of now."""
     database = database_at(url)
@@ -91,20 +91,20 @@ def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     return OpenTasks(tuple(queue_queries.running_tasks(database)), tuple(waiting), newer)
 
 
-@kept
+@cache
 def wait_reasons(url: str) -> dict[int, str]:
     """By task that runs, what it waits for before it measures."""
     database = database_at(url)
     return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running_tasks(database)])
 
 
-@kept
+@cache
 def environments(url: str) -> list[EnvironmentUsed]:
     """The environments of the newest runs, the one that was used last first."""
     return environments_in_use.environments_used(database_at(url), RUNS)
 
 
-@kept_for_good
+@permanent_cache
 def able(url: str, run: str) -> Able | None:
     """The telemetry of the machine of a run; None for a run that is not there any more."""
     record = queries.run_record(database_at(url), run)

@@ -28,7 +28,7 @@ def show_machines() -> None:
     parts.title("Machines")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
-    known, tasks, found = _state(url, now)
+    schedules, tasks, found = _state(url, now)
     view, complaints = chosen(parts.query(), [one.name for one in found])
     parts.complain(complaints)
     names = {"": "All machines", **{name: name for name in sorted(one.name for one in found)}}
@@ -36,10 +36,10 @@ def show_machines() -> None:
         parts.select("Machine", "machine", names, view)
     opened = next((one for one in found if one.name == view.machine), None)
     if opened is None:
-        _every_machine(url, known, found, tasks, now)
+        _every_machine(url, schedules, found, tasks, now)
     else:
         parts.link(links.MACHINES, "← All machines")
-        _one_machine(url, opened, known, now)
+        _one_machine(url, opened, schedules, now)
 
 
 def show_schedule() -> None:
@@ -47,17 +47,17 @@ def show_schedule() -> None:
     parts.title("Schedule")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
-    known, tasks, found = _state(url, now)
-    _schedule(url, known, found, tasks, now)
+    schedules, tasks, found = _state(url, now)
+    _schedule(url, schedules, found, tasks, now)
 
 
 def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[MachineStatus]]:
     """The schedules, the open tasks and the machines; stops the page where there is none of all three."""
-    known, tasks = morning(url), load.open_tasks(url)
-    found = machines.machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))
-    if not found and not tasks.every and not known.parts:
+    schedules, tasks = morning(url), load.open_tasks(url)
+    found = machines.machines(schedules, load.newest_runs(url), tasks.running, now, load.without_task(url))
+    if not found and not tasks.every and not schedules.parts:
         _nothing_yet(url)
-    return known, tasks, found
+    return schedules, tasks, found
 
 
 def _every_machine(
@@ -92,8 +92,8 @@ def _one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime
     parts.heading(parts.plain(one.name), machines.table([one], now), "machine.csv")
     parts.html(machines.facts(one, about, conditions, now))
     tasks = load.open_tasks(url, one.labels)
-    mine = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
-    _open(url, morning, tasks, [one], now, mine)
+    own = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
+    _open(url, morning, tasks, [one], now, own)
     if opened and one.run and (tables_html := capabilities.tables(opened[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
@@ -107,11 +107,11 @@ def _open(
     tasks: OpenTasks,
     shown: Sequence[MachineStatus],
     now: datetime,
-    mine: Collection[int] | None = None,
+    own: Collection[int] | None = None,
 ) -> None:
-    """With `mine` only the tasks of these ids: why one waits depends on what others do."""
+    """With `own` only the tasks of these ids: why one waits depends on what others do."""
     found = timetable.explain_tasks(tasks.every, morning, load.wait_reasons(url), now)
-    found = [each for each in found if mine is None or each.task.id in mine]
+    found = [each for each in found if own is None or each.task.id in own]
     listed = timetable.open_tasks(found, now, "those" if tasks.newer else "all")
     parts.heading("What runs and what waits", listed, "open-tasks.csv")
     by_hand = [

@@ -9,8 +9,9 @@ import pandas as pd
 
 from analysis.dispatch_difference import CaseDifference
 from analysis.ratios import as_ratios
-from dashboard.components import filters, links, markup, wording
+from dashboard.components import links, markup, wording
 from dashboard.regressions.causes import FindingCause
+from dashboard.regressions.load import NEW, Findings
 from records.evidence import OperatorDifference, PairVerdict, RelatedFinding, RelatedVerdict
 from records.findings import Finding, FindingGroup, FindingState, TriageEntry
 from records.json_values import Facts
@@ -41,7 +42,7 @@ _MOST_CHANGES = 20
 
 #: The tabs of the list, by the state that each shows.
 TABS: Mapping[str, str] = {
-    filters.NEW: "New",
+    NEW: "New",
     FindingGroup.OPEN: "Open",
     FindingGroup.IMPROVEMENT: "Improvements",
     FindingGroup.KNOWN: "Quiet",
@@ -121,12 +122,12 @@ def _cause_cell(one: FindingCause) -> str:
     return f"{words.text}{more}"
 
 
-def other_groups(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
+def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
     """How many findings of the chosen schedule are in the groups without a tab, with links.
 
     Empty where there are none.
     """
-    said = {
+    addresses = {
         FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
         FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
     }
@@ -134,7 +135,7 @@ def other_groups(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -
         markup.link(
             links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
         )
-        for group, (words, address) in said.items()
+        for group, (words, address) in addresses.items()
         if groups[group] and group is not chosen.group
     ]
     return f'<p class="py-quiet">Also: {" · ".join(parts)}</p>' if parts else ""

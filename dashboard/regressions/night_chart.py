@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from dashboard.components import wording
-from dashboard.components.charts import BLUE, QUIET, TONES, Spec, as_spec, kept
+from dashboard.components.charts import BLUE, QUIET, TONES, Spec, as_spec, spec_cache
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.moves import border
 from records.findings import Finding, FindingState
@@ -37,11 +37,11 @@ def night_chart(
     line: TrendLine,
     tracks: PlaceTracks,
     changed: Mapping[tuple[str, Place], Sequence[RunChange]],
-    known: Sequence[Finding],
+    findings: Sequence[Finding],
 ) -> NightChart | None:
     """The newest nights of a finding's series; None where fewer than two are there.
 
-    `tracks` are by place, `changed` by the line's letter and place. `known` are all findings in the series.
+    `tracks` are by place, `changed` by the line's letter and place. `findings` are all of the series.
     """
     pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
     kept_points = [
@@ -68,7 +68,7 @@ def night_chart(
     at_run = {point.run: point for point in own}
     found = [
         (point.started_at, point.point, _label(each), _tone(each))
-        for each in known
+        for each in findings
         if (point := at_run.get(each.at_run)) and (each.id == one.id or _confirmed(each))
     ]
     moments = [
@@ -108,7 +108,7 @@ def _border_words(changes: Sequence[RunChange]) -> str:
     return words if len(words) <= _LABEL else f"{words[:_LABEL]}…"
 
 
-@kept
+@spec_cache
 def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
     """The chart of a `NightChart` with its `tracks`; `title` is that of its value axis.
 

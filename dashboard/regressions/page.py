@@ -8,10 +8,11 @@ import streamlit as st
 
 from analysis.decision.comparison import stored_comparison
 from analysis.kernel_difference import kernel_changes
-from dashboard.components import filters, links, load, markup, parts, wording
-from dashboard.components.query_params import ALL, Query, choice_labels, decode_name
+from dashboard.components import links, markup, parts, wording
+from dashboard.components import load as pages
+from dashboard.components.query_params import ALL, Query, choice_labels, decode_name, last
 from dashboard.header import page_context
-from dashboard.regressions import cause_cards, causes, findings, triage
+from dashboard.regressions import cause_cards, causes, findings, load, triage
 from dashboard.regressions.causes import FindingCause
 from dashboard.server.settings import ServerSettings
 from records.evidence import evidence_body
@@ -40,7 +41,7 @@ def show() -> None:
     """The finding that the address names, else the list."""
     url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
     query = parts.query()
-    wanted = filters.last(query, "finding")
+    wanted = last(query, "finding")
     if wanted is None:
         _show_list(url, query, now)
     else:
@@ -50,14 +51,14 @@ def show() -> None:
 def _show_list(url: str, query: Query, now: datetime) -> None:
     """Findings, the open regressions unless the address says otherwise."""
     parts.title("Regressions")
-    known = load.schedules_with_findings(url)
-    if not known:
+    schedules = load.schedules_with_findings(url)
+    if not schedules:
         _nothing_found()
         return
-    chosen, complaints = filters.findings(query, known)
+    chosen, complaints = load.chosen(query, schedules)
     parts.complain(complaints)
     groups = load.findings_by_group(url, decode_name(chosen.schedule) or None)
-    _choices(chosen, known, groups)
+    _choices(chosen, schedules, groups)
     found = load.findings(url, chosen)
     older = len(found) > load.MOST_FINDINGS
     shown = [one for one in found[: load.MOST_FINDINGS] if chosen.holds(one, now)]
@@ -76,10 +77,10 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     parts.caption("A candidate may be noise until an A/B interleaved session confirms it.")
 
 
-def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
+def _choices(chosen: load.Findings, schedules: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
     states = {
-        filters.NEW: "New",
-        **{group: findings.GROUPS[group] for group in filters.GROUPS},
+        load.NEW: "New",
+        **{group: findings.GROUPS[group] for group in load.GROUPS},
         ALL: "All",
         **{name: name.capitalize() for name in STATES},
     }
@@ -92,8 +93,8 @@ def _choices(chosen: filters.Findings, known: Sequence[str], groups: Mapping[Fin
     parts.segments("Show", "state", tabs, chosen, widget="tab", tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Status", "state", states, chosen)
-        parts.select("Schedule", "schedule", choice_labels("All schedules", known), chosen)
-        parts.select("Triage", "triage", {ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
+        parts.select("Schedule", "schedule", choice_labels("All schedules", schedules), chosen)
+        parts.select("Triage", "triage", {ALL: "All", load.OPEN: "Open, not muted"}, chosen)
         parts.segments(
             "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
         )
@@ -147,7 +148,7 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
 
 def _cause_of(url: str, one: Finding) -> FindingCause:
     """All findings of the cause that a finding belongs to."""
-    others = load.findings(url, filters.Findings(ALL, ALL, one.direction))
+    others = load.findings(url, load.Findings(ALL, ALL, one.direction))
     found = (cause for cause in causes.causes(others) if any(each.id == one.id for each in cause.items))
     return next(found, FindingCause((one,)))
 
@@ -215,7 +216,7 @@ def _kernels(url: str, one: Finding) -> None:
 def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[str, str]] | None:
     """The session's run with its old and with its new environment; None where it compares none."""
     run = one.evidence.confirmation.run
-    found = load.run(url, run) if run else None
+    found = pages.run(url, run) if run else None
     try:
         comparison = stored_comparison(found[0].facts) if found else None
     except ValueError:
@@ -225,5 +226,5 @@ def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[st
 
 
 def _outcomes(url: str, case: str, run: str, environment: str) -> list[Outcome]:
-    found = load.outcomes(url, run, cases=[case])
+    found = pages.outcomes(url, run, cases=[case])
     return [each for each in found if each.environment == environment]

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, time, timedelta
 import streamlit as st
 
 from dashboard.auth import reader
-from dashboard.components import load, parts
+from dashboard.components import parts
+from dashboard.regressions import load
 from dashboard.server.errors import NotAllowed
 from dashboard.today import load as today
 from records.findings import Finding, FindingTriage

@@ -159,8 +159,8 @@ def only_technique(cases: Collection[str]) -> str:
 
 def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:
     """The techniques of two runs of which each has one alone, if it is another; else None."""
-    ours, theirs = only_technique(old), only_technique(new)
-    return (ours, theirs) if ours and theirs and ours != theirs else None
+    before, after = only_technique(old), only_technique(new)
+    return (before, after) if before and after and before != after else None
 
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:
@@ -189,11 +189,11 @@ def _change(
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
         # A case that was skipped or disturbed in one run may have worked there or not.
-        known = all(broken) or "ok" in (before.status, after.status)
+        conclusive = all(broken) or "ok" in (before.status, after.status)
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
         reason = after.reason or before.reason
-        said = status if known else "not measured"
-        return RunCaseChange(case, said, None, None, before.status, after.status, reason, other_key)
+        word = status if conclusive else "not measured"
+        return RunCaseChange(case, word, None, None, before.status, after.status, reason, other_key)
     one, other = old_numbers.get(old_case), new_numbers.get(case)
     return RunCaseChange(case, _noise(one, other), one, other, before.status, after.status, "", other_key)
 

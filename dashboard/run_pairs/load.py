@@ -22,7 +22,7 @@ def comparable(url: str, a: str, b: str) -> bool:
     return has_pairs(cases_of_run(url, a), cases_of_run(url, b))
 
 
-@load.kept
+@load.cache
 def cases_of_run(url: str, run_id: str) -> frozenset[str]:
     """The cases of a run, without those of the canary."""
     return _cases(url, [run_id])[run_id]
@@ -33,7 +33,7 @@ def _cases(url: str, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
     return {run: frozenset(each.case for each in own) for run, own in endings.items()}
 
 
-@load.kept
+@load.cache
 def technique_pairs(url: str) -> list[TechniquePair]:
     """Imported runs of one technique each on one hardware, a pair for each two techniques there.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dashboard.components import links, load, markup, parts, wording
 from dashboard.components.query_params import Query, View, last, pick, sentence
@@ -31,15 +31,12 @@ class RunPairView(View):
 
     context: ClassVar = ("metric",)
     home: ClassVar = links.RUN_PAIR
+    # Another run may lack the metric.
+    resets: ClassVar = {"a": ("metric",), "b": ("metric",)}
 
     a: str
     b: str
     metric: str = ""
-
-    def after(self, name: str, value: Any) -> "RunPairView":
-        """Another run may lack the metric: it is chosen anew."""
-        changed = replace(self, **{name: value})
-        return changed if name == "metric" else replace(changed, metric="")
 
 
 #: Whether two runs, by their ids, have any case to compare.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from dashboard.components import links, markup, wording
+from dashboard.components import links, markup, query_params, wording
 from dashboard.run_pairs.comparison import RunCaseChange, RunComparison, RunSide
 from records.kinds import RunKind, RunSource
 from reports.table import Column, DataTable
@@ -56,7 +56,7 @@ def paired_command(found: RunComparison) -> str:
     Nor does anything measure a trace in turns.
     """
     a, b = found.a, found.b
-    versions = [side.environment.torch_version.partition("+")[0] for side in (a, b)]
+    versions = [query_params.public(side.environment.torch_version) for side in (a, b)]
     alike = a.run.machine.hardware.fingerprint == b.run.machine.hardware.fingerprint
     unlike = any(side.run.source != RunSource.MEASURED or side.run.kind == RunKind.TRACE for side in (a, b))
     if not all(versions) or versions[0] == versions[1] or not alike or unlike:

@@ -3,10 +3,12 @@
 The address holds what is opened, as `detail` or, of a run, as `case`: the way back closes the panel.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import median
 
+import pandas as pd
 import streamlit as st
 from markupsafe import Markup
 
@@ -14,11 +16,15 @@ from analysis.comparison import rounds
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
-from dashboard.components import links, load, markup, parts, tables, wording
+from dashboard.components import charts, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import Query, last, sentence
-from dashboard.exports import page_recorder as kept
+from dashboard.exports import page_recorder
 from dashboard.trends import chart_section
 from dashboard.trends.load import load_trends
+from interchange.formats import came_from
+from records.environments import Environment
+from records.fingerprints import AGAIN
+from records.kinds import EnvironmentKind
 from records.outcomes import Outcome, OutcomeStatus
 from records.runs import Run
 from reports import sentences
@@ -29,6 +35,7 @@ from reports.rows import Row, sign, tone
 from reports.table import Column, DataTable
 from reports.text.dispatch_text import case_words
 from reports.upgrade_report import JudgedUpgrade
+from workflows.planning.reproduction import reproduce_command
 
 #: Lines at most of what runs differently.
 _MOST_CHANGES = 12
@@ -73,29 +80,27 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") ->
 
     def body() -> None:
         _process_list(run, outcomes)
-        parts.kernels(outcomes, f"kernels-{run.id}.csv")
+        kernels_section(outcomes, f"kernels-{run.id}.csv")
         if outcomes:
             # One that ended otherwise may have no samples.
             well = (each for each in outcomes if each.status == OutcomeStatus.OK)
             first = next(well, outcomes[0])
             blocks = load.samples(url, run.id, case, environment, first.replicate)
             name = f"{run.id}-{first.replicate}"
-            parts.measure_again(run, first)
+            reproduce(run, first)
             if any(blocks):
                 parts.subject(wording.case(case).text, run.machine.hardware.label)
-                parts.samples(blocks, name, rounds.tainted_block_numbers(first.facts))
+                samples_section(blocks, name, rounds.tainted_block_numbers(first.facts))
         if metric:
             _history(url, run, case, metric)
 
     _open(wording.case(case).text, body)
 
 
-def of_outcome(
-    url: str, run: Run, opened: Outcome, *, observed: bool, defined: wording.Definitions | None = None
-) -> None:
+def of_outcome(url: str, run: Run, opened: Outcome, *, observed: bool, defined: wording.Definitions) -> None:
     """Open one outcome of a run, with the other processes of its case and its history.
 
-    `observed` and `defined` are as in `parts.outcome`.
+    `observed` and `defined` are as in `outcome_section`.
     """
     place = opened.case, opened.environment
     outcomes = [each for each in load.outcomes(url, run.id) if (each.case, each.environment) == place]
@@ -105,7 +110,7 @@ def of_outcome(
     def body() -> None:
         parts.subject(wording.case(opened.case).text, run.machine.hardware.label)
         blocks = load.samples(url, run.id, *opened.key)
-        parts.outcome(run, opened, blocks, observed=observed, defined=defined)
+        outcome_section(run, opened, blocks, observed=observed, defined=defined)
         if len(outcomes) > 1:
             parts.table_section("Processes", processes_table(run, outcomes), f"processes-{run.id}.csv")
         if metric:
@@ -119,12 +124,12 @@ def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DE
 
     The foot of the page lies below it, so that the panel has the button of its own that saves the page.
     """
-    closed, record = partial(_close_panel, names), kept.current()
+    closed, record = partial(_close_panel, names), page_recorder.current()
 
     def panel() -> None:
         body()
         if record is not None:
-            kept.page_button(record, kept.slug(f"panel {title}"))
+            page_recorder.page_button(record, page_recorder.slug(f"panel {title}"))
 
     st.dialog(parts.plain(title), width="large", position="right", on_dismiss=closed)(panel)()
 
@@ -165,8 +170,7 @@ def _process_list(run: Run, outcomes: Sequence[Outcome]) -> None:
     parts.table_section("Processes", table, f"processes-{run.id}.csv")
     failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
     if failed is not None and failed.log_tail.strip():
-        parts.heading("Log (tail)")
-        parts.code(failed.log_tail)
+        log_section(failed.log_tail)
 
 
 def _history(url: str, run: Run, case: str, metric: str) -> None:
@@ -178,6 +182,107 @@ def _history(url: str, run: Run, case: str, metric: str) -> None:
         chart_section.show(found.chosen, found.metric, found.drawn, [])
     address = links.trends(metric, *place, case)
     parts.link(address, "History →")
+
+
+def declared_name(environment: Environment) -> str:
+    """What commands call an environment, which has a second name where it was compared with itself."""
+    again = environment.fingerprint.endswith(AGAIN)
+    return environment.name.removesuffix(AGAIN) if again else environment.name
+
+
+def samples_section(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]) -> None:
+    """The samples of one replicate as they were taken, and the distribution of those that count.
+
+    `left_out` are the blocks, by their number from 0, that do not count.
+    """
+    parts.heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
+    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
+    values = frames.milliseconds(counted)
+    many = sum(map(len, blocks))
+    summary = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
+    if len(values):
+        summary += f", median {wording.quantity(median(values.tolist()), 'ms')}"
+    shown = frames.bulk(values)
+    crosses = len(blocks) - len(counted)
+    parts.caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
+    in_order, distributed = st.columns(2)
+    with in_order:
+        parts.chart(
+            charts.samples_in_order(),
+            f"In the order they were taken: {summary}",
+            count=summary,
+            samples=frames.thin_samples(blocks, left_out),
+            blocks=frames.block_starts(blocks),
+        )
+    if not len(values):
+        return
+    with distributed:
+        parts.chart(
+            charts.distribution(),
+            f"Distribution: {summary}",
+            count=summary,
+            bins=frames.histogram(shown),
+            median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
+        )
+
+
+def outcome_section(
+    run: Run,
+    opened: Outcome,
+    blocks: Sequence[Sequence[int]],
+    more: Callable[[], None] | None = None,
+    *,
+    observed: bool,
+    defined: wording.Definitions,
+) -> None:
+    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
+
+    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
+    """
+    parts.html(tables.outcome_title(opened))
+    if observed:
+        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
+        parts.link(address, "How busy GPU and CPUs were: Utilisation →")
+    reproduce(run, opened)
+    parts.html(tables.outcome_facts(run, opened, defined))
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples_section(blocks, name, rounds.tainted_block_numbers(opened.facts))
+    kernels_section([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
+    if more is not None:
+        more()
+    if not came_from(run) or opened.log_tail:
+        log_section(opened.log_tail)
+    st.divider()
+
+
+def kernels_section(outcomes: Iterable[Outcome], file_name: str) -> None:
+    """The GPU kernels of a case in one environment; nothing of one that has none."""
+    parts.table_section(
+        "GPU kernels", report_tables.stored_kernels(outcomes), file_name, sentences.KERNEL_TIMES
+    )
+
+
+def reproduce(run: Run, opened: Outcome) -> None:
+    """The command that measures a case of a run again, or why there is none."""
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: declared_name(each) for each in own}
+    if source := came_from(run):
+        parts.caption(parts.plain(f"It was {source}: no command of Pyrometer measures it again."))
+    elif opened.environment in measured:
+        parts.caption("Measure it again:")
+        parts.code(reproduce_command(run, opened.case, measured[opened.environment]))
+    else:
+        parts.caption("The canary runs between the sessions of every run, and by no command of its own.")
+
+
+def log_section(text: str) -> None:
+    """The end of a log."""
+    parts.heading("Log (tail)")
+    if not text.strip():
+        parts.caption("The worker wrote nothing.")
+        return
+    parts.code(text)
 
 
 #: Processes in a table at most.

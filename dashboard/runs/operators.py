@@ -11,7 +11,7 @@ import streamlit as st
 
 from analysis.operators import KERNEL, OPERATOR, difference, operators
 from common.text import printable
-from dashboard.components import filters, frames, links, load, parts, wording
+from dashboard.components import frames, links, load, parts, wording
 from dashboard.components.query_params import Query, View, last
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
@@ -43,7 +43,7 @@ _MICROSECONDS = st.column_config.NumberColumn(format="%,.1f")
 _CALLS = st.column_config.NumberColumn(format="%.4g")
 
 
-def section(settings: ServerSettings, run: Run, opened: Outcome, query: filters.Query) -> None:
+def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -> None:
     """Everything about the table of one outcome; nothing for an outcome that was measured."""
     if not opened.facts.get("operators"):
         return
@@ -56,14 +56,14 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: filters.
     _against(settings.database_url, run, opened, query)
 
 
-def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
+def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
         parts.caption("No other table of this workload, hardware and preset can be subtracted yet.")
         return
-    chosen, complaints = filters.against(query, own, like)
+    chosen, complaints = subtracted_table(query, own, like)
     parts.complain(complaints)
-    _choose({filters.table_name(table): _label(table) for table in like}, chosen)
+    _choose({table_name(table): _label(table) for table in like}, chosen)
     if chosen is None:
         return
     changes = difference(operators(chosen.rows), operators(own.rows))
@@ -74,6 +74,24 @@ def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     left_out = chosen.left_out, own.left_out
     parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
+
+
+def subtracted_table(
+    query: Query, own: OperatorTable, like: Sequence[OperatorTable]
+) -> tuple[OperatorTable | None, list[str]]:
+    """The table that the URL sets against `own`, by run and case, if it names one that is alike."""
+    wanted = last(query, "against")
+    if not wanted:
+        return None, []
+    found = [table for table in like if table_name(table) == wanted]
+    if found:
+        return found[0], []
+    return None, [f"{wanted} is no operator table that can be subtracted from that of {table_name(own)}."]
+
+
+def table_name(table: OperatorTable) -> str:
+    """How an address names an operator table."""
+    return f"{table.run}/{table.case}"
 
 
 def _draw(frame: pd.DataFrame) -> None:
@@ -116,7 +134,7 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
 def _choose(options: Mapping[str, str], chosen: OperatorTable | None) -> None:
     """The choice of the table to subtract; the URL is the only place it lives."""
     key = "choose-against"
-    st.session_state[key] = None if chosen is None else filters.table_name(chosen)
+    st.session_state[key] = None if chosen is None else table_name(chosen)
     st.selectbox(
         "Subtract another table of this workload",
         list(options),
@@ -153,7 +171,7 @@ def _slug(run: str, case: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProfileView(View):
-    """A trace, by its run and its case, as `filters.table_name` spells both."""
+    """A trace, by its run and its case, as `table_name` spells both."""
 
     home: ClassVar = links.PROFILE
 
@@ -195,8 +213,8 @@ def show() -> None:
     parts.complain(complaints)
     if "case" in query:
         page_context.keep("/explore", query, workload=table.workload)
-    view = ProfileView(filters.table_name(table))
-    parts.select("Trace", "table", {filters.table_name(each): _trace_label(each) for each in tables}, view)
+    view = ProfileView(table_name(table))
+    parts.select("Trace", "table", {table_name(each): _trace_label(each) for each in tables}, view)
     found = load.run(url, table.run)
     own = (each for each in load.outcomes(url, table.run) if each.case == table.case)
     opened = next((each for each in own if each.facts.get("operators")), None)

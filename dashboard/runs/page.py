@@ -8,11 +8,22 @@ from functools import partial
 import streamlit as st
 
 from analysis.decision.comparison import COMPARED
-from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
-from dashboard.components.query_params import ALL, Query, View, choice_labels, decode_name, encode_name, pick
-from dashboard.exports import page_recorder as kept
+from dashboard.components import frames, links, load, markup, parts, tables, wording
+from dashboard.components.query_params import (
+    ALL,
+    Query,
+    View,
+    choice_labels,
+    decode_name,
+    encode_name,
+    find_fingerprint,
+    last,
+    pick,
+    sentence,
+)
+from dashboard.exports import page_recorder
 from dashboard.header import page_context
-from dashboard.runs import case_numbers, case_panel, operators, run_facts
+from dashboard.runs import case_panel, operators, run_tables
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import sections
 from dashboard.today.problems import needed
@@ -24,7 +35,7 @@ from records.runs import Run, RunsOnly
 def show() -> None:
     """The run that the address names, by its id or `latest`, else the list of runs."""
     query = parts.query()
-    wanted = filters.last(query, "run")
+    wanted = last(query, "run")
     settings, now = ServerSettings.from_environment(), datetime.now(UTC)
     if wanted is None:
         _show_list(settings.database_url, query, now)
@@ -44,12 +55,12 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
     run, summary = found
     if run_id != run.id:
         # Tomorrow it is another.
-        kept.pin(links.run(run.id, query))
+        page_recorder.pin(links.run(run.id, query))
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
     defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
-    chosen, complaints = filters.outcome(query, run, outcomes)
+    chosen, complaints = chosen_outcome(query, run, outcomes)
     parts.tab_title(f"{summary.suite}, {run.id}")
     parts.html(tables.run_title(summary, now, tables.source(run)))
     if COMPARED in run.facts:
@@ -64,7 +75,9 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         # A trace is all that its run has, and its tables want the width of the page.
         blocks = load.samples(url, run.id, *chosen.key)
         more = partial(operators.section, settings, run, chosen, query)
-        parts.outcome(run, chosen, blocks, more, observed=chosen.key in observed, defined=defined)
+        case_panel.outcome_section(
+            run, chosen, blocks, more, observed=chosen.key in observed, defined=defined
+        )
     elif chosen is not None:
         case_panel.of_outcome(url, run, chosen, observed=chosen.key in observed, defined=defined)
     failed = [(summary, one) for one in outcomes if one.status != OutcomeStatus.OK and needed(one)]
@@ -81,7 +94,28 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         sections.of_run(run, outcomes, measurements)
     if outcomes:
         _show_outcomes(run, query, outcomes, observed)
-    run_facts.section(run)
+    run_tables.facts_section(run)
+
+
+def chosen_outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
+    """The outcome that the URL names by case, environment and replicate, or the first traced one, if any."""
+    wanted = last(query, "case")
+    if wanted is None:
+        # A run that only traced has nothing else to show.
+        return next((o for o in outcomes if o.facts.get("operators")), None), []
+    found = [o for o in outcomes if o.case == wanted]
+    if not found:
+        return None, [sentence("case", wanted, {o.case for o in outcomes})]
+    environment, replicate = last(query, "environment"), last(query, "replicate")
+    if environment:
+        fingerprint = find_fingerprint(environment, {o.environment: "" for o in found})
+        found = [o for o in found if o.environment == fingerprint]
+    if replicate is not None:
+        found = [o for o in found if str(o.replicate) == replicate]
+    if not found:
+        where = f"replicate {replicate or '?'} in environment {environment or '?'}"
+        return None, [f"Run {run.id} has no {where} of {wanted}."]
+    return found[0], []
 
 
 def _show_measurements(
@@ -95,7 +129,7 @@ def _show_measurements(
     every = tables.measurements(run, measurements, defined, counted)
     parts.heading("Measurements", every, f"measurements-{run.id}.csv")
     parts.caption("Medians over n replicates, each a process of its own.")
-    parts.table(case_numbers.by_case(run, measurements, defined, counted))
+    parts.table(run_tables.by_case(run, measurements, defined, counted))
     with parts.expander("Intervals and spread of every metric"):
         parts.caption("Spread: standard deviation of the replicates' logarithms.")
         parts.table(every)
@@ -107,7 +141,7 @@ def _show_outcomes(
     """How every replicate ended, what is not ok first, a page at a time; the CSV file has all."""
     parts.heading("Outcomes", lambda: tables.outcomes(run, outcomes), f"outcomes-{run.id}.csv")
     complaints: list[str] = []
-    page = filters.page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
+    page = list_page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
     parts.complain(complaints)
     ordered = sorted(outcomes, key=lambda outcome: outcome.status == OutcomeStatus.OK)
     shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
@@ -119,6 +153,23 @@ def _show_outcomes(
 
 #: Runs on one page of the list, and characters of a text that they are searched for.
 PAGE, _TEXT = 50, 200
+#: More than any page of a list has.
+_DIGITS = 18
+
+
+def list_page(query: Query, rows: int, per_page: int, complaints: list[str], name: str = "page") -> int:
+    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it.
+
+    An address that names no page of the list is a complaint.
+    """
+    wanted = last(query, name) or "1"
+    pages = max(1, -(-rows // per_page))
+    # Of thousands of digits Python reads no number; so many say enough.
+    shown = min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
+    if wanted != str(shown):
+        there = "there is one page" if pages == 1 else f"pages are 1 to {pages:,}"
+        complaints.append(f'"{wanted}" is no page ({name}): {there}; shown is page {shown:,}.')
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +179,17 @@ class RunList(View):
     `ALL` leaves nothing out. Another choice begins at the first page.
     """
 
+    kind: str
     suite: str
     machine: str
     state: str
-    kind: str = ALL
     text: str = ""
-
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query."""
-        names = ("kind", "suite", "machine", "state", *(("text",) if self.text else ()))
-        return {name: [getattr(self, name)] for name in names}
 
     @property
     def only(self) -> RunsOnly:
         """The filters of the database query."""
-        kind = decode_name(self.kind)
-        return RunsOnly(
-            decode_name(self.suite), decode_name(self.machine), decode_name(self.state), kind, self.text
-        )
+        kind, suite, machine, state = map(decode_name, (self.kind, self.suite, self.machine, self.state))
+        return RunsOnly(suite, machine, state, kind, self.text)
 
     def page(self, number: int) -> str:
         """The address of a page of the list, from 1."""
@@ -155,11 +199,12 @@ class RunList(View):
 def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
     """The selection in `query`, and complaints."""
     complaints: list[str] = []
-    offers = {"suite": suites, "machine": machines, "state": tuple(RunState), "kind": tuple(RunCategory)}
-    chosen = [
+    offers = {"kind": tuple(RunCategory), "suite": suites, "machine": machines, "state": tuple(RunState)}
+    kind, suite, machine, state = (
         pick(query, name, (ALL, *map(encode_name, offer)), ALL, complaints) for name, offer in offers.items()
-    ]
-    return RunList(*chosen, text=(filters.last(query, "text") or "").strip()[:_TEXT]), complaints
+    )
+    text = (last(query, "text") or "").strip()[:_TEXT]
+    return RunList(kind, suite, machine, state, text), complaints
 
 
 def _show_list(url: str, query: Query, now: datetime) -> None:
@@ -172,7 +217,7 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     chosen, complaints = selection(query, suites, machines)
     counts = load.runs_by_category(url)
     total = load.count_runs(url, chosen.only)
-    page = filters.page(query, total, PAGE, complaints)
+    page = list_page(query, total, PAGE, complaints)
     parts.complain(complaints)
     kinds = {ALL: f"All {sum(counts.values()):,}"}
     kinds |= {

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
-from analysis.recent_level import NIGHTS
-from dashboard.today.headlines import METRICS, CaseNight, headlines, runs_of
+from dashboard.today.headlines import METRICS, CaseNight, headlines_since_changes, recent_runs
 from dashboard.today.track_status import TrackStatus
 from db.connection.engine import Database
 from db.findings.store import findings_of_series
@@ -53,11 +53,6 @@ def case_results(
 def _nights(database: Database, tasks: list[Task], newest: str) -> tuple[CaseNight, ...]:
     """The cases of the run `newest` of a part; `tasks` are its nights, newest first."""
     one = TrackStatus(tuple(tasks), tuple((task.due_at, task.state) for task in tasks))
-    runs = runs_of(one)
-    found = points_of_runs(database, {newest, *runs[: NIGHTS + 1]}, METRICS)
-    known = findings_of_series(database, tuple(found))
-    made = headlines(one, newest, found, known)
-    # A change that is older than those nights needs the nights before it.
-    if marked := [each.key for each in made if each.finding]:
-        made = headlines(one, newest, {**found, **lines(database, marked, runs)}, known)
-    return made
+    found = points_of_runs(database, recent_runs(one, newest), METRICS)
+    findings = findings_of_series(database, tuple(found))
+    return headlines_since_changes(one, newest, found, findings, partial(lines, database))

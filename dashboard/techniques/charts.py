@@ -12,13 +12,13 @@ from dashboard.components.charts import (
     TIMES,
     Spec,
     as_spec,
-    kept,
     lines_of,
     once,
+    spec_cache,
 )
 
 
-@kept
+@spec_cache
 def pareto(*, dark: bool) -> Spec:
     """Speed-up by peak memory, both against the baseline; rules at 1.
 
@@ -64,7 +64,7 @@ def _name(*, dark: bool) -> dict[str, Any]:
     return {"fontSize": 11.5, "color": INK[dark]}
 
 
-@kept
+@spec_cache
 def scaling(series: int, most: int) -> Spec:
     """Speed-up over one rank along the ranks, up to `most` of them, for up to six series; dashed: the ideal.
 
@@ -95,7 +95,7 @@ def scaling(series: int, most: int) -> Spec:
     return as_spec(alt.layer(*layers).properties(height=340))
 
 
-@kept
+@spec_cache
 def batches(series: int) -> Spec:
     """Throughput along the batch for up to six techniques of one workload.
 

@@ -100,9 +100,9 @@ def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") ->
 
     `unit` stands instead of the metric's own.
     """
-    known = wording.metric(name)
-    shown = unit or ("" if known.unit in ("share", "count") else known.unit)
-    words = (title or known.title) + (f" ({shown})" if shown else "")
+    metric = wording.metric(name)
+    shown = unit or ("" if metric.unit in ("share", "count") else metric.unit)
+    words = (title or metric.title) + (f" ({shown})" if shown else "")
     prefix = f"baseline_{name}" if base else name
 
     def values(case: TechniqueResult) -> Mapping[str, object]:
@@ -116,8 +116,8 @@ def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") ->
         found = (case.base if base else case.own).get(name)
         if found is None:
             return Markup(wording.NONE)
-        point, about = _value(found.point, known.unit), f"n{_TIED}{found.n}"
-        ends = [_value(end, known.unit) for end in (found.low, found.high) if end is not None]
+        point, about = _value(found.point, metric.unit), f"n{_TIED}{found.n}"
+        ends = [_value(end, metric.unit) for end in (found.low, found.high) if end is not None]
         # Where all replicates agree, as sizes and counts do, the interval says nothing more.
         if set(ends) - {point}:
             about = f"{' to '.join(ends)}, {about}"

@@ -34,17 +34,17 @@ _SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 40
 _FINDINGS = 500
 
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
-_readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
+_readings_cache = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 
 
-@load.kept
+@load.cache
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
     found = releases.technique_versions(database_at(url), load.EVERY_CASE, hardware, preset)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
-@load.kept
+@load.cache
 def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
     found = releases.points_of_version(
@@ -60,7 +60,7 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
-@load.kept
+@load.cache
 def open_regressions(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
     """Open regressions in the latency of a workload's cases, of this PyTorch version or one before it."""
     newest = frames.version_order(version)
@@ -119,7 +119,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
     return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
 
 
-@load.kept
+@load.cache
 def newest_with_ratios(
     url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
@@ -184,7 +184,7 @@ def _reading(url: str, run_id: str, version: str, baseline: str = EAGER) -> Tech
     return _build_reading(url, run_id, version, baseline, summary.state, unreached, ended, run)
 
 
-@_readings_kept
+@_readings_cache
 def _build_reading(
     url: str, run_id: str, version: str, baseline: str, state: str, unreached: int, ended: int, _run: Run
 ) -> TechniqueRun:

@@ -204,25 +204,25 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     found: dict[str, TechniqueResult] = {}
     for reading in readings:
         for one in reading.brought:
-            known = found.get(one.case)
+            earlier = found.get(one.case)
             # What ended well since is not broken any more.
-            if known is None or (
-                not known.is_conclusive and (one.has_ratio or (known.failed and one.is_conclusive))
+            if earlier is None or (
+                not earlier.is_conclusive and (one.has_ratio or (earlier.failed and one.is_conclusive))
             ):
                 found[one.case] = one
     return list(found.values())
 
 
-def claims_of(readings: Sequence[TechniqueRun], shown: Sequence[TechniqueResult]) -> Claimed:
+def claims_of(readings: Sequence[TechniqueRun], results: Sequence[TechniqueResult]) -> Claimed:
     """The claims, each with the reading that represents its case elsewhere on the page."""
-    speaks = {one.case: one.run for one in shown}
+    speaks = {one.case: one.run for one in results}
     found: dict[Any, list[tuple[str, str, Any]]] = {}
     for reading in readings:
         for claim, measured in reading.claimed.items():
             # A claim may also be about a case under no technique, of which the newest speaks.
-            mine = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
-            if mine:
-                found.setdefault(claim, []).extend(mine)
+            own = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
+            if own:
+                found.setdefault(claim, []).extend(own)
     return found
 
 

@@ -357,14 +357,14 @@ def _technique(case: str) -> str:
 def _pareto(rows: pd.DataFrame) -> None:
     title = "Speed-up and memory"
     parts.heading(title, lambda: rows.drop(columns=["label", "left", "right"]), "techniques-memory.csv")
-    said = [
+    names = [
         f"{row['technique']} {wording.times(row['speed_up'])} at {wording.times(row['memory'])} the memory"
         for row in rows.to_dict("records")
         if row["best"]
     ]
     parts.chart(
         charts.pareto(dark=st.context.theme.type == "dark"),
-        f"Speed-up by peak memory of {len(rows)} techniques; best: {'; '.join(said)}",
+        f"Speed-up by peak memory of {len(rows)} techniques; best: {'; '.join(names)}",
         points=rows,
     )
     parts.caption("Named: no other technique is both faster and smaller.")
@@ -393,14 +393,14 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     if curves is None:
         return
     parts.html(markup.legend(curves.names))
-    said = [
+    ratios = [
         f"{row['case']} {row['ranks']} ranks {wording.significant(row['times'])}× ({row['efficiency']})"
         for row in curves.points.to_dict("records")
         if row["ranks"] > 1
     ]
     parts.chart(
         charts.scaling(len(curves.names), frames.most_ranks(curves)),
-        f"Items in a second over one rank, and the ideal: {'; '.join(said)}",
+        f"Items in a second over one rank, and the ideal: {'; '.join(ratios)}",
         points=curves.points,
         ideal=frames.ideal(curves),
     )
@@ -433,13 +433,13 @@ def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
         parts.html(markup.strong(each.title) + markup.legend(each.names))
         if len(each.names) < each.lines:
             parts.caption(f"Drawn are {len(each.names)} techniques of {each.lines}; the CSV file has all.")
-        said = [
+        values = [
             f"{row['case']} batch {row['batch']}: {wording.quantity(row['throughput'], 'items/s')}"
             for row in each.points.to_dict("records")
         ]
         parts.chart(
             charts.batches(len(each.names)),
-            f"Throughput over the batch: {'; '.join(said)}",
+            f"Throughput over the batch: {'; '.join(values)}",
             file_name=f"techniques-batches-{number + 1}",
             points=each.points,
         )

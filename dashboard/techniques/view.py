@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dashboard.components import links, wording
 from dashboard.components.query_params import (
@@ -24,13 +24,6 @@ from records.series import MeasurementConditions, SeriesPoint
 NEWEST = "newest"
 #: Between the runs that an address names; at most so many.
 _AND, _NAMED_RUNS = ",", 8
-#: Of a choice of these, what stands after it may not exist any more.
-_LATER = {
-    "hardware": ("preset", "version", "run", "baseline"),
-    "preset": ("version", "run", "baseline"),
-    "version": ("run", "baseline"),
-    "workload": ("baseline",),
-}
 #: Runs to choose from at most.
 _OFFERED_RUNS = 20
 
@@ -45,6 +38,13 @@ class Techniques(View):
 
     context: ClassVar = ("hardware", "version", "workload")
     home: ClassVar = links.TECHNIQUES
+    fingerprints: ClassVar = ("hardware", "preset")
+    resets: ClassVar = {
+        "hardware": ("preset", "version", "run", "baseline"),
+        "preset": ("version", "run", "baseline"),
+        "version": ("run", "baseline"),
+        "workload": ("baseline",),
+    }
 
     hardware: str
     preset: str
@@ -55,19 +55,7 @@ class Techniques(View):
 
     def query(self) -> dict[str, list[str]]:
         """The selection as a URL's query; what is empty is left for the page to choose."""
-        values = {
-            "hardware": self.hardware[: links.FINGERPRINT],
-            "preset": self.preset[: links.FINGERPRINT],
-            "version": self.version,
-            "run": self.run,
-            "workload": self.workload,
-            "baseline": "" if self.baseline == EAGER else self.baseline,
-        }
-        return {name: [value] for name, value in values.items() if value}
-
-    def after(self, name: str, value: Any) -> "Techniques":
-        """Other hardware has versions and runs of its own: those chosen before are given up."""
-        return replace(self, **{name: value}, **dict.fromkeys(_LATER.get(name, ()), ""))
+        return View.query(replace(self, baseline="" if self.baseline == EAGER else self.baseline))
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The cases of a track's newest night against the nights before: what is confirmed, and what is noise."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -110,14 +110,35 @@ def runs_of(one: TrackStatus) -> tuple[str, ...]:
     ]
 
 
-def headlines(one: TrackStatus, newest: str, found: Lines, known: Iterable[Finding]) -> tuple[CaseNight, ...]:
+def recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
+    """The run `newest` of a track, and those of the nights that its level is of."""
+    return tuple(dict.fromkeys((newest, *runs_of(one)[: NIGHTS + 1])))
+
+
+def headlines_since_changes(
+    one: TrackStatus,
+    newest: str,
+    found: Lines,
+    findings: Sequence[Finding],
+    lines: Callable[[tuple[SeriesKey, ...], tuple[str, ...]], Lines],
+) -> tuple[CaseNight, ...]:
+    """As `headlines`, with the nights before a change that is older than `found`, which `lines` reads."""
+    made = headlines(one, newest, found, findings)
+    if changed := tuple(each.key for each in made if each.finding):
+        made = headlines(one, newest, {**found, **lines(changed, runs_of(one))}, findings)
+    return made
+
+
+def headlines(
+    one: TrackStatus, newest: str, found: Lines, findings: Iterable[Finding]
+) -> tuple[CaseNight, ...]:
     """The cases of the run `newest` of a track, of each one metric; `found` are their points.
 
-    `known` are the findings in these series, oldest first.
+    `findings` are those in these series, oldest first.
     """
     task = one.newest
     own: dict[tuple[str, ...], list[Finding]] = {}
-    for each in known:
+    for each in findings:
         if (each.schedule, each.track, each.label) == (task.schedule, task.track, task.label):
             own.setdefault(identity(each.key), []).append(each)
     made = [
@@ -130,7 +151,7 @@ def headlines(one: TrackStatus, newest: str, found: Lines, known: Iterable[Findi
 
 
 def _headline(
-    key: SeriesKey, points: Sequence[SeriesPoint], latest: SeriesPoint, known: Sequence[Finding]
+    key: SeriesKey, points: Sequence[SeriesPoint], latest: SeriesPoint, findings: Sequence[Finding]
 ) -> CaseNight:
     before = [
         each
@@ -141,7 +162,7 @@ def _headline(
     # Where several machines take turns in a track, each has nights and findings of its own.
     known = [each for each in known if each.machine == latest.machine]
     confirmed = [
-        each for each in known if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
+        each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]
     last = max(confirmed, key=lambda each: each.at, default=None)
     least = threshold_of(key.metric).log
@@ -150,7 +171,7 @@ def _headline(
         return CaseNight(key, latest, against(earlier, latest.point, least), last)
     # From a change on that people know, its new level is what a night is compared with.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
-    waiting = [each for each in known if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
+    waiting = [each for each in findings if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
     return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
 
 
@@ -215,9 +236,9 @@ def _where(point: SeriesPoint, now: datetime) -> str:
 
 
 def _latest(one: CaseNight) -> str:
-    known = wording.metric(one.key.metric)
-    value = escape(wording.quantity(one.latest.point, known.unit))
-    return f"<strong>{value}</strong><small>{escape(known.title)} · n {one.latest.n}</small>"
+    metric = wording.metric(one.key.metric)
+    value = escape(wording.quantity(one.latest.point, metric.unit))
+    return f"<strong>{value}</strong><small>{escape(metric.title)} · n {one.latest.n}</small>"
 
 
 def _change(one: CaseNight) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import streamlit as st
 
 from analysis.staleness import Outage
-from dashboard.components.load import kept
+from dashboard.components.load import cache
 from dashboard.components.query_params import Query, View, pick
 from dashboard.server.database import by_url, database_at, present_time
 from dashboard.today.headlines import METRICS
@@ -60,15 +60,15 @@ _FINDINGS = 300
 #: Seconds for which it is not asked again how a night ended that is over, and what it measured.
 _LONG_SECONDS = 600
 
-_kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
+_long_cache = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
 
-_summaries = kept(by_url(queries.run_summaries))
-_spent = kept(by_url(queue_queries.attempt_seconds))
-findings_of = kept(by_url(findings.findings_of_series))
-compared = kept(by_url(queries.comparison_runs))
+_summaries = cache(by_url(queries.run_summaries))
+_spent = cache(by_url(queue_queries.attempt_seconds))
+findings_of = cache(by_url(findings.findings_of_series))
+compared = cache(by_url(queries.comparison_runs))
 # Of runs that are over.
-_endings = _kept_long(by_url(queries.endings))
-lines = _kept_long(by_url(series_queries.lines))
+_endings = _long_cache(by_url(queries.endings))
+lines = _long_cache(by_url(series_queries.lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class TodayData:
     patience: Patience
 
 
-@kept
+@cache
 def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = database_at(url), present_time(url)
@@ -120,7 +120,7 @@ def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     return _endings(url, one.night.runs) if one.night else {}
 
 
-@kept
+@cache
 def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
     """What was decided within so many days, what waits to be, and how many regressions are open in all."""
     database, now = database_at(url), datetime.now(UTC)
@@ -136,19 +136,19 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
     )
 
 
-@kept
+@cache
 def still_open(url: str) -> list[Finding]:
     """The confirmed regressions that are neither triaged nor muted, the newest first."""
     return findings.findings(database_at(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS)
 
 
-@_kept_long
+@_long_cache
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     """What these runs, which are over, measured of the metrics that headlines are made of."""
     return series_queries.points_of_runs(database_at(url), runs, METRICS)
 
 
-@kept
+@cache
 def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
     """The newest points of some series, oldest first; of a run with several environments the last one's."""
     alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from analysis.speedups import gains
 from common.text import some
-from dashboard.components import charts, frames, links, load, markup, parts, tables, wording
+from dashboard.components import charts, frames, links, load, markup, parts, query_params, tables, wording
 from dashboard.machines import load as machine_load
 from dashboard.today import headlines, problems
 from dashboard.today import load as today_load
@@ -141,12 +141,14 @@ def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
     canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
     needed = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
     bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
-    said: list[str] = []
+    sentences: list[str] = []
     for status in dict.fromkeys(bad):
-        said.append(f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}")
+        sentences.append(
+            f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}"
+        )
         if status == OutcomeStatus.CONTENDED:
-            said.append(_WHEN_QUIET)
-    return [*said, *run.notes]
+            sentences.append(_WHEN_QUIET)
+    return [*sentences, *run.notes]
 
 
 def first_run(url: str, last: RunSummary) -> None:
@@ -175,7 +177,7 @@ def first_run(url: str, last: RunSummary) -> None:
 
 def next_steps(last: RunSummary) -> None:
     """Three commands that go on from a first run."""
-    version = last.torch_versions[0].partition("+")[0] if last.torch_versions else "2.13.0"
+    version = query_params.public(last.torch_versions[0]) if last.torch_versions else "2.13.0"
     parts.heading("Next steps")
     for words, command in (
         (

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from html import escape
 
 import streamlit as st
@@ -134,7 +135,7 @@ def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
     for one in headlines.headline_tracks(looked):
         newest = one.night_task.run_id if one.night_task and not one.unmeasured else None
         if newest is not None:
-            found = load.points_of_runs(url, _recent_runs(one, newest))
+            found = load.points_of_runs(url, headlines.recent_runs(one, newest))
             moved, still = verdict.canary_sentences(found, newest)
             outside += moved
             within += still
@@ -191,24 +192,17 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
                 parts.table(headlines.table(one, now, where))
 
 
-def _recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((newest, *headlines.runs_of(one)[: NIGHTS + 1])))
-
-
 def _track_headlines(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
     """The cases of a track; None where its newest night measured nothing."""
     newest = one.night_task.run_id if one.night_task else None
     if newest is None:
         return None
-    runs = headlines.runs_of(one)
-    found = load.points_of_runs(url, _recent_runs(one, newest))
-    known = load.findings_of(url, tuple(found))
-    # A change that is older than those nights needs the nights before it.
-    marked = [each.key for each in headlines.headlines(one, newest, found, known) if each.finding]
-    found = found | load.lines(url, tuple(marked), runs) if marked else found
-    made = headlines.headlines(one, newest, found, known)
+    found = load.points_of_runs(url, headlines.recent_runs(one, newest))
+    series_findings = load.findings_of(url, tuple(found))
+    made = headlines.headlines_since_changes(one, newest, found, series_findings, partial(load.lines, url))
     if not made:
         return None
     shown = headlines.rows(made, tracks)
-    course = load.lines(url, tuple(each.key for each in shown), runs) if shown else {}
+    keys = tuple(each.key for each in shown)
+    course = load.lines(url, keys, headlines.runs_of(one)) if shown else {}
     return TrackHeadlines(one, made, shown, headlines.pictures(shown, course))

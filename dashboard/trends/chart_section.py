@@ -16,17 +16,17 @@ from records.series import SeriesPoint
 
 
 def show(
-    chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
+    chosen: Trends, metric: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
 ) -> None:
     """The lines with all marks on them, and how to read them."""
     newest = max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
     baseline = chosen.baseline if chosen.scale == "relative" else ""
-    title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
+    title = words.title(metric, stacked=drawn.look.stacked, baseline=baseline)
     parts.heading(
         parts.plain(title),
         lambda: drawn.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
         f"trend-{chosen.metric}.csv",
-        words.how_to_read(known, chosen.axis, source_tool(newest), rules=drawn.look.rules),
+        words.how_to_read(metric, chosen.axis, source_tool(newest), rules=drawn.look.rules),
     )
     parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
     if drawn.points.empty:
@@ -36,8 +36,8 @@ def show(
     parts.subject(*words.measured_on(drawn.lines))
     look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
     parts.chart(
-        charts.leading_to(charts.trend(known.unit, len(drawn.lines), chosen.axis, look), chosen.prefix),
-        alt=words.in_words(known, drawn.lines, len(drawn.drawn), baseline),
+        charts.leading_to(charts.trend(metric.unit, len(drawn.lines), chosen.axis, look), chosen.prefix),
+        alt=words.in_words(metric, drawn.lines, len(drawn.drawn), baseline),
         count=wording.plural(sum(len(line.points) for line in drawn.lines), "point"),
         sets=drawn.sets,
         versions=drawn.versions,

@@ -6,7 +6,17 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from dashboard.components.charts import QUIET, SHAPES, TONES, Spec, as_spec, kept, letter, lines_of, once
+from dashboard.components.charts import (
+    QUIET,
+    SHAPES,
+    TONES,
+    Spec,
+    as_spec,
+    letter,
+    lines_of,
+    once,
+    spec_cache,
+)
 from dashboard.trends.view import Axis
 
 _HEIGHT, _PANEL_HEIGHT, _TICK = 360, 128, 13
@@ -55,7 +65,7 @@ class TrendStyle:
         return bool(self.moves) and only in self.moves
 
 
-@kept
+@spec_cache
 def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     """Up to six lines of one metric, in `unit`, along dates or PyTorch versions.
 

@@ -140,7 +140,7 @@ def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     rows: list[Row] = []
     free_from = first - length
     for moment, version in changes:
-        label = _SPAN.join(each.partition("+")[0] for each in version.split(_SPAN))
+        label = _SPAN.join(public(each) for each in version.split(_SPAN))
         half = length * (len(label) * _LABEL_ROOM / 2)
         fits = moment - half >= free_from
         if fits:
@@ -220,7 +220,7 @@ def _run_names(group: Sequence[SeriesPoint]) -> str:
 
 def row(line: TrendLine, point: SeriesPoint) -> Row:
     """One point as the chart draws it along dates; `track` is 1 by default."""
-    known = point.low is not None and point.high is not None
+    bounded = point.low is not None and point.high is not None
     return {
         "x": point.started_at,
         "letter": line.letter,
@@ -232,7 +232,7 @@ def row(line: TrendLine, point: SeriesPoint) -> Row:
         "point": point.point,
         "smallest": point.smallest,
         "largest": point.largest,
-        "interval": f"{point.low:.5g} to {point.high:.5g}" if known else wording.NONE,
+        "interval": f"{point.low:.5g} to {point.high:.5g}" if bounded else wording.NONE,
         "n": point.n,
         "run": point.run,
         "link": links.point(point.run, point.case, point.environment),

@@ -50,22 +50,24 @@ def dispatch_changes(
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     for line in drawn:
         key, environments = line.key, {point.environment for point in line.points}
-        known = fingerprints_by_environment(database, environments, key.hardware, key.preset, [key.case])
-        found |= changes_along(line, {environment: one for (environment, _), one in known.items()})
+        fingerprints = fingerprints_by_environment(
+            database, environments, key.hardware, key.preset, [key.case]
+        )
+        found |= changes_along(line, {environment: one for (environment, _), one in fingerprints.items()})
     return found
 
 
 def changes_along(
-    line: TrendLine, known: Mapping[str, DispatchFingerprint]
+    line: TrendLine, fingerprints: Mapping[str, DispatchFingerprint]
 ) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
-    """As `dispatch_changes`, of one line whose fingerprints are `known` by environment.
+    """As `dispatch_changes`, of one line with its `fingerprints` by environment.
 
     A night of an environment without one is passed over: what changed since then is said of the next.
     """
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     before: dict[tuple[str, str], DispatchFingerprint] = {}
     for point, track in line.points_with_tracks:
-        current = known.get(point.environment)
+        current = fingerprints.get(point.environment)
         if current is None:
             continue
         last = before.get((track, point.machine))
@@ -125,7 +127,7 @@ class History:
         return {point for point, changes in self.of_line.items() if border(changes)}
 
 
-@load.kept
+@load.cache
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     """The newest points of some series, up to so many of each, with the facts of their runs."""
     database = database_at(url)
@@ -226,7 +228,7 @@ class ChartData:
     ticks: pd.DataFrame
 
 
-@load.kept
+@load.cache
 def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory]:
     """The newest nights of many series."""
     # Two tracks share the nights of a series.
@@ -235,11 +237,11 @@ def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory
 
 def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
     """What is known of a view's lines; one that opens a run of longer ago has all points."""
-    known = of_view(url, keys, chosen)
-    if chosen.recent and chosen.at and chosen.at not in lines.runs(known.lines):
+    found = of_view(url, keys, chosen)
+    if chosen.recent and chosen.at and chosen.at not in lines.runs(found.lines):
         chosen = replace(chosen, points="all")
-        known = of_view(url, keys, chosen)
-    return known, chosen
+        found = of_view(url, keys, chosen)
+    return found, chosen
 
 
 def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
@@ -247,42 +249,42 @@ def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
     return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
 
 
-def resolve(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
+def resolve(past: History, chosen: Trends) -> tuple[Trends, list[str]]:
     """The view with the values that depend on its points, and complaints: see `view.resolve_selection`."""
-    tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
+    tracks = lines.in_order((track for line in past.lines for track in line.tracks), past.tracks_of_place)
     return resolve_selection(
         chosen,
         tracks,
-        [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
-        lines.default_baseline(known.lines, known.tracks_of_place),
-        lines.runs(known.lines),
+        [*lines.versions(past.lines), *lines.whole_versions(past.lines)],
+        lines.default_baseline(past.lines, past.tracks_of_place),
+        lines.runs(past.lines),
     )
 
 
-@load.kept
+@load.cache
 def chart_data(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
 
 
-def of(known: History, chosen: Trends, better: Better) -> ChartData:
+def of(past: History, chosen: Trends, better: Better) -> ChartData:
     """What a resolved view draws of a history."""
-    every = lines.in_order((track for line in known.lines for track in line.tracks), known.tracks_of_place)
-    labels = lines.labels(known.lines, every, known.tracks_of_place)
-    kept = set(chosen.tracks) or _default_tracks(known, chosen.axis, every)
-    shown = lines.since([line.within(kept) for line in known.lines], chosen.days)
+    every = lines.in_order((track for line in past.lines for track in line.tracks), past.tracks_of_place)
+    labels = lines.labels(past.lines, every, past.tracks_of_place)
+    kept = set(chosen.tracks) or _default_tracks(past, chosen.axis, every)
+    shown = lines.since([line.within(kept) for line in past.lines], chosen.days)
     tracks = {track: label for track, label in labels.items() if track in kept}
-    levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
+    levels = _levels(past.lines, chosen.baseline) if chosen.scale == "relative" else None
     points = frames.points(shown, tracks, chosen.axis, levels)
     along_versions = chosen.axis == "version"
     versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
     moved = [
-        *moves.moves_of_findings(shown, known.findings),
+        *moves.moves_of_findings(shown, past.findings),
         # By themselves versions stand in an order that is none of time.
         *(
             ()
             if along_versions
-            else moves.detect_moves(shown, known.findings, known.tracks_of_place, known.borders, better)
+            else moves.detect_moves(shown, past.findings, past.tracks_of_place, past.borders, better)
         ),
     ]
     stepped = (
@@ -290,9 +292,9 @@ def of(known: History, chosen: Trends, better: Better) -> ChartData:
         if along_versions
         else marks.steps(
             shown,
-            known.changes,
-            moves.levels(shown, known.tracks_of_place, known.borders),
-            known.dispatch,
+            past.changes,
+            moves.levels(shown, past.tracks_of_place, past.borders),
+            past.dispatch,
         )
     )
     marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
@@ -332,7 +334,7 @@ def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
     return {letter: level for letter, level in found.items() if level is not None}
 
 
-def _default_tracks(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
+def _default_tracks(past: History, axis: Axis, every: Sequence[str]) -> set[str]:
     """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
 
     Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
@@ -340,9 +342,9 @@ def _default_tracks(known: History, axis: Axis, every: Sequence[str]) -> set[str
     """
     if axis == "version":
         return set(every)
-    scheduled = lines.scheduled_tracks(known.lines, known.tracks_of_place) or set(every)
+    scheduled = lines.scheduled_tracks(past.lines, past.tracks_of_place) or set(every)
     newest: dict[str, datetime] = {}
-    for line in known.lines:
+    for line in past.lines:
         for point, track in line.points_with_tracks:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
     # No more than can be distinguished.
@@ -351,7 +353,7 @@ def _default_tracks(known: History, axis: Axis, every: Sequence[str]) -> set[str
 
 @dataclass(frozen=True, slots=True)
 class TrendsData:
-    """A resolved view with what it can choose from, what is known of its `lines` lines, and what it draws."""
+    """A resolved view with what it can choose from, the `past` of its `lines` lines, and what it draws."""
 
     chosen: Trends
     offer: TrendChoices
@@ -359,7 +361,7 @@ class TrendsData:
     lines: int
     defined: Mapping[str, MetricDefinition]
     metric: Metric
-    known: History
+    past: History
     drawn: ChartData
 
 
@@ -379,15 +381,15 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
         query, keys, load.opening_places(url), partial(load.leading_cases, url)
     )
     shown = view.label_series(chosen.lines(keys))
-    known, chosen = reach(url, shown, chosen)
-    if not any(line.points for line in known.lines):
+    past, chosen = reach(url, shown, chosen)
+    if not any(line.points for line in past.lines):
         return None
     metric = wording.metric(chosen.metric, defined)
-    chosen, more = resolve(known, chosen)
+    chosen, more = resolve(past, chosen)
     drawn = chart_data(url, shown, replace(chosen, at=""), metric.better)
-    points = [point for line in known.lines for point in line.points]
+    points = [point for line in past.lines for point in line.points]
     undated = len({point.started_at for point in points}) == 1
     if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:
         # As imported files that state no time are: along dates all points would lie on one another.
         return load_trends(url, {**query, "axis": ["version"]})
-    return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, known, drawn)
+    return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, past, drawn)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from analysis.detection.change_points import NightValue, change_points
+from analysis.detection.change_points import change_points
 from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
-from analysis.detection.nights import Change, Rules, crossings
+from analysis.detection.nights import Change, NightValue, Rules, crossings
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from db.runs.series_queries import identity

@@ -38,27 +38,27 @@ def show() -> None:
         parts.no_match(load.count_runs(url), "No number yet", words, load.suite_command(url))
         st.stop()
 
-    chosen, known, drawn, metric = found.chosen, found.known, found.drawn, found.metric
+    chosen, past, drawn, metric = found.chosen, found.past, found.drawn, found.metric
     parts.complain(found.complaints)
     about = f", {wording.workload_title(chosen.workload)}" if chosen.workload else ""
     parts.tab_title(f"History: {metric.title}{about}")
     with page_context.bar("/explore", address, query):
         _context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
-    _choices(chosen, found.offer, known, drawn)
+    _choices(chosen, found.offer, past, drawn)
 
     if chosen.shown == "grid":
         _every_case(url, chosen, metric)
         parts.permanent_link(chosen.address)
         return
-    opened = _at(known, chosen.at)
+    opened = _at(past, chosen.at)
     of_panel = _of_panel([point for point, _, _ in opened])
     ringed = [(line, point) for point, line, track in opened if track in drawn.drawn]
     chart_section.show(chosen, metric, drawn, ringed)
-    _captions(chosen, metric, known, drawn)
-    _point_limit(chosen, known, found.lines)
+    _captions(chosen, metric, past, drawn)
+    _point_limit(chosen, past, found.lines)
     _canary(chosen, found.offer)
     if opened:
-        _point(url, chosen, metric, known, drawn, opened)
+        _point(url, chosen, metric, past, drawn, opened)
     _move_section(chosen, drawn)
     _change_section(chosen, drawn)
     _every_point(chosen, metric, drawn)
@@ -79,19 +79,17 @@ def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) ->
         parts.segments("Range", "points", ranges, chosen)
 
 
-def _choices(chosen: Trends, offer: TrendChoices, known: History, drawn: ChartData) -> None:
+def _choices(chosen: Trends, offer: TrendChoices, past: History, drawn: ChartData) -> None:
     """What can be chosen of these lines, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
         parts.segments("X axis", "axis", {"date": "date", "version": "PyTorch version"}, chosen)
         parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
         if chosen.scale == "relative":
-            parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
+            parts.select("Against", "baseline", _baselines(chosen, past.lines), chosen)
         parts.select("Preset", "preset", offer.presets, chosen)
         if len(drawn.tracks) > 1:
-            none = (
-                "the scheduled ones" if lines.scheduled_tracks(known.lines, known.tracks_of_place) else "all"
-            )
+            none = "the scheduled ones" if lines.scheduled_tracks(past.lines, past.tracks_of_place) else "all"
             parts.several(f"Series (none: {none})", "tracks", drawn.tracks, chosen, MAX_TRACKS)
     named = {case: wording.case(case).text for case in offer.cases}
     parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
@@ -104,28 +102,28 @@ def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
     return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
 
 
-def _captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -> None:
+def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -> None:
     """What the chart is set against, and which tracks it leaves out."""
     parts.caption("A point opens its case in its run.")
     if drawn.levels is not None:
-        run = chosen.baseline in lines.runs(known.lines)
-        sentences = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
-        lacking = ", ".join(line.letter for line in known.lines if line.letter not in drawn.levels)
+        run = chosen.baseline in lines.runs(past.lines)
+        sentences = words.against(metric, chosen.baseline, drawn.levels, past.lines, run=run)
+        lacking = ", ".join(line.letter for line in past.lines if line.letter not in drawn.levels)
         undrawn = f" Not drawn: {lacking}." if lacking else ""
         parts.caption(
             parts.plain(f"0 % is {chosen.baseline}: a hint, not a verdict.{undrawn}"), parts.plain(sentences)
         )
         if not run:
-            _measured_in_turns(chosen, known, drawn)
+            _measured_in_turns(chosen, past, drawn)
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
         parts.caption("Several PyTorch versions at one moment: the axis of versions separates them.")
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
-        parts.caption(_left_out(known, drawn))
+        parts.caption(_left_out(past, drawn))
 
 
-def _left_out(known: History, drawn: ChartData) -> str:
+def _left_out(past: History, drawn: ChartData) -> str:
     """Which tracks are not drawn unless they are chosen."""
-    scheduled = lines.scheduled_tracks(known.lines, known.tracks_of_place)
+    scheduled = lines.scheduled_tracks(past.lines, past.tracks_of_place)
     sentences: list[str] = []
     if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
         tracks = wording.plural(single, "track")
@@ -135,10 +133,10 @@ def _left_out(known: History, drawn: ChartData) -> str:
     return " ".join(sentences)
 
 
-def _point_limit(chosen: Trends, known: History, many: int) -> None:
+def _point_limit(chosen: Trends, past: History, many: int) -> None:
     """Which points of so many lines are left out, and where they are."""
     shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
-    if max(len(line.points) for line in known.lines) >= shown:
+    if max(len(line.points) for line in past.lines) >= shown:
         alone = load.newest_points(1, recent=chosen.recent)
         fewer = "; fewer lines show more of each" if shown < alone else ""
         parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
@@ -148,7 +146,7 @@ def _point_limit(chosen: Trends, known: History, many: int) -> None:
         parts.link(chosen.after("points", "recent").address, "Only the newest points →")
 
 
-def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None:
+def _measured_in_turns(chosen: Trends, past: History, drawn: ChartData) -> None:
     """Where, or by which command, the baseline is set against the newest version without the drift."""
     old = public(chosen.baseline)
     others = [
@@ -160,19 +158,19 @@ def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None
     if not others:
         return
     newest, line = max(others, key=lambda own: own[0].started_at)
-    named = lines.baselines(known.lines)
-    own = {each.letter: lines.build(each, chosen.baseline) for each in known.lines}[line.letter]
+    named = lines.baselines(past.lines)
+    own = {each.letter: lines.build(each, chosen.baseline) for each in past.lines}[line.letter]
     ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
     filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
     address = links.view(links.UPGRADE, filters)
     parts.link(address, "A/B interleaved: the upgrade between the two →")
 
 
-def _at(known: History, run: str) -> list[tables.Own]:
+def _at(past: History, run: str) -> list[tables.Own]:
     """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
     return [
         (point, line, track)
-        for line in known.lines
+        for line in past.lines
         for point, track in line.points_with_tracks
         if point.run == run
     ]
@@ -189,7 +187,7 @@ def _of_panel(points: Sequence[SeriesPoint]) -> SeriesPoint | None:
 
 
 def _point(
-    url: str, chosen: Trends, metric: Metric, known: History, drawn: ChartData, own: Sequence[tables.Own]
+    url: str, chosen: Trends, metric: Metric, past: History, drawn: ChartData, own: Sequence[tables.Own]
 ) -> None:
     """One run's points: their numbers, what they can be compared with, and what else had changed."""
     run = chosen.at
@@ -205,8 +203,8 @@ def _point(
         parts.html(markup.panels(facts, change_html, kind="py-point"))
         parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
         if before is not None:
-            _against(known, before, each)
-            changes = (changes or set()) | set(known.of_line.get((line.letter, place_of(each)), ()))
+            _against(past, before, each)
+            changes = (changes or set()) | set(past.of_line.get((line.letter, place_of(each)), ()))
     if changes is not None:
         _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
 
@@ -221,8 +219,8 @@ def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | No
     return earlier[-1] if earlier else None
 
 
-def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
-    old, new = known.tracks_of_place.get(place_of(before)), known.tracks_of_place.get(place_of(point))
+def _against(past: History, before: SeriesPoint, point: SeriesPoint) -> None:
+    old, new = past.tracks_of_place.get(place_of(before)), past.tracks_of_place.get(place_of(point))
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
     if command and {point.source, before.source} == {RunSource.MEASURED}:

@@ -114,7 +114,7 @@ def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[
 def points(
     items: Sequence[Own],
     chosen: Trends,
-    known: Metric,
+    metric: Metric,
     tracks: Mapping[str, str],
     levels: Levels | None,
     *,
@@ -145,7 +145,7 @@ def points(
         Column("case", "Case", _of("case"), html=lambda own: _case_cell(own[1])),
         Column("measured (UTC)", "Measured (UTC)", _of("started_at"), html=moment),
         Column("run", value=_of("run")),
-        *_numbers(known),
+        *_numbers(metric),
         *([against] if levels is not None else []),
         Column("torch", "PyTorch · machine", _of("torch_version"), html=where),
         Column("track", value=lambda own: tracks[own[2]]),
@@ -161,22 +161,22 @@ def _of(name: str) -> Callable[[Own], Any]:
     return lambda own: getattr(own[0], name)
 
 
-def _numbers(known: Metric) -> list[Column[Own]]:
+def _numbers(metric: Metric) -> list[Column[Own]]:
     """What a point measured, and how sure that is."""
 
     def point(own: Own) -> str:
-        return f"<strong>{escape(wording.number(own[0].point, known.unit))}</strong>"
+        return f"<strong>{escape(wording.number(own[0].point, metric.unit))}</strong>"
 
     def interval(own: Own) -> str:
-        return wording.value_range(own[0].low, own[0].high, known.unit)
+        return wording.value_range(own[0].low, own[0].high, metric.unit)
 
     def reach(own: Own) -> str:
-        return wording.value_range(own[0].smallest, own[0].largest, known.unit)
+        return wording.value_range(own[0].smallest, own[0].largest, metric.unit)
 
-    title = wording.with_unit(known.title, known.unit)
+    title = wording.with_unit(metric.title, metric.unit)
     return [
         Column("point", title, _of("point"), html=point, number=True),
-        Column("unit", value=lambda _: known.unit),
+        Column("unit", value=lambda _: metric.unit),
         Column("95 % low", "95 % interval", _of("low"), interval, number=True),
         Column("95 % high", value=_of("high")),
         Column("smallest", "Min-max", _of("smallest"), reach, number=True),
@@ -207,13 +207,13 @@ def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, obse
     against = chosen.after("scale", "relative").after("baseline", point.run)
     links_html.append(markup.link(against.address, "Set all against it →"))
     if before is not None:
-        links_html.append(markup.link(chosen.after("at", before.run).address, "← The point before"))
+        links_html.append(markup.link(chosen.address_at(before.run), "← The point before"))
     return f"<p>{' · '.join(links_html)}</p>"
 
 
-def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, level: float | None) -> str:
+def point_facts(line: TrendLine, point: SeriesPoint, metric: Metric, track: str, level: float | None) -> str:
     """One point's numbers."""
-    unit = known.unit
+    unit = metric.unit
     about = {
         "median": wording.quantity(point.point, unit),
         "95 % interval": wording.value_range(point.low, point.high, unit),
@@ -228,14 +228,14 @@ def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, 
         **({"track": track} if track else {}),
         "harness": point.harness,
     }
-    return markup.facts(f"{line.letter} · {known.title}", wording.case(point.case).text, about)
+    return markup.facts(f"{line.letter} · {metric.title}", wording.case(point.case).text, about)
 
 
-def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
+def change(point: SeriesPoint, before: SeriesPoint, metric: Metric) -> str:
     """A card: a point against the one before it in its track, with their ranges."""
-    found = wording.change(point, before, known.better)
-    text = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
-    text += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
+    found = wording.change(point, before, metric.better)
+    text = f"{wording.quantity(before.point, metric.unit)} (n {before.n}) → "
+    text += f"{wording.quantity(point.point, metric.unit)} (n {point.n}): {found.note}"
     value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'
     return markup.card("Against the point before", value, escape(text))
 

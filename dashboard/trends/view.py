@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
-from urllib.parse import quote_plus
 
 from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import charts, links, wording
@@ -44,11 +43,6 @@ MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
 #: How many cases a view of all workloads starts with when the URL names none.
 _FIRST_CASES = 3
 
-#: Of a choice of these, the point that is opened may show nothing any more.
-_OTHER_LINES = ("hardware", "preset", "workload", "cases", "tracks")
-#: Another machine has tracks of its own.
-_OTHER_TRACKS = ("hardware", "preset")
-
 
 @dataclass(frozen=True, slots=True)
 class Trends(View):
@@ -63,6 +57,11 @@ class Trends(View):
 
     context: ClassVar = ("metric", "hardware", "workload", "points")
     home: ClassVar = links.HISTORY
+    # Of other lines the point that is opened may show nothing, and another machine has other tracks.
+    resets: ClassVar = {
+        **dict.fromkeys(("hardware", "preset"), ("tracks", "at")),
+        **dict.fromkeys(("workload", "cases", "tracks"), ("at",)),
+    }
 
     metric: str
     hardware: tuple[str, ...]
@@ -111,14 +110,10 @@ class Trends(View):
 
     def after(self, name: str, value: Any) -> "Trends":
         """What was chosen of one selection of lines and is not there in another is given up."""
-        after = replace(self, **{name: value})
-        if name in _OTHER_TRACKS:
-            after = replace(after, tracks=())
+        changed = super(Trends, self).after(name, value)
         if name == "workload" and value:
-            after = replace(after, cases=())
-        elif not _all_of(after.workload, after.cases):
-            after = replace(after, workload="")
-        return replace(after, at="") if name in _OTHER_LINES else after
+            return replace(changed, cases=())
+        return changed if _all_of(changed.workload, changed.cases) else replace(changed, workload="")
 
     def lines(self, keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
         """The series that the view shows, a line each, in the order of the legend."""
@@ -135,8 +130,8 @@ class Trends(View):
         return replace(self, cases=(case,), hardware=(hardware,), at="", shown="lines").address
 
     def address_at(self, run: str) -> str:
-        """The view's address with the points of a run opened; quick, for a table has hundreds."""
-        return f"{_base_address(self)}&at={quote_plus(run)}"
+        """The view's address with the points of a run opened."""
+        return replace(self, at=run).address
 
     def address_of(self, point: SeriesPoint) -> str:
         """The same with the panel of the point's case."""
@@ -145,18 +140,13 @@ class Trends(View):
     @property
     def prefix(self) -> str:
         """What the addresses of its points begin with; a chart has thousands, which end as `links.point`."""
-        return f"{_base_address(self)}&"
+        return f"{replace(self, at='').address}&"
 
 
 def label_series(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
     """Series that are shown together, in which each hardware has a label of its own."""
     labels = distinct({key.hardware: key.hardware_label for key in keys})
     return tuple(replace(key, hardware_label=labels[key.hardware]) for key in keys)
-
-
-@lru_cache(maxsize=64)
-def _base_address(chosen: Trends) -> str:
-    return replace(chosen, at="").address
 
 
 @dataclass(frozen=True, slots=True)

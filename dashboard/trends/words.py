@@ -42,21 +42,21 @@ ABOUT_STEPS = (
 )
 
 
-def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
+def title(metric: Metric, *, stacked: bool, baseline: str = "") -> str:
     """What a trend chart's scale is; with `baseline` shares of it are drawn."""
-    changed = f"{known.title}, change against {baseline} (%)"
-    parts = [changed if baseline else wording.with_unit(known.title, known.unit)]
-    if known.better != "neither":
-        parts.append(_BETTER[known.better] if baseline else f"{known.better} is better")
+    changed = f"{metric.title}, change against {baseline} (%)"
+    parts = [changed if baseline else wording.with_unit(metric.title, metric.unit)]
+    if metric.better != "neither":
+        parts.append(_BETTER[metric.better] if baseline else f"{metric.better} is better")
     if stacked:
         parts.append("each line on its own scale")
     return " · ".join(parts)
 
 
-def how_to_read(known: Metric, axis: Axis, tool: str = "", *, rules: bool = True) -> str:
+def how_to_read(metric: Metric, axis: Axis, tool: str = "", *, rules: bool = True) -> str:
     """How a trend chart is to be read; a metric of another `tool` means what that tool says."""
-    said = f"as {tool} reports it" if tool else known.meaning
-    meaning = f" {known.title}: {said}." if said else ""
+    definition = f"as {tool} reports it" if tool else metric.meaning
+    meaning = f" {metric.title}: {definition}." if definition else ""
     if axis == "version":
         return (
             "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
@@ -67,14 +67,14 @@ def how_to_read(known: Metric, axis: Axis, tool: str = "", *, rules: bool = True
     return " ".join(part for part in (reading, dashed) if part) + meaning
 
 
-def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
+def against(metric: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
     """The caption of a relative trend: what 0 % is in each line, and what such a share is worth.
 
     `run`: the baseline is one, and no version.
     """
     builds = {} if run else {line.letter: _build(line, baseline) for line in drawn}
     each = ", ".join(
-        f"{letter} {wording.quantity(level, known.unit)}{builds.get(letter, '')}"
+        f"{letter} {wording.quantity(level, metric.unit)}{builds.get(letter, '')}"
         for letter, level in levels.items()
     )
     missing = [line for line in drawn if line.letter not in levels]
@@ -102,7 +102,7 @@ def _build(line: TrendLine, baseline: str) -> str:
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
-def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
+def in_words(metric: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
     """A trend chart in words, for screen readers."""
     many = sum(len(line.points) for line in drawn)
     names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
@@ -110,7 +110,7 @@ def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: s
     of_tracks = f" in {tracks} tracks" if tracks > 1 else ""
     compared = f", against {baseline}" if baseline else ""
     return (
-        f"{known.title}{compared}: {wording.plural(len(drawn), 'line')}{of_tracks} with "
+        f"{metric.title}{compared}: {wording.plural(len(drawn), 'line')}{of_tracks} with "
         f"{wording.plural(many, 'point')} on {where}: {names}"
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from dashboard.components import charts
-from dashboard.components.charts import QUIET, TONES, Spec, kept, once
+from dashboard.components.charts import QUIET, TONES, Spec, once, spec_cache
 from reports.forest import ForestAxis
 
 _WORDS = charts.RowWords(number=270, narrow=560)
@@ -37,7 +37,7 @@ class IntervalStyle:
     dark: bool = False
 
 
-@kept
+@spec_cache
 def intervals(style: IntervalStyle) -> Spec:
     """Named data `rows`: see `frames.drawn_cases`; changes are logarithms of new / old."""
     tones = {**TONES[style.dark], "quiet": _NEITHER[style.dark]}

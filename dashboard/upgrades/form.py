@@ -76,16 +76,16 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
     `metric` and `threshold` are those that stood in the form.
     """
     state = st.session_state
-    typed = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]), case=float(state[_CASE]))
-    if typed.metric != metric and typed.threshold == threshold:
+    changes = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]), case=float(state[_CASE]))
+    if changes.metric != metric and changes.threshold == threshold:
         # It was that of another metric, and was not edited.
-        typed = RuleChanges(typed.metric, case=typed.case)
-    query = UpgradeView(run, typed.differing_from(stored)).query()
-    own, typed_limits = _limits(stored), _lines(str(state[_WORST]))
-    kept = {line.rpartition(":")[0].strip() for line in typed_limits}
+        changes = RuleChanges(changes.metric, case=changes.case)
+    query = UpgradeView(run, changes.differing_from(stored)).query()
+    own, limits = _limits(stored), _lines(str(state[_WORST]))
+    limited = {line.rpartition(":")[0].strip() for line in limits}
     # A line that was taken out takes its limit away.
-    gone = [f"{metric}:{NO_LIMIT}" for metric in stored.worst if metric not in kept]
-    if worst := [*(line for line in typed_limits if line not in own), *gone]:
+    lifted = [f"{metric}:{NO_LIMIT}" for metric in stored.worst if metric not in limited]
+    if worst := [*(line for line in limits if line not in own), *lifted]:
         query["worst"] = worst
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):

@@ -6,7 +6,7 @@ import streamlit as st
 
 from analysis.decision.comparison import Comparison, stored_comparison
 from analysis.decision.reasons import Decision
-from dashboard.components.load import kept
+from dashboard.components.load import cache
 from dashboard.server.database import database_at
 from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
@@ -27,7 +27,7 @@ _KEPT = 8
 _HARDWARE = 200
 
 
-@kept
+@cache
 def newest(url: str) -> UpgradeLists:
     """The newest upgrades and the newest sessions about findings."""
     found = queries.upgrade_runs(database_at(url), newest=UPGRADES + 1)

@@ -209,10 +209,10 @@ def _unknown_comparison(run: Run, why: str) -> None:
 def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
     many = len(judged.results)
-    said = report_wording.decision_word(own.upgrade)
+    decision = report_wording.decision_word(own.upgrade)
     note = (
         "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
-        f"{said}. Pairs were taken until those were decided; by stricter ones more may stay unclear."
+        f"{decision}. Pairs were taken until those were decided; by stricter ones more may stay unclear."
     )
     cases = [each.case for each in judged.results]
     unmatched = [

@@ -166,7 +166,7 @@ class Report:
 
 def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
     """The page of `judged`, which is what `run` came to by some policy: its own with changed `rules`."""
-    worst_first = rows(judged.subject, judged.results, judged.upgrade)
+    worst_first = rows(judged)
     ordered = by_impact(worst_first, judged.subject.policy)
     others = (_means(judged), *_about_run(judged))
     measured = (_exclusions(judged, ordered), _differences(judged), _how(judged), _again(judged, ordered))
@@ -356,7 +356,7 @@ def _means(judged: JudgedUpgrade) -> ReportSection:
     about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
     return ReportSection(
         "Over all, and by technique",
-        (tables.means(judged.subject, judged.results, judged.upgrade),),
+        (tables.means(judged),),
         f"{about}{drawn.cut if drawn else ''}",
         _file(judged, "techniques"),
         drawn,

@@ -13,6 +13,7 @@ from common.text import printable
 from dashboard.components import markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.components.markup import HeatCell, HeatHead, HeatMap
+from dashboard.components.query_params import public
 from dashboard.components.wording import utc
 from dashboard.upgrades.view import HardwareVerdict, UpgradeSummary, UpgradeView, version
 from reports import sentences, wording
@@ -165,7 +166,7 @@ def _title(subject: Subject) -> str:
 
 
 def _plain(one: ComparedEnvironment) -> bool:
-    return one.name in (one.torch, one.torch.partition("+")[0])
+    return one.name in (one.torch, public(one.torch))
 
 
 def how(subject: Subject) -> str:

@@ -15,6 +15,7 @@ from dashboard.components.query_params import (
     View,
     find_fingerprint,
     last,
+    public,
     sentence,
     sharing_label,
     strip_device,
@@ -101,7 +102,7 @@ class UpgradeLists:
 def version(environment: NamedEnvironment) -> str:
     """An environment by its PyTorch, and by its name where that says something else."""
     torch = environment.torch_version
-    plain = environment.name in (torch, torch.partition("+")[0])
+    plain = environment.name in (torch, public(torch))
     return torch if plain else f"{environment.name} ({torch})"
 
 
@@ -185,7 +186,7 @@ def _between(one: UpgradeSummary, old: str, new: str) -> bool:
 def _is(environment: NamedEnvironment, spec: str, text: str) -> bool:
     """Whether a text means the environment: its name, its PyTorch with or without the build, as typed."""
     torch = environment.torch_version
-    return text in ("", environment.name, torch, torch.partition("+")[0], spec)
+    return text in ("", environment.name, torch, public(torch), spec)
 
 
 def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:

@@ -7,11 +7,11 @@ from operator import attrgetter
 import streamlit as st
 from markupsafe import Markup
 
-from dashboard.components import filters, links, load, markup, parts, wording
-from dashboard.components.query_params import distinct
+from dashboard.components import links, load, markup, parts, wording
+from dashboard.components.query_params import distinct, last
 from dashboard.header import page_context
 from dashboard.server.settings import ServerSettings
-from dashboard.utilisation import telemetry
+from dashboard.utilisation import telemetry, view
 from records.outcomes import Measurement
 from reports.table import Column, DataTable
 
@@ -79,17 +79,17 @@ def limits_table(
 
 
 def _metric(name: str) -> list[Column[CaseUtilisation]]:
-    known = wording.metric(name)
+    metric = wording.metric(name)
 
     def metric_value(one: CaseUtilisation) -> float | None:
         return one.metrics[name].point if name in one.metrics else None
 
     def cell(one: CaseUtilisation) -> str:
         value = metric_value(one)
-        return wording.NONE if value is None else wording.number(value, known.unit)
+        return wording.NONE if value is None else wording.number(value, metric.unit)
 
-    title = f"{known.title} ({known.unit})"
-    return [Column(name, title, metric_value, cell, number=True, help=known.meaning)]
+    title = f"{metric.title} ({metric.unit})"
+    return [Column(name, title, metric_value, cell, number=True, help=metric.meaning)]
 
 
 def show() -> None:
@@ -102,16 +102,16 @@ def show() -> None:
         telemetry.nothing_recorded(url)
         st.stop()
 
-    wanted = filters.last(query, "run")
+    wanted = last(query, "run")
     remembered = page_context.narrow_items(newest, attrgetter("workload"), attrgetter("hardware_fingerprint"))
     run_id, complaints = telemetry.choose_run(url, wanted, newest if wanted else remembered)
     windows = load.windows(url, run_id)
     preferred = page_context.narrow_items(windows, attrgetter("workload"))
-    chosen, own, more = filters.utilisation(query, run_id, windows, preferred)
+    chosen, own, more = view.utilisation(query, run_id, windows, preferred)
     parts.complain([*complaints, *more])
     if wanted is not None:
         telemetry.without_window(url, wanted, newest)
-    if filters.last(query, "case"):
+    if last(query, "case"):
         place = windows[0].hardware_fingerprint[: links.FINGERPRINT]
         page_context.keep("/explore", query, hardware=place, workload=own[0].workload)
     with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
@@ -123,7 +123,7 @@ def show() -> None:
             parts.select("Environment", "environment", distinct(environments), chosen)
     names = {w.device: " · ".join(wording.device(w.name, w.device)) for w in own}
     if len(names) > 1:
-        most = filters.MAX_DEVICES
+        most = view.MAX_DEVICES
         label = "Devices" + (f", up to {most}" if len(names) > most else "")
         parts.several(label, "devices", names, chosen, most)
 

@@ -7,9 +7,10 @@ from html import escape
 
 import streamlit as st
 
-from dashboard.components import filters, links, load, markup, parts, wording
+from dashboard.components import links, load, markup, parts, wording
 from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
+from dashboard.utilisation.view import Utilisation
 from db.errors import DamagedTelemetry, SchemaTooNew
 from records.kinds import RunKind, RunSource
 from records.outcomes import OutcomeStatus
@@ -109,7 +110,7 @@ def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Ma
     return {w.run: f"{wording.timestamp(w.started_at)} · {w.machine} · {w.run}" for w in windows}
 
 
-def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[TelemetryWindow]) -> None:
+def side_by_side(url: str, chosen: Utilisation, windows: Sequence[TelemetryWindow]) -> None:
     """The chosen devices side by side, on one axis of seconds."""
     found = [(window, _rows(url, window)) for window in windows]
     kept = [recording for _, recording in found if not isinstance(recording, str)]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import altair as alt
 
-from dashboard.components.charts import QUIET, Spec, as_spec, kept
+from dashboard.components.charts import QUIET, Spec, as_spec, spec_cache
 
 #: `percent` reaches from 0 to 100, `zero` from 0 as far as needed, `free` has what it needs.
 PanelScale = Literal["percent", "zero", "free"]
@@ -60,7 +60,7 @@ class Panel:
         return f"{self.title} · {self.unit}" if self.unit else self.title
 
 
-@kept
+@spec_cache
 def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> Spec:
     """The panels of one device above each other; they share the axis, which reaches from 0 to `seconds`.
 

@@ -18,11 +18,13 @@ from ..errors import BackupFailed, DatabaseUnavailable
 
 #: Pages copied at a stretch: between two of them Ctrl-C is heard.
 _PAGES_AT_ONCE = 4096
+#: How long the lock of another process is waited for.
+_LOCK_SECONDS = 5.0
 #: What can only be about the file that is written.
 _OF_THE_COPY = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
-def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0) -> int:
+def back_up(url: str, target: Path, *, force: bool = False) -> int:
     """Copy the database at `url` as it is at one moment to the file `target`, and return its bytes.
 
     The copy of an SQLite database is a database; that of a Postgres one is an archive for `pg_restore`, and
@@ -38,7 +40,7 @@ def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0
         raise DatabaseUnavailable(f"There is no database {format_url(parsed)}.")
     with _replace_target(target, source, force) as part:
         if source is not None:
-            _copy(source, part, format_url(parsed), timeout)
+            _copy(source, part, format_url(parsed))
         else:
             _dump(parsed, part)
     return target.stat().st_size
@@ -75,11 +77,11 @@ def _refuse(target: Path, source: Path | None, force: bool) -> None:
         raise BackupFailed(f"{target} is there already: name another file, or replace it with --force.")
 
 
-def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
+def _copy(source: Path, part: Path, name: str) -> None:
     uri = f"file:{quote(str(source))}?mode=rw{'&immutable=1' if at_rest(source) else ''}"
     with (
         in_a_sentence(name),
-        closing(sqlite3.connect(uri, uri=True, timeout=timeout)) as original,
+        closing(sqlite3.connect(uri, uri=True, timeout=_LOCK_SECONDS)) as original,
         closing(sqlite3.connect(part)) as copy,
     ):
         # One step for all pages: a consistent copy, also while other processes write.
@@ -97,10 +99,10 @@ def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
         in_a_sentence(str(part)),
         closing(sqlite3.connect(f"file:{quote(str(part))}?immutable=1", uri=True)) as copy,
     ):
-        said = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if said != "ok":
+        report = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if report != "ok":
         raise BackupFailed(
-            f"The copy of {name} is damaged, as the database is ({said}): see `pyrometer db check`."
+            f"The copy of {name} is damaged, as the database is ({report}): see `pyrometer db check`."
         )
 
 

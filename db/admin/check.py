@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, event, func, or_, select
+from sqlalchemy import Connection, event, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from common.text import plural
@@ -20,6 +20,7 @@ from records.tasks import TaskState
 
 from ..connection.connection import format_url, in_a_sentence, make_engine, parse_url, sqlite_path
 from ..connection.engine import Database
+from ..connection.statements import AnyRow, AnySelect
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
 from ..runs import queries, sample_codec
 from ..runs.queries import replicates_of_run
@@ -32,6 +33,8 @@ from ..telemetry import codec as telemetry_codec
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 #: So many problems of a damaged file are listed.
 _COMPLAINTS = 100
+#: How long the lock of another process is waited for.
+_LOCK_SECONDS = 5.0
 
 RESTORE = (
     "Put the last backup in its place (`pyrometer db backup --help` says how), or name a new database: "
@@ -73,7 +76,7 @@ class CheckResult:
 
 
 @contextmanager
-def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
+def open_read_only(url: str) -> Generator[Database]:
     """Open the database at `url` read-only, without creating or migrating its schema.
 
     Raises BadDatabaseUrl and DatabaseUnavailable.
@@ -83,7 +86,7 @@ def open_read_only(url: str, *, timeout: float = 5.0) -> Generator[Database]:
     if path is not None and not path.exists():
         raise DatabaseUnavailable(f"There is no database {format_url(parsed)}.")
     with in_a_sentence(format_url(parsed)):
-        engine = make_engine(parsed, timeout=timeout)
+        engine = make_engine(parsed, timeout=_LOCK_SECONDS)
     if path is not None:
         event.listen(engine, "connect", _never_write)
     else:
@@ -149,8 +152,10 @@ def file_check(database: Database) -> CheckResult:
         if connection.dialect.name != "sqlite":
             return CheckResult("file", 0, "pages", notes=("a Postgres server checks its own",))
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        said = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
-    problems = [] if said == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in said]
+        report = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
+    problems = (
+        [] if report == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in report]
+    )
     return CheckResult("file", pages, "pages", tuple(problems))
 
 
@@ -235,10 +240,10 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResul
     series, metric = tables.SeriesRow, tables.MetricRow
     query = select(series.metric, func.count().label("series")).group_by(series.metric)
     with database.reading() as connection:
-        used = connection.execute(query.order_by(series.metric)).all()
+        counts = connection.execute(query.order_by(series.metric)).all()
         defined = {row.name: row.unit for row in connection.execute(select(metric.name, metric.unit))}
     problems: list[Problem] = []
-    for name, many in used:
+    for name, many in counts:
         own, stored = catalogue.get(name), defined.get(name)
         if own is None and stored is None:
             problems.append(
@@ -247,7 +252,7 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResul
         elif own is not None and stored is not None and own != stored:
             both = f'in "{stored}", and Pyrometer\'s own of that name is in "{own}"'
             problems.append(Problem(f"Metric {name} came from outside {both}.", NAME_ANEW))
-    return CheckResult("metrics", len(used), "metrics", tuple(problems))
+    return CheckResult("metrics", len(counts), "metrics", tuple(problems))
 
 
 def queue_check(database: Database) -> CheckResult:
@@ -275,11 +280,11 @@ def queue_check(database: Database) -> CheckResult:
     return CheckResult("queue", len(rows), "tasks", tuple(problems))
 
 
-def _held(task: Row[*tuple[Any, ...]]) -> bool:
+def _held(task: AnyRow) -> bool:
     return task.token is not None and (task.under_way, task.fence) == (1, task.token)
 
 
-def _free(task: Row[*tuple[Any, ...]]) -> bool:
+def _free(task: AnyRow) -> bool:
     return task.token is None and task.under_way == 0
 
 
@@ -293,14 +298,14 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], CheckResult]], ...] = (
 )
 
 
-def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> Select[*tuple[Any, ...]]:
+def _strays(table: type[tables.OutcomeRow] | type[tables.MeasurementRow]) -> AnySelect:
     link, run = tables.RunEnvironmentRow, tables.RunRow
-    mine = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
+    own = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
         select(run.id, func.count().label("strays"))
         .select_from(table)
         .join(run, run.number == table.run_number)
-        .join(link, mine, isouter=True)
+        .join(link, own, isouter=True)
         .where(link.run_number.is_(None))
         .group_by(run.id)
     )
@@ -325,8 +330,6 @@ def _in_words(counts: Any) -> str:
     return ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "no outcome"
 
 
-AnyRow = Row[*tuple[Any, ...]]
-
 #: Computes the measurements of a run from its replicates.
 Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
 #: Receives the name of a check, how many items are done, and how many there are.
@@ -343,7 +346,7 @@ _RAW_STAYS = (
 )
 
 
-def unseen(what: str, done: int, there: int) -> None:
+def unseen(what: str, count: int, total: int) -> None:
     """Progress that is not shown."""
 
 
@@ -421,15 +424,15 @@ def _compare_run(database: Database, run: str, measure: Measure) -> tuple[str, i
 
 def _difference(database: Database, run: str, measure: Measure) -> tuple[str, int]:
     stored = {each.key: each for each in queries.measurements_of_run(database, run)}
-    made = {each.key: each for each in measure(replicates_of_run(database, run))}
+    expected = {each.key: each for each in measure(replicates_of_run(database, run))}
     wrong = [
-        name for name, each in made.items() if name not in stored or not same_numbers(each, stored[name])
+        name for name, each in expected.items() if name not in stored or not same_numbers(each, stored[name])
     ]
-    wrong += stored.keys() - made.keys()
+    wrong += stored.keys() - expected.keys()
     if not wrong:
         return "", len(stored)
     case, _, metric = min(wrong)
-    sentence = f"{len(wrong)} of {len(made)} measurements of run {run} are not what its outcomes say"
+    sentence = f"{len(wrong)} of {len(expected)} measurements of run {run} are not what its outcomes say"
     return f"{sentence}: {metric} of {case} is one.", len(stored)
 
 
@@ -450,7 +453,7 @@ def _blob_check(
     database: Database,
     name: str,
     unit: str,
-    blobs: Select[*tuple[Any, ...]],
+    blobs: AnySelect,
     read: Callable[[AnyRow], str],
     newest: int | None,
     progress: Progress,
@@ -498,7 +501,7 @@ def _read_rows(row: AnyRow) -> str:
 
 def _stored_by_replicate(
     table: type[tables.SamplesRow] | type[tables.TelemetryRow], *more: InstrumentedAttribute[Any]
-) -> Select[*tuple[Any, ...]]:
+) -> AnySelect:
     case = tables.BenchmarkCaseRow
     return (
         select(case.key, table.replicate, table.codec, table.blob, *more)

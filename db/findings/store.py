@@ -158,8 +158,8 @@ def defer(database: Database, ids: Collection[int], reason: str, attempts: int =
     """
     with database.writing() as connection:
         for row in _lock_findings(connection, _FINDING.id.in_(list(ids)) & _FINDING.state.not_in(_DECIDED)):
-            known = evidence_of(row.evidence)
-            evidence = evidence_body(replace(known, waits=reason, tries=known.tries + attempts))
+            before = evidence_of(row.evidence)
+            evidence = evidence_body(replace(before, waits=reason, tries=before.tries + attempts))
             values: Values = {"state": FindingState.CANDIDATE, "evidence": evidence}
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
@@ -188,14 +188,14 @@ def reopen(database: Database, again: Mapping[int, RepeatRequest], now: datetime
         return
     with database.writing() as connection:
         for row in _lock_findings(connection, _FINDING.id.in_(list(again)) & _FINDING.state.in_(REPEATABLE)):
-            one, known = again[row.id], evidence_of(row.evidence)
+            one, before = again[row.id], evidence_of(row.evidence)
             evidence = replace(
-                known,
+                before,
                 sides=one.sides,
                 repeated=now.isoformat(),
                 tries=0,
                 waits=one.reason,
-                confirmation=replace(known.confirmation, reason=""),
+                confirmation=replace(before.confirmation, reason=""),
             )
             values: Values = {
                 "state": FindingState.CANDIDATE,
@@ -302,17 +302,17 @@ def silenced_at(now: datetime) -> ColumnElement[bool]:
 
 def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
     """That a finding is in a group at a moment, for each value of `group_of`."""
-    kept: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
         for direction in FINDING_DIRECTIONS:
             states = [each for each in FindingState if group_of(each, direction, silenced=silenced) is group]
-            kept.append(and_(_FINDING.state.in_(states), _FINDING.direction == direction, condition))
-    return or_(*kept)
+            conditions.append(and_(_FINDING.state.in_(states), _FINDING.direction == direction, condition))
+    return or_(*conditions)
 
 
 def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[Finding]:
     """Every finding of some series, oldest change first."""
-    wanted = {identity(key) for key in keys}
+    identities = {identity(key) for key in keys}
     query = _query().where(
         tables.BenchmarkCaseRow.key.in_({key.case for key in keys}),
         tables.SeriesRow.metric.in_({key.metric for key in keys}),
@@ -321,7 +321,7 @@ def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[
     )
     with database.reading() as connection:
         found = [_finding(row) for row in connection.execute(query)]
-    matching = [one for one in found if identity(one.key) in wanted]
+    matching = [one for one in found if identity(one.key) in identities]
     return sorted(matching, key=lambda one: (one.at, one.id))
 
 
@@ -415,8 +415,8 @@ def _mute_ends(
 def _upsert(dialect: str) -> Insert:
     """An insert that replaces findings with the same key that have not been measured again."""
     statement = insert_for(dialect, _FINDING)
-    kept = {*_KEY, "id", "found_at", "decided_at", "triage", "muted_until", "link", "returns_of"}
-    newer = sorted(set(_FINDING.__table__.columns.keys()) - kept)
+    fixed_columns = {*_KEY, "id", "found_at", "decided_at", "triage", "muted_until", "link", "returns_of"}
+    newer = sorted(set(_FINDING.__table__.columns.keys()) - fixed_columns)
     return statement.on_conflict_do_update(
         index_elements=_KEY,
         set_={name: statement.excluded[name] for name in newer},

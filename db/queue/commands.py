@@ -71,15 +71,15 @@ def claim(
     with database.writing() as connection:
         tried = select(_ATTEMPT.task_id).where(_ATTEMPT.token == token)
         if connection.execute(tried).first() is not None:
-            mine = connection.execute(select(_TASK).where(_TASK.token == token)).mappings().first()
-            return None if mine is None else task_of(mine)
+            row = connection.execute(select(_TASK).where(_TASK.token == token)).mappings().first()
+            return None if row is None else task_of(row)
         task_id = connection.execute(_next_waiting(machine_of(owner), labels, jobs, now)).scalar()
         if task_id is None:
             return None
-        taken: Values = {"state": TaskState.RUNNING, "token": token, "owner": owner, "started_at": now}
+        changes: Values = {"state": TaskState.RUNNING, "token": token, "owner": owner, "started_at": now}
         # A heartbeat too: a new attempt must not look like an old one that hangs.
         counted: Values = {"attempts": _TASK.attempts + 1, "beats": _TASK.beats + 1}
-        claimed = update(_TASK).where(_TASK.id == task_id).values(taken | counted).returning(_TASK)
+        claimed = update(_TASK).where(_TASK.id == task_id).values(changes | counted).returning(_TASK)
         task = task_of(connection.execute(claimed).mappings().one())
         # Not by what the task counts: an attempt that was given back has its number, too.
         number = select(func.coalesce(func.max(_ATTEMPT.number), 0) + 1).where(_ATTEMPT.task_id == task_id)
@@ -99,28 +99,24 @@ def claim(
 def set_run(database: Database, token: str, run_id: str) -> bool:
     """Record which run the attempt measures; False if the attempt no longer owns its task."""
     with database.writing() as connection:
-        mine = _change(connection, token, {"run_id": run_id})
-        if mine:
+        is_owner = _change(connection, token, {"run_id": run_id})
+        if is_owner:
             _note(connection, token, {"run_id": run_id})
-    return mine
-
-
-def beat(database: Database, token: str) -> bool:
-    """Record a heartbeat of an attempt; False if it no longer owns its task and must stop at once."""
-    with database.writing() as connection:
-        return _change(connection, token, {"beats": _TASK.beats + 1})
+    return is_owner
 
 
 def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
     """Record a heartbeat of these attempts in one statement; returns those that still own their tasks."""
-    mine: set[str] = set()
+    owners: set[str] = set()
     if not tokens:
         return frozenset()
     with database.writing() as connection:
         for some in in_batches(sorted(tokens)):
             beaten = update(_TASK).where(_TASK.token.in_(some)).values(beats=_TASK.beats + 1)
-            mine |= {token for token in connection.execute(beaten.returning(_TASK.token)).scalars() if token}
-    return frozenset(mine)
+            owners |= {
+                token for token in connection.execute(beaten.returning(_TASK.token)).scalars() if token
+            }
+    return frozenset(owners)
 
 
 def finish(
@@ -149,10 +145,10 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
     """Return a task unfinished to the queue: it keeps its run, and the attempt is not counted."""
     waiting = _waiting_values() | {"attempts": _TASK.attempts - 1}
     with database.writing() as connection:
-        mine = _change(connection, token, waiting)
-        if mine:
+        is_owner = _change(connection, token, waiting)
+        if is_owner:
             _note(connection, token, {"ended": "released", "ended_at": now, "detail": detail})
-    return mine
+    return is_owner
 
 
 def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> TaskState | None:
@@ -163,11 +159,11 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
     """
     with database.writing() as connection:
         count = select(_TASK.attempts).where(_TASK.token == token).with_for_update()
-        made = connection.execute(count).scalar()
-        if made is None:
+        attempts = connection.execute(count).scalar()
+        if attempts is None:
             return None
         lost: Values = {"state": TaskState.LOST, "token": None, "ended_at": now, "error": detail}
-        changes = lost if made >= most else _waiting_values() | _rest(made, now)
+        changes = lost if attempts >= most else _waiting_values() | _rest(attempts, now)
         _change(connection, token, changes)
         _note(connection, token, {"ended": "lost", "ended_at": now, "detail": detail})
     return TaskState(changes["state"])
@@ -245,8 +241,8 @@ def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
 
 def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
     """The id of the task to claim; on Postgres its row is locked, and rows locked by others are skipped."""
-    mine = begins_with(_ATTEMPT.owner, f"{machine}/")
-    begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, mine)
+    by_machine = begins_with(_ATTEMPT.owner, f"{machine}/")
+    begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, by_machine)
     # Looked up for the few that have a run.
     first = and_(_TASK.run_id.is_not(None), begun.correlate(_TASK))
     return (
@@ -268,14 +264,14 @@ def _waiting_values() -> Values:
     return {"state": TaskState.WAITING, "token": None, "owner": None, "started_at": None}
 
 
-def _rest(made: int, now: datetime) -> Values:
+def _rest(attempts: int, now: datetime) -> Values:
     """When a lost task may be claimed again: at once after the first loss, as mostly one machine died.
 
     A cause that all machines share would otherwise use up every attempt within seconds.
     """
-    if made < 2:
+    if attempts < 2:
         return {}
-    return {"not_before": now + timedelta(minutes=min(2**made, _LONGEST_REST_MINUTES))}
+    return {"not_before": now + timedelta(minutes=min(2**attempts, _LONGEST_REST_MINUTES))}
 
 
 def _change(connection: Connection, token: str, values: Values) -> bool:

@@ -80,9 +80,9 @@ def schedule_names(connection: Connection) -> list[str]:
 
 def _last_successes(connection: Connection, schedule: str) -> dict[str, tuple[datetime, str | None]]:
     """Of each part the last task that was done: when it ended, and its run."""
-    asked = TaskRow.job.not_in(_ONCE)
+    recurs = TaskRow.job.not_in(_ONCE)
     of_it = exists().where(
-        TaskRow.schedule == ScheduledRunRow.schedule, TaskRow.due_at == ScheduledRunRow.due_at, asked
+        TaskRow.schedule == ScheduledRunRow.schedule, TaskRow.due_at == ScheduledRunRow.due_at, recurs
     )
     runs = (
         select(ScheduledRunRow.due_at)
@@ -96,7 +96,9 @@ def _last_successes(connection: Connection, schedule: str) -> dict[str, tuple[da
     since = min(oldest, newest - _LATELY)
     # Grouped by the database: of a large fleet these are tens of thousands of tasks.
     done_at = func.max(case((TaskRow.state == TaskState.DONE, TaskRow.due_at))).label("due_at")
-    recent = select(TaskRow.part, done_at).where(TaskRow.schedule == schedule, TaskRow.due_at >= since, asked)
+    recent = select(TaskRow.part, done_at).where(
+        TaskRow.schedule == schedule, TaskRow.due_at >= since, recurs
+    )
     last = recent.group_by(TaskRow.part).subquery()
     there = (TaskRow.schedule == schedule) & (TaskRow.due_at == last.c.due_at) & (TaskRow.part == last.c.part)
     rows = connection.execute(select(last, TaskRow.ended_at, TaskRow.run_id).outerjoin(TaskRow, there)).all()

@@ -47,9 +47,9 @@ def tasks(
 ) -> list[Task]:
     """The tasks of the newest due moments, newest first; all, or those of a schedule, a job, a state."""
     query = select(_TASK).order_by(_TASK.due_at.desc(), _TASK.id.desc()).limit(newest)
-    for column, wanted in ((_TASK.schedule, schedule), (_TASK.job, job), (_TASK.state, state)):
-        if wanted is not None:
-            query = query.where(column == wanted)
+    for column, value in ((_TASK.schedule, schedule), (_TASK.job, job), (_TASK.state, state)):
+        if value is not None:
+            query = query.where(column == value)
     return _tasks(database, query)
 
 
@@ -60,13 +60,13 @@ def waiting_tasks(
 
     With `labels` only tasks for one of them; the empty label is that of tasks for any machine.
     """
-    wanted = _TASK.state == TaskState.WAITING
+    condition = _TASK.state == TaskState.WAITING
     if labels is not None:
-        wanted &= _TASK.label.in_(labels)
-    query = select(_TASK).where(wanted).order_by(_TASK.due_at, _TASK.id).limit(oldest)
+        condition &= _TASK.label.in_(labels)
+    query = select(_TASK).where(condition).order_by(_TASK.due_at, _TASK.id).limit(oldest)
     with database.reading() as connection:
         found = [task_of(row) for row in connection.execute(query).mappings()]
-        many = connection.execute(select(func.count()).select_from(_TASK).where(wanted)).scalar_one()
+        many = connection.execute(select(func.count()).select_from(_TASK).where(condition)).scalar_one()
     return found, many - len(found)
 
 
@@ -112,9 +112,9 @@ def scheduled_runs(database: Database, schedule: str, newest: int = 50) -> list[
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(page).mappings()]
         moments = [row["due_at"] for row in rows]
-        wanted = select(_TASK).where(_TASK.schedule == schedule, _TASK.due_at.in_(moments)).order_by(_TASK.id)
+        query = select(_TASK).where(_TASK.schedule == schedule, _TASK.due_at.in_(moments)).order_by(_TASK.id)
         of_moment: dict[datetime, list[Task]] = defaultdict(list)
-        for row in connection.execute(wanted).mappings():
+        for row in connection.execute(query).mappings():
             of_moment[row["due_at"]].append(task_of(row))
     return [ScheduledRun(**row, tasks=tuple(of_moment[row["due_at"]])) for row in rows]
 
@@ -152,11 +152,15 @@ def not_started(database: Database, job: str) -> list[Task]:
     are one task. The number of nights and parts in between does not matter.
     """
     named = (_TASK.schedule, _TASK.part)
-    left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_((TaskState.WAITING, TaskState.CANCELLED)))
-    waits = select(*named).where(*left, _TASK.state == TaskState.WAITING)
+    conditions = (
+        _TASK.job == job,
+        _TASK.attempts == 0,
+        _TASK.state.in_((TaskState.WAITING, TaskState.CANCELLED)),
+    )
+    waits = select(*named).where(*conditions, _TASK.state == TaskState.WAITING)
     stands = or_(_TASK.state == TaskState.WAITING, _TASK.error == SUPERSEDED)
     query = select(*named, _TASK.due_at, _TASK.id, _TASK.state).where(
-        *left, stands, tuple_(*named).in_(waits)
+        *conditions, stands, tuple_(*named).in_(waits)
     )
     since: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     with database.reading() as connection:
@@ -165,13 +169,13 @@ def not_started(database: Database, job: str) -> list[Task]:
         for schedule, part, due_at, task_id, state in rows:
             if (last := begun.get((schedule, part))) is None or due_at > last:
                 since[schedule, part].append((task_id, state))
-        wanted: set[int] = set()
+        ids: set[int] = set()
         for own in since.values():
             if waiting := [task_id for task_id, state in own if state == TaskState.WAITING]:
-                wanted |= {own[0][0], waiting[-1]}
+                ids |= {own[0][0], waiting[-1]}
         found = [
             task_of(row)
-            for some in in_batches(sorted(wanted))
+            for some in in_batches(sorted(ids))
             for row in connection.execute(select(_TASK).where(_TASK.id.in_(some))).mappings()
         ]
     return sorted(found, key=lambda each: (each.due_at, each.id), reverse=True)

@@ -78,9 +78,9 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
     )
     with database.reading() as connection:
         rows = connection.execute(uses).all()
-        used = {row.environment_id: row for row in reversed(rows)}
+        newest = {row.environment_id: row for row in reversed(rows)}
         named = select(*columns).where(
-            environment.id.in_(list(used)),
+            environment.id.in_(list(newest)),
             environment.kind != EnvironmentKind.CANARY,
             # A script may not say on which PyTorch it measured: then there is nothing to list.
             environment.torch_version != "",
@@ -92,7 +92,9 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
     for row in rows:
         counts[row.environment_id] = counts.get(row.environment_id, 0) + 1
     return [
-        EnvironmentUsed(*about[id], counts[id], used[id].id, used[id].started_at, names[used[id].machine_id])
+        EnvironmentUsed(
+            *about[id], counts[id], newest[id].id, newest[id].started_at, names[newest[id].machine_id]
+        )
         for id in dict.fromkeys(row.environment_id for row in rows)
         if id in about
     ]

@@ -117,11 +117,11 @@ def _content_ids(
         rows = rows_among(connection, select(table.hash, table.id), table.hash, bodies)
         return {row.hash: row.id for row in rows}
 
-    known = select_ids()
-    if missing := sorted(bodies.keys() - known.keys()):
+    ids = select_ids()
+    if missing := sorted(bodies.keys() - ids.keys()):
         insert_missing(connection, table, [{"hash": each, "content": bodies[each]} for each in missing])
-        known = select_ids()
-    return known, len(missing)
+        ids = select_ids()
+    return ids, len(missing)
 
 
 def _query() -> Select[*tuple[Any, ...]]:

@@ -53,11 +53,11 @@ def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]
         .join(environment, environment.id == link.environment_id)
         .order_by(link.position)
     )
-    asked = select(_TASK.run_id, _TASK.spec).where(_TASK.job == "measure")
+    task_query = select(_TASK.run_id, _TASK.spec).where(_TASK.job == "measure")
     with database.reading() as connection:
         found = rows_among(connection, query, run.id, sorted(set(runs)))
         specs: dict[str, Any] = {
-            str(id): spec for id, spec in rows_among(connection, asked, _TASK.run_id, sorted(set(runs)))
+            str(id): spec for id, spec in rows_among(connection, task_query, _TASK.run_id, sorted(set(runs)))
         }
     last = {id: fingerprint for id, fingerprint, _, kind in found if kind != EnvironmentKind.CANARY}
     return [
@@ -103,8 +103,8 @@ def _sides(connection: Connection, run_ids: Sequence[str], newest: int) -> dict[
     rows = rows_among(connection, query, run.id, run_ids)
     rows.sort(key=lambda row: (row.started_at, row.number, row.position))
     recent = {number: None for number in reversed([row.number for row in rows])}
-    kept = set(list(recent)[:newest])
-    return {(row[0], row[1]): HistoryRun(*row[3:]) for row in rows if row.number in kept}
+    numbers = set(list(recent)[:newest])
+    return {(row[0], row[1]): HistoryRun(*row[3:]) for row in rows if row.number in numbers}
 
 
 def _points(

@@ -32,11 +32,10 @@ def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) ->
         found = connection.execute(select(table).where(table.name.in_({each.name for each in definitions})))
         stored = {row.name: MetricDefinition(row.name, row.title, row.unit, row.better) for row in found}
         for each in definitions:
-            known = stored[each.name]
-            if (each.unit, each.better) != (known.unit, known.better):
-                raise ValueError(
-                    f"metric {each.name} is stored as {_meaning(known)} and cannot also be {_meaning(each)}"
-                )
+            definition = stored[each.name]
+            if (each.unit, each.better) != (definition.unit, definition.better):
+                stored_as, new = _meaning(definition), _meaning(each)
+                raise ValueError(f"metric {each.name} is stored as {stored_as} and cannot also be {new}")
 
 
 def correct_metric(

@@ -15,6 +15,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
+from sqlalchemy.orm import InstrumentedAttribute
 
 from records.environments import Environment, NamedEnvironment
 from records.kinds import EnvironmentKind, RunCategory, RunKind, RunSource, RunState
@@ -185,31 +186,37 @@ def outcomes_of_run(
     database: Database, run_id: str, *, cases: Collection[str] | None = None
 ) -> list[Outcome]:
     """The outcomes of a run in the order in which they started, without their samples: all, or of `cases`."""
+    outcome = tables.OutcomeRow
+    query = _outcome_columns(
+        run_id,
+        cases,
+        outcome.replicate,
+        outcome.status,
+        outcome.reason,
+        outcome.phase,
+        outcome.started_at,
+        outcome.wall_seconds,
+        outcome.metrics,
+        outcome.facts,
+        outcome.log_tail,
+    ).order_by(outcome.started_at, tables.BenchmarkCaseRow.key, outcome.replicate, tables.EnvironmentRow.id)
+    with database.reading() as connection:
+        return [Outcome(*row) for row in connection.execute(query).all()]
+
+
+def _outcome_columns(
+    run_id: str, cases: Collection[str] | None, *columns: InstrumentedAttribute[Any]
+) -> AnySelect:
+    """Case, environment and these columns of the outcomes of a run: of all cases, or only of `cases`."""
     outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
     query = (
-        select(
-            case.key.label("case"),
-            environment.fingerprint.label("environment"),
-            outcome.replicate,
-            outcome.status,
-            outcome.reason,
-            outcome.phase,
-            outcome.started_at,
-            outcome.wall_seconds,
-            outcome.metrics,
-            outcome.facts,
-            outcome.log_tail,
-        )
+        select(case.key, environment.fingerprint, *columns)
         .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
         .where(tables.RunRow.id == run_id)
-        .order_by(outcome.started_at, case.key, outcome.replicate, environment.id)
     )
-    if cases is not None:
-        query = query.where(case.key.in_(set(cases)))
-    with database.reading() as connection:
-        return [Outcome(*row) for row in connection.execute(query).all()]
+    return query if cases is None else query.where(case.key.in_(set(cases)))
 
 
 def samples(
@@ -262,9 +269,9 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
         (only.machine, run.machine_id.in_(named)),
         (only.state, run.state == only.state),
     ]
-    asked = [condition for wanted, condition in conditions if wanted]
-    asked += map(_has_word, only.text.split()[:_WORDS])
-    return [*asked, *(_of_category(RunCategory(only.category)) if only.category else ())]
+    clauses = [condition for value, condition in conditions if value]
+    clauses += map(_has_word, only.text.split()[:_WORDS])
+    return [*clauses, *(_of_category(RunCategory(only.category)) if only.category else ())]
 
 
 def _has_word(word: str) -> ColumnElement[bool]:
@@ -374,19 +381,14 @@ def replicates_of_run(
 
     Of all cases, or only of `cases`.
     """
-    outcome, case, environment = tables.OutcomeRow, tables.BenchmarkCaseRow, tables.EnvironmentRow
+    outcome = tables.OutcomeRow
     query = (
-        select(case.key.label("case"), environment.fingerprint.label("environment"), outcome.metrics)
-        .join(tables.RunRow, tables.RunRow.number == outcome.run_number)
-        .join(case, case.id == outcome.case_id)
-        .join(environment, environment.id == outcome.environment_id)
-        .where(tables.RunRow.id == run_id, outcome.status == OutcomeStatus.OK)
-        .order_by(case.key, environment.id, outcome.replicate)
+        _outcome_columns(run_id, cases, outcome.metrics)
+        .where(outcome.status == OutcomeStatus.OK)
+        .order_by(tables.BenchmarkCaseRow.key, tables.EnvironmentRow.id, outcome.replicate)
     )
-    if cases is not None:
-        query = query.where(case.key.in_(set(cases)))
     with database.reading() as connection:
-        return [Replicate(**row) for row in connection.execute(query).mappings()]
+        return [Replicate(*row) for row in connection.execute(query)]
 
 
 def stored_outcomes(database: Database) -> dict[str, int]:

@@ -84,10 +84,10 @@ def series_key(row: AnyRow) -> SeriesKey:
 
 def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[int, SeriesKey]:
     """The series that these keys name, by id; those that are not there are left out."""
-    wanted = {identity(key) for key in keys}
+    identities = {identity(key) for key in keys}
     query = series_names().where(tables.SeriesRow.metric.in_({key.metric for key in keys}))
     rows = rows_among(connection, query, tables.BenchmarkCaseRow.key, (key.case for key in keys))
-    return {row.id: key for row in rows if identity(key := series_key(row)) in wanted}
+    return {row.id: key for row in rows if identity(key := series_key(row)) in identities}
 
 
 def identity(key: SeriesKey) -> tuple[str, str, str, str]:
@@ -262,8 +262,8 @@ def headlines(database: Database, metric: str) -> list[Headline]:
 def points_of_runs(database: Database, runs: Collection[str], metrics: Collection[str]) -> Lines:
     """All series of some metrics that have a point in these runs, with their points in them."""
     table = tables.MeasurementRow
-    wanted = select(tables.SeriesRow.id).where(tables.SeriesRow.metric.in_(set(metrics)))
-    query = all_measurements().where(table.series_id.in_(wanted))
+    series = select(tables.SeriesRow.id).where(tables.SeriesRow.metric.in_(set(metrics)))
+    query = all_measurements().where(table.series_id.in_(series))
     with database.reading() as connection:
         rows = rows_among(connection, query, table.run_number, _numbers(connection, runs))
         found = rows_among(connection, series_names(), tables.SeriesRow.id, {row[0] for row in rows})

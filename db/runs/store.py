@@ -202,13 +202,13 @@ def _not_stored(
     of_run = select(table.case_id, table.environment_id, table.replicate).where(
         table.run_number == run.number
     )
-    taken = {tuple(row) for row in rows_among(connection, of_run, table.case_id, cases.values())}
+    keys = {tuple(row) for row in rows_among(connection, of_run, table.case_id, cases.values())}
     new: list[tuple[Values, Outcome]] = []
     for outcome in outcomes:
         case, environment = cases[outcome.case], environments[outcome.environment]
-        if (case, environment, outcome.replicate) in taken:
+        if (case, environment, outcome.replicate) in keys:
             continue
-        taken.add((case, environment, outcome.replicate))
+        keys.add((case, environment, outcome.replicate))
         key = run.number, case, environment, outcome.replicate
         new.append((dict(zip(_KEY, key, strict=True)), outcome))
     return new

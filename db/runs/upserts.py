@@ -50,8 +50,8 @@ def machine_id(connection: Connection, machine: Machine, *, authoritative: bool 
     rows: dict[str, Values] = {
         machine.fingerprint: {"name": machine.name, "facts": _as_stored(machine.facts)}
     }
-    known = _by_fingerprint(connection, tables.MachineRow, rows, authoritative=authoritative)
-    return known[machine.fingerprint]
+    ids = _by_fingerprint(connection, tables.MachineRow, rows, authoritative=authoritative)
+    return ids[machine.fingerprint]
 
 
 def hardware_id(connection: Connection, hardware: Hardware, *, authoritative: bool = False) -> int:
@@ -59,8 +59,8 @@ def hardware_id(connection: Connection, hardware: Hardware, *, authoritative: bo
     rows: dict[str, Values] = {
         hardware.fingerprint: {"label": hardware.label, "facts": _as_stored(hardware.facts)}
     }
-    known = _by_fingerprint(connection, tables.HardwareRow, rows, authoritative=authoritative)
-    return known[hardware.fingerprint]
+    ids = _by_fingerprint(connection, tables.HardwareRow, rows, authoritative=authoritative)
+    return ids[hardware.fingerprint]
 
 
 def preset_id(connection: Connection, preset: RunPreset, *, authoritative: bool = False) -> int:
@@ -71,8 +71,8 @@ def preset_id(connection: Connection, preset: RunPreset, *, authoritative: bool 
     rows: dict[str, Values] = {
         preset.fingerprint: {"name": preset.name, "settings": _as_stored(preset.settings)}
     }
-    known = _by_fingerprint(connection, tables.PresetRow, rows, _PRESET, authoritative=authoritative)
-    return known[preset.fingerprint]
+    ids = _by_fingerprint(connection, tables.PresetRow, rows, _PRESET, authoritative=authoritative)
+    return ids[preset.fingerprint]
 
 
 def environment_ids(
@@ -109,11 +109,11 @@ def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
         rows = rows_among(connection, select(table.key, table.id), table.key, keys)
         return {key: id for key, id in rows}
 
-    known = select_case_ids()
-    if missing := sorted({*keys} - known.keys()):
+    ids = select_case_ids()
+    if missing := sorted({*keys} - ids.keys()):
         insert_missing(connection, table, [_parts(key) for key in missing])
-        known = select_case_ids()
-    return known
+        ids = select_case_ids()
+    return ids
 
 
 def series_ids(
@@ -129,14 +129,14 @@ def series_ids(
         rows = rows_among(connection, query, table.case_id, (case for case, _ in pairs))
         return {(case, metric): id for case, metric, id in rows}
 
-    known = select_series_ids()
-    if missing := sorted({*pairs} - known.keys()):
+    ids = select_series_ids()
+    if missing := sorted({*pairs} - ids.keys()):
         owners = {"hardware_id": hardware, "preset_id": preset}
         insert_missing(
             connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
         )
-        known = select_series_ids()
-    return known
+        ids = select_series_ids()
+    return ids
 
 
 def _by_fingerprint(
@@ -164,12 +164,12 @@ def _by_fingerprint(
                 connection.execute(update(table).where(table.id == row.id).values(new))
         return {row.fingerprint: row.id for row in found}
 
-    known = update_rows()
+    ids = update_rows()
     # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
-    if missing := sorted(rows.keys() - known.keys()):
+    if missing := sorted(rows.keys() - ids.keys()):
         insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
-        known = update_rows()
-    return known
+        ids = update_rows()
+    return ids
 
 
 def _replacement_values(

@@ -53,8 +53,8 @@ def _stamps(stamps: Sequence[int]) -> Any:
 
 def _values(values: Sequence[float | None]) -> Any:
     """As an Arrow array, with a null where there is no value."""
-    known = np.array([value is not None for value in values], dtype=bool)
-    nulls = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little").tobytes())
+    present = np.array([value is not None for value in values], dtype=bool)
+    nulls = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
     numbers = array("d", (0.0 if value is None else value for value in values))
     return pa.Array.from_buffers(pa.float64(), len(values), [nulls, pa.py_buffer(numbers)])
 

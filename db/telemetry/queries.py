@@ -97,10 +97,10 @@ def recording(
 def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
     """A run, or the newest ones that have so many windows together, by number: no look at all the others."""
     table, telemetry, machine = tables.RunRow, tables.TelemetryRow, tables.MachineRow
-    mine = telemetry.run_number == table.number
+    of_run = telemetry.run_number == table.number
     if case is not None:
         key = tables.BenchmarkCaseRow
-        mine &= telemetry.case_id == select(key.id).where(key.key == case).scalar_subquery()
+        of_run &= telemetry.case_id == select(key.id).where(key.key == case).scalar_subquery()
     query = (
         select(
             table.number,
@@ -109,11 +109,11 @@ def _runs(connection: Connection, run: str | None, case: str | None, windows: in
             tables.HardwareRow.label.label("hardware"),
             tables.HardwareRow.fingerprint.label("hardware_fingerprint"),
             machine.name.label("machine"),
-            select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
+            select(func.count()).where(of_run).correlate(table).scalar_subquery().label("windows"),
         )
         .join(machine, machine.id == table.machine_id)
         .join(tables.HardwareRow, tables.HardwareRow.id == table.hardware_id)
-        .where(exists().where(mine).correlate(table))
+        .where(exists().where(of_run).correlate(table))
         .order_by(table.started_at.desc(), table.number.desc())
         .limit(windows)
     )

@@ -151,8 +151,8 @@ class Driver:
         try:
             if request["do"] == "nodes":
                 return {"ok": self._nodes()}
-            wanted = (request["node"], request["method"], request["arguments"], request["timeout"])
-            return {"ok": self._orders.call(*wanted)}
+            call = (request["node"], request["method"], request["arguments"], request["timeout"])
+            return {"ok": self._orders.call(*call)}
         except EngineError as error:
             return {"error": type(error).__name__, "sentence": str(error)}
         except RayError as error:
@@ -267,10 +267,10 @@ def main() -> None:
     os.dup2(2, 1)
 
     def write(answer: Answer) -> None:
-        left = json.dumps(answer).encode() + b"\n"
+        data = json.dumps(answer).encode() + b"\n"
         with writing:
-            while left:
-                left = left[os.write(out, left) :]
+            while data:
+                data = data[os.write(out, data) :]
 
     failed = _connect(options.address, options.ip)
     write({"failed": failed})

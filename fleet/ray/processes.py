@@ -120,10 +120,10 @@ def variables(token: Path, environ: Mapping[str, str] | None = None) -> dict[str
     It has no variable of Pyrometer, and no password of a database.
     """
     environ = os.environ if environ is None else environ
-    kept = {
+    inherited = {
         name: value for name, value in environ.items() if name not in _REMOVED and not name.startswith(_OURS)
     }
-    return {**kept, **_PLAIN, "RAY_AUTH_TOKEN_PATH": str(token)}
+    return {**inherited, **_PLAIN, "RAY_AUTH_TOKEN_PATH": str(token)}
 
 
 def node_variables(token: Path, folder: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -235,8 +235,8 @@ def _private(folder: Path) -> Path:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not ours or found.st_mode & 0o077:
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not is_ours or found.st_mode & 0o077:
         raise RayUnusable(f"{folder} is not a folder of ours alone: remove it, or take a shorter data_dir")
     return folder
 

@@ -188,8 +188,8 @@ class SlurmEngine:
 
     def _variables(self) -> dict[str, str]:
         """The environment of a job. It is stored in a file and by Slurm, so it has no secrets."""
-        wanted = {*_VARIABLES, *self._settings.environment}
-        found = {name: value for name, value in os.environ.items() if name in wanted or _goes_with_jobs(name)}
+        names = {*_VARIABLES, *self._settings.environment}
+        found = {name: value for name, value in os.environ.items() if name in names or _goes_with_jobs(name)}
         return found | ({} if self._config is None else {"PYROMETER_CONFIG": str(self._config)})
 
 
@@ -206,8 +206,8 @@ class SlurmHandle:
     def paths(self) -> OrderPaths:
         """Its files, on the shared file system."""
         folder, job = self._queue.folder(self._order.token), self._queue.job(self._order.token)
-        kept = job.journal if job is not None else None
-        return OrderPaths(str(folder.logs.log), str(folder.logs.events), str(kept or ""))
+        journal_file = job.journal if job is not None else None
+        return OrderPaths(str(folder.logs.log), str(folder.logs.events), str(journal_file or ""))
 
     def done(self, seconds: float = 0.0) -> bool:
         """Whether it has ended; raises NodeLost when Slurm has ended it and its files no longer grow."""
@@ -271,5 +271,5 @@ def _engine_errors(node: str = "") -> Generator[None]:
 
 def _goes_with_jobs(name: str) -> bool:
     """Whether a PYROMETER_ variable changes how a job measures."""
-    ours = name.removeprefix("PYROMETER_")
-    return ours != name and not ours.startswith(_HEAD_VARIABLES)
+    setting = name.removeprefix("PYROMETER_")
+    return setting != name and not setting.startswith(_HEAD_VARIABLES)

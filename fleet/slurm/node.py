@@ -53,15 +53,15 @@ def main() -> None:
         sys.exit(f"there is no order in {folder.path}: do the nodes see that folder?")
     if not folder.begin():
         sys.exit("another job, or an earlier start of this one, has run this order")
-    began, asked = time.monotonic(), False
+    began, was_stopped = time.monotonic(), False
     if folder.stop.exists():
-        ended, asked = ChildExit(_INTERRUPTED, None, ""), True
+        ended, was_stopped = ChildExit(_INTERRUPTED, None, ""), True
     else:
         try:
-            ended, asked = _run(folder, job)
+            ended, was_stopped = _run(folder, job)
         except OSError as error:
             ended = ChildExit(None, None, f"it cannot be started: {os_reason(error)}")
-    folder.write_end({**asdict(ended), "asked": asked, "seconds": time.monotonic() - began})
+    folder.write_end({**asdict(ended), "asked": was_stopped, "seconds": time.monotonic() - began})
 
 
 def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
@@ -76,36 +76,36 @@ def _run(folder: JobFolder, job: Job) -> tuple[ChildExit, bool]:
         (data / "environments").symlink_to(own if own.is_dir() else job.environments)
     with tempfile.TemporaryDirectory(prefix="pyrometer-", ignore_cleanup_errors=True) as local:
         # SQLite needs a local file system. The head reads the journal, never this database.
-        ours = {
+        own_variables = {
             "PYROMETER_DATABASE_URL": f"sqlite:///{local}/pyrometer.db",
             "PYROMETER_DATA_DIR": str(data),
         }
         if job.nodes > 1:
             file = Path(local) / "nodes.json"
             nodes.write(file, _job_nodes())
-            ours["PYROMETER_NODES_FILE"] = str(file)
-        variables = {**os.environ, **job.variables, **ours}
+            own_variables["PYROMETER_NODES_FILE"] = str(file)
+        variables = {**os.environ, **job.variables, **own_variables}
         child = Child(job.command, folder.logs, Path(job.folder), variables)
-        asked: list[int] = []
+        signals: list[int] = []
 
         def terminate(number: int, frame: object) -> None:
-            asked.append(number)
+            signals.append(number)
             child.terminate()
 
         signal.signal(signal.SIGTERM, terminate)
         child.has_ended(None)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        return child.end(), bool(asked)
+        return child.end(), bool(signals)
 
 
 def _job_nodes() -> list[nodes.Node]:
     """The nodes of this job, this one first; a command for the others runs as a step. Raises OSError."""
-    mine = os.environ["SLURMD_NODENAME"]
+    this_node = os.environ["SLURMD_NODENAME"]
     names = _scontrol("hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
     found: list[nodes.Node] = []
-    for name in sorted(names, key=lambda name: name != mine):
+    for name in sorted(names, key=lambda name: name != this_node):
         address = re.search(r"\bNodeAddr=(\S+)", _scontrol("node", name))
-        step = ("srun", f"--nodelist={name}", *_STEP) if name != mine else ()
+        step = ("srun", f"--nodelist={name}", *_STEP) if name != this_node else ()
         found.append(nodes.Node(name, address[1] if address else name, step))
     return found
 

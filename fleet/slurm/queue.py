@@ -240,8 +240,8 @@ class SlurmQueue:
         with self._lock:
             old = now - 10 * ABANDONED_SECONDS
             self._polled = {key: each for key, each in self._polled.items() if each.polled_at > old}
-            kept = self._polled.keys() | {self._token(row) for row, _ in alive}
-            self._jobs_by_token = {key: each for key, each in self._jobs_by_token.items() if key in kept}
+            tokens = self._polled.keys() | {self._token(row) for row, _ in alive}
+            self._jobs_by_token = {key: each for key, each in self._jobs_by_token.items() if key in tokens}
 
     def _is_abandoned(self, token: str, job: Job, now: float) -> bool:
         owner, polled = Owner.parse(job.owner), self._polled.get(token)
@@ -310,8 +310,8 @@ class SlurmQueue:
             why = f"Slurm will never begin job {row.number} ({row.reason}): look at [slurm] in pyrometer.toml"
         else:
             # A job that Slurm has not considered yet has no reason.
-            known = row.reason not in _NO_REASON
-            return "", f"waits in Slurm's queue as job {row.number}: {row.reason}" if known else ""
+            has_reason = row.reason not in _NO_REASON
+            return "", f"waits in Slurm's queue as job {row.number}: {row.reason}" if has_reason else ""
         self._slurm.cancel(row.number)
         return why, ""
 

@@ -92,10 +92,10 @@ def read_runs(path: Path) -> ImportBatch:
     name = TableFileName.of(path)
     accumulator = RunAccumulator(NAME)
     for problem in table.problems:
-        accumulator.keep(problem)
+        accumulator.aside(problem.place, problem.sentence)
     for found in _READERS[table.kind](table, name):
         for problem in found.problems:
-            accumulator.keep(problem)
+            accumulator.aside(problem.place, problem.sentence)
         origin = _origin(path, text, table, name, found)
         accumulator.add(origin, SourcePlace(path.name), found.points, found.failures)
     return accumulator.build_batch(SourcePlace(path.name))
@@ -150,9 +150,9 @@ def _performance(table: DynamoTable, name: TableFileName) -> list[_HardwareResul
         if any((number_or_none(cell) or 0.0) > 0 for cell in headline):
             _numbers(row, case, prefix, found, name.device_of(row))
             return
-        said = next((cell.text() for cell in headline if status_of(cell.text())), "")
-        reason = said or "its row has neither a speed-up nor a latency"
-        _add_failure(row, case, status_of(said) or OutcomeStatus.CRASHED, reason, found)
+        word = next((cell.text() for cell in headline if status_of(cell.text())), "")
+        reason = word or "its row has neither a speed-up nor a latency"
+        _add_failure(row, case, status_of(word) or OutcomeStatus.CRASHED, reason, found)
 
     return _each_row(table, found, name.case, take)
 
@@ -197,9 +197,9 @@ def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_HardwareResu
     for model, own in reasons.items():
         case = name.key(DynamoRow(places[model], {}), model)
         _point(float(own.total()), places[model], case, "dynamo.graph_break_rows", about, found)
-    kept = [[model, text[:_LONGEST_REASON], n] for model, own in reasons.items() for text, n in own.items()]
-    found.facts["reasons"] = kept[:_MOST_REASONS]
-    found.facts["reasons_left_out"] = max(0, len(kept) - _MOST_REASONS)
+    counts = [[model, text[:_LONGEST_REASON], n] for model, own in reasons.items() for text, n in own.items()]
+    found.facts["reasons"] = counts[:_MOST_REASONS]
+    found.facts["reasons_left_out"] = max(0, len(counts) - _MOST_REASONS)
     return [found]
 
 

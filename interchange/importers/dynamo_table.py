@@ -140,15 +140,15 @@ class TableFileName:
     @staticmethod
     def of(path: Path) -> "TableFileName":
         stem = path.stem
-        left = list(_blank_marks(stem))
-        after_device = len(left)
+        letters = list(_blank_marks(stem))
+        after_device = len(letters)
 
         def one_of(words: str) -> str | None:
             nonlocal after_device
             found = re.search(rf"(?:^|_)({words})(?=_|$)", stem)
             if found is None:
                 return None
-            _use(left, *found.span(1))
+            _use(letters, *found.span(1))
             after_device = found.end()
             return found[1]
 
@@ -158,16 +158,16 @@ class TableFileName:
         )
         if suite:
             end = stem.index(suite)
-            _use(left, end - len(compiler), end)
+            _use(letters, end - len(compiler), end)
         mode = one_of("training|inference")
         precision = one_of("float32|float16|bfloat16|amp_bf16|amp_fp16|amp|bf16|fp16")
         device = one_of("cuda|cpu|rocm|xpu|mps|hpu")
-        tables = list(_TABLE.finditer("".join(left)))
+        tables = list(_TABLE.finditer("".join(letters)))
         for table in tables:
-            _use(left, *table.span())
-        start = after_device if device else len(left)
-        stop = next((table.start() for table in tables if table.start() >= start), len(left))
-        hardware, others = _words(left[start:stop]), _words([*left[:start], "_", *left[stop:]])
+            _use(letters, *table.span())
+        start = after_device if device else len(letters)
+        stop = next((table.start() for table in tables if table.start() >= start), len(letters))
+        hardware, others = _words(letters[start:stop]), _words([*letters[:start], "_", *letters[stop:]])
         nameless = suite is None and precision is None
         return TableFileName(
             suite=suite,
@@ -322,8 +322,8 @@ def _is_cut_short(cells: tuple[str, ...], header: tuple[str, ...], kind: str) ->
 def _header(first: tuple[str, ...], stem: str, place: SourcePlace) -> tuple[tuple[str, ...], str]:
     kind = kind_of(first, stem)
     if kind is None:
-        shown = ",".join(first)[:100]
-        raise BadFile(place, f"`{shown}` begins no table of PyTorch's benchmarks that is known here")
+        beginning = ",".join(first)[:100]
+        raise BadFile(place, f"`{beginning}` begins no table of PyTorch's benchmarks that is known here")
     if kind == "instructions":
         return _INSTRUCTIONS, kind
     header = (first[0].lstrip("# "), *first[1:])

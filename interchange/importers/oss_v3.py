@@ -346,8 +346,8 @@ def _machine(imported: Machine, fingerprint: str) -> Machine:
 
 
 def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -> Measurement:
-    known = stated.get((each.case, each.metric))
-    return each if known is None else replace(each, **asdict(known))
+    summary = stated.get((each.case, each.metric))
+    return each if summary is None else replace(each, **asdict(summary))
 
 
 def _outcomes(

@@ -236,10 +236,10 @@ def extra_text(members: Members, name: str) -> str:
 
 def brief(value: Any) -> str:
     """A value as part of a case key: as it is, or by its digest where it is long or has parts."""
-    shown = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    if len(shown) <= _LONGEST and not isinstance(value, dict | list):
-        return shown
-    return f"sha256:{hashlib.sha256(shown.encode(errors='replace')).hexdigest()[:12]}"
+    text_of_value = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if len(text_of_value) <= _LONGEST and not isinstance(value, dict | list):
+        return text_of_value
+    return f"sha256:{hashlib.sha256(text_of_value.encode(errors='replace')).hexdigest()[:12]}"
 
 
 def _tuple(at: Value | None, names: tuple[str, ...]) -> Members:
@@ -260,8 +260,8 @@ def _distinguishing_members(members: Members) -> list[tuple[str, Value]]:
 
 
 def _better(word: str) -> Better | None:
-    known: tuple[Better, ...] = ("lower", "higher", "neither")
-    return next((each for each in known if each == word), None)
+    words: tuple[Better, ...] = ("lower", "higher", "neither")
+    return next((each for each in words if each == word), None)
 
 
 def _is_case(key: str) -> bool:
@@ -283,6 +283,6 @@ def _version(at: Value) -> dict[str, str]:
     """A dependency: which version it is, and for ours the environment it was in."""
     members = at.object()
     names = ("repo", "branch", "sha", "version")
-    known = {name: found for name in names if (found := text(members, name))}
+    version = {name: found for name in names if (found := text(members, name))}
     more = ("environment", "environment_fingerprint", "python_version")
-    return known | {name: found for name in more if (found := extra_text(members, name))}
+    return version | {name: found for name in more if (found := extra_text(members, name))}

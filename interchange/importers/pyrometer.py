@@ -227,18 +227,18 @@ class _LineReader:
             self.problem(number, f"unknown kind {kind!r}, perhaps from a newer Pyrometer")
 
     def _define(self, number: int, definition: MetricDefinition) -> None:
-        name, known = definition.name, METRICS.get(definition.name)
+        name, metric = definition.name, METRICS.get(definition.name)
         meaning = (definition.unit, definition.better)
-        if known is not None and known.unit != definition.unit:
-            both = f"{definition.unit} there and in {known.unit} here"
+        if metric is not None and metric.unit != definition.unit:
+            both = f"{definition.unit} there and in {metric.unit} here"
             self.problem(number, f"{name} is in {both}: its values are left out")
-        elif known is None and self._defined.setdefault(name, meaning) != meaning:
+        elif metric is None and self._defined.setdefault(name, meaning) != meaning:
             self.problem(
                 number, f"{name} was defined differently before: its values are left out from now on"
             )
         else:
             self._others.discard(name)
-            if known is None:
+            if metric is None:
                 self._piece.metrics.append(definition)
             return
         self._others.add(name)

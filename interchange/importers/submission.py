@@ -86,9 +86,9 @@ def submissions(
 
 def _check_definitions(parts: Sequence[Submission]) -> None:
     """Raise BadFile where a metric has two units or directions: in two runs of the file as well as in one."""
-    known: dict[str, Point] = {}
+    first_points: dict[str, Point] = {}
     for point in (point for part in parts for point in part.points):
-        first = known.setdefault(point.metric, point)
+        first = first_points.setdefault(point.metric, point)
         if (point.unit, point.better) != (first.unit, first.better):
             raise BadFile(
                 point.place,
@@ -288,21 +288,21 @@ def _points(case: str, at: Value) -> Iterator[Point]:
 
 
 def _unit_and_direction(name: str, at: Value) -> tuple[str, Better]:
-    known = METRICS.get(name)
-    unit = at.get("unit") if known else at.need("unit")
-    better = at.get("better") if known else at.need("better")
+    definition = METRICS.get(name)
+    unit = at.get("unit") if definition else at.need("unit")
+    better = at.get("better") if definition else at.need("better")
     # A number of things may have no unit, and says so.
     given = unit.value if unit is not None and unit.value == "" else unit and unit.text()
     if better is not None and better.value not in DIRECTIONS:
         raise better.wrong(f"one of {', '.join(DIRECTIONS)}")
-    if known is None:
+    if definition is None:
         assert better is not None
         return str(given), cast("Better", better.value)
-    if unit is not None and given != known.unit:
-        raise unit.wrong(f'"{known.unit}", the unit of {name}')
-    if better is not None and better.value != known.better:
-        raise better.wrong(f'"{known.better}", as {name} is')
-    return known.unit, known.better
+    if unit is not None and given != definition.unit:
+        raise unit.wrong(f'"{definition.unit}", the unit of {name}')
+    if better is not None and better.value != definition.better:
+        raise better.wrong(f'"{definition.better}", as {name} is')
+    return definition.unit, definition.better
 
 
 def _values(at: Value) -> tuple[float, ...]:

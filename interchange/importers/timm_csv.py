@@ -67,13 +67,13 @@ def read_runs(path: Path) -> ImportBatch:
             points += _points(accumulator, row, name)
             failures += _failures(row, name)
     started, note, dated = made_at(path)
-    known = identity_of(path, text, dated=dated)
+    identity = identity_of(path, text, dated=dated)
     origin = ForeignOrigin(
         format=NAME,
         suite="timm",
         started_at=started,
         dated=dated,
-        identity=known if dated else f"{known} {name}",
+        identity=identity if dated else f"{identity} {name}",
         hardware=name.hardware,
         torch_version=name.torch_version,
         environment_facts={"cuda": name.cuda} if name.cuda else {},

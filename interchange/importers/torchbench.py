@@ -1,6 +1,7 @@
 """TorchBench user benchmarks: `metrics-*.json`, whose values are numbers or what went wrong."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key, plain
 from ..runs import ImportBatch
-from ..source_file import Value, head, identity_of, json_of, made_at, text_of
+from ..source_file import Value, head, identity_of, json_of, made_at, text_of, text_or_empty
 from ..units import slug
 from .dynamo_table import AS_GIVEN, status_of
 
@@ -35,14 +36,6 @@ _NIGHTLY_KEY = re.compile(
 _NIGHTLY_METRICS = {"latency": "latencies", "cmem": "cpu_peak_mem", "gmem": "gpu_peak_mem"}
 _PHASES = {"train": "train", "eval": "infer"}
 _OWN = frozenset({"model", "test", "device", "bs", "extra_args", "metric"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """A key of `metrics`, taken apart."""
-
-    case: str
-    metric: str
 
 
 @dataclass(slots=True)
@@ -70,18 +63,19 @@ def read_runs(path: Path) -> ImportBatch:
     document = json_of(text, SourcePlace(path.name))
     name = document.need("name").text()
     environ = document.get("environ")
-    about = environ.object() if environ else {}
+    facts = {key: at.value for key, at in environ.object().items()} if environ else {}
     accumulator, found = RunAccumulator(NAME), _MetricValues()
     for key, value in document.need("metrics").object().items():
         with accumulator.setting_aside():
-            _take(_taken_apart(key, name), value, found)
-    origin = _origin(path, text, name, about)
+            _take(*_case_and_metric(key, name), value, found)
+    origin = _origin(path, text, name, environ, facts)
     place = document.place.at("metrics")
     accumulator.add(origin, place, found.points, _failures(found, accumulator))
     return accumulator.build_batch(place)
 
 
-def _taken_apart(key: str, benchmark: str) -> _Key:
+def _case_and_metric(key: str, benchmark: str) -> tuple[str, str]:
+    """What a key of `metrics` is about."""
     if ", " in key and "=" in key:
         pairs = [part.partition("=") for part in re.split(r", (?=\w+=)", key)]
         parts = {name: value for name, equals, value in pairs if equals}
@@ -95,10 +89,10 @@ def _taken_apart(key: str, benchmark: str) -> _Key:
     if match := _PLAIN_KEY.fullmatch(key):
         return _of_parts(match.groupdict(), benchmark)
     # A key that cannot be split stays whole: a case of its own with a single value.
-    return _Key(case_key(key, "call", {"benchmark": benchmark}), "value")
+    return case_key(key, "call", {"benchmark": benchmark}), "value"
 
 
-def _of_parts(parts: dict[str, str], benchmark: str, technique: str = "") -> _Key:
+def _of_parts(parts: dict[str, str], benchmark: str, technique: str = "") -> tuple[str, str]:
     test = parts.get("test", "")
     parameters = {name: value for name, value in parts.items() if name not in _OWN}
     parameters |= {"benchmark": benchmark, "device": parts.get("device")}
@@ -106,7 +100,7 @@ def _of_parts(parts: dict[str, str], benchmark: str, technique: str = "") -> _Ke
     parameters |= {"test": None if test in _PHASES or not test else test}
     technique = technique or _technique(parts.get("extra_args", ""))
     phase = _PHASES.get(test, "call")
-    return _Key(case_key(parts["model"], phase, parameters, technique), parts["metric"])
+    return case_key(parts["model"], phase, parameters, technique), parts["metric"]
 
 
 def _technique(arguments: str) -> str:
@@ -133,18 +127,18 @@ def _technique(arguments: str) -> str:
     return ",".join(f"{option}={value}" for option, value in sorted(pairs.items()))
 
 
-def _take(key: _Key, value: Value, found: _MetricValues) -> None:
+def _take(case: str, name: str, value: Value, found: _MetricValues) -> None:
     if isinstance(value.value, str):
         if _is_number(value.text()):
             raise value.wrong("a number or what went wrong")
-        found.texts.setdefault(key.case, []).append((key.metric, value))
+        found.texts.setdefault(case, []).append((name, value))
         return
-    own = f"torchbench.{slug(key.metric) or 'value'}"
-    unknown = (own, AS_GIVEN, "neither", f"{key.metric}, in TorchBench's unit")
-    metric, unit, better, title = _METRICS.get(key.metric, unknown)
+    own = f"torchbench.{slug(name) or 'value'}"
+    unknown = (own, AS_GIVEN, "neither", f"{name}, in TorchBench's unit")
+    metric, unit, better, title = _METRICS.get(name, unknown)
     found.points.append(
         Point(
-            case=key.case,
+            case=case,
             metric=metric,
             unit=unit,
             better=better,
@@ -174,34 +168,28 @@ def _failures(found: _MetricValues, accumulator: RunAccumulator) -> list[Failure
                     value.place, f"{metric} is {value.text()!r}, and other metrics have numbers"
                 )
             continue
-        said = list(dict.fromkeys(value.text() for _, value in texts))
-        reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
-        failures.append(Failure(case, status_of(said[0]) or OutcomeStatus.CRASHED, reason))
+        reasons = list(dict.fromkeys(value.text() for _, value in texts))
+        reason = (
+            reasons[0] if len(reasons) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
+        )
+        failures.append(Failure(case, status_of(reasons[0]) or OutcomeStatus.CRASHED, reason))
     return failures
 
 
-def _origin(path: Path, text: str, name: str, about: dict[str, Value]) -> ForeignOrigin:
+def _origin(
+    path: Path, text: str, name: str, environ: Value | None, facts: Mapping[str, Any]
+) -> ForeignOrigin:
     started, note, dated = made_at(path)
-    known, torch = identity_of(path, text, dated=dated), _word(about, "pytorch_version")
+    identity, torch = identity_of(path, text, dated=dated), text_or_empty(environ, "pytorch_version")
     return ForeignOrigin(
         format=NAME,
         suite=f"{NAME}.{slug(name) or 'unnamed'}",
         started_at=started,
         dated=dated,
         # One content has one PyTorch.
-        identity=f"{known} {torch}" if dated else known,
-        hardware=_word(about, "device") or "unknown",
+        identity=f"{identity} {torch}" if dated else identity,
+        hardware=text_or_empty(environ, "device") or "unknown",
         torch_version=torch,
-        environment_facts={"git": _word(about, "pytorch_git_version")} if about else {},
-        facts=_facts(name, about, note),
+        environment_facts={"git": text_or_empty(environ, "pytorch_git_version")} if facts else {},
+        facts={"benchmark": name, "environ": facts, "notes": [note]},
     )
-
-
-def _facts(name: str, about: dict[str, Value], note: str) -> dict[str, Any]:
-    return {"benchmark": name, "environ": {key: at.value for key, at in about.items()}, "notes": [note]}
-
-
-def _word(about: dict[str, Value], name: str) -> str:
-    """A text of `environ`; empty where there is none."""
-    value = about[name].value if name in about else None
-    return value if isinstance(value, str) else ""

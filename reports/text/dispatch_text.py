@@ -98,8 +98,8 @@ def summary_words(cases: Sequence[CaseDifference]) -> str:
     )
     if slightly := sum(one.difference.only_in_code for one in compared if one.difference):
         sentence += f" ({slightly} only in guards or generated code)"
-    if left := len(cases) - len(compared):
-        sentence += f", {left} could not be compared"
+    if missing := len(cases) - len(compared):
+        sentence += f", {missing} could not be compared"
     counts = Counter(each for one in compared if one.difference for each in one.difference.warnings)
     raised = [f"{WARNINGS[each]} in {counts[each]}" for each in DispatchWarning if counts[each]]
     return f"{sentence}: {', '.join(raised)}." if raised else f"{sentence}."

@@ -83,8 +83,8 @@ def interval(change: float, low: float | None, high: float | None) -> str:
 
 def describe_change(metric: str, change: float) -> str:
     """Which way a metric went: `Latency (min-based) rose by 7.1 %`."""
-    known = METRICS.get(metric)
-    title = known.title if known else metric
+    definition = METRICS.get(metric)
+    title = definition.title if definition else metric
     verb = "rose" if change > 0 else "fell"
     size = percent(change).lstrip("+-")
     return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"

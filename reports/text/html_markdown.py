@@ -132,8 +132,8 @@ class _Converter(MarkdownConverter):
     def convert_table(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         head, *rows = [line for line in text.splitlines() if line.startswith("|")]
         rule = "|" + " --- |" * len(el.find_all("tr")[0].find_all(["td", "th"]))
-        left = len(rows) - MOST_ROWS
-        rest = f"\n\nand {left:,} more rows, which the CSV file has" if left > 0 else ""
+        more = len(rows) - MOST_ROWS
+        rest = f"\n\nand {more:,} more rows, which the CSV file has" if more > 0 else ""
         return "\n\n" + "\n".join([head, rule, *rows[:MOST_ROWS]]) + rest + "\n\n"
 
 

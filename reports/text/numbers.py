@@ -76,10 +76,10 @@ def change_near(
             break
     else:
         texts, limit_text = {}, None if limit is None else _percent(limit)
-    said = texts.get(change) or percent(change) if change is not None else NONE
+    text = texts.get(change) or percent(change) if change is not None else NONE
     if ranged:
-        said += f" [{', '.join(texts.get(end) or percent(end) for end in ranged)}]"
-    return said, limit_text[0] if limit_text else ""
+        text += f" [{', '.join(texts.get(end) or percent(end) for end in ranged)}]"
+    return text, limit_text[0] if limit_text else ""
 
 
 def _zero(*ranged: float) -> list[tuple[float, float]]:
@@ -100,8 +100,8 @@ def _distinct_text(
     """
     listed: Sequence[tuple[float, float]] = list(bars)
     for more in range(_MOST_DIGITS):
-        text, said = render(more)
-        if all(_sign(said - read) == _sign(value - bar) for bar, read in listed):
+        text, number = render(more)
+        if all(_sign(number - read) == _sign(value - bar) for bar, read in listed):
             return text
     return None
 

@@ -16,7 +16,7 @@ from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 from records.outcomes import OutcomeStatus
 
 from ..execution.compile_cache import cache_folder, compiles, mark_filled
-from ..execution.contender import explain
+from ..execution.contender import explain, status_of
 from ..execution.fork_server import ForkServers, may_fork
 from ..execution.harness import Harness
 from ..execution.launch import CannotLaunch, allowed_cpus, read_topology, start_of, usable_numactl
@@ -24,9 +24,7 @@ from ..execution.process import Launch, WorkerGone, WorkerProcess, WorkerTimeout
 from ..preset import MachinePreset
 from ..worker.case_key import CaseKey
 from ..worker.messages import Failed, Fingerprinted, Phase, ProtocolError, TakeFingerprint
-from .events import read_events
-from .generated_code import read_generated
-from .verbose_output import read_autotuning, read_printed
+from .file_readers import read_autotuning, read_events, read_generated, read_printed
 
 #: The worker's own names of its files; not imported from there, which imports torch.
 _EVENTS, _PRINTED = "events.json", "printed.txt"
@@ -131,9 +129,7 @@ def _answer(
             if isinstance(message, Fingerprinted):
                 return message
             if isinstance(message, Failed):
-                known = message.status in set(OutcomeStatus)
-                status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
-                return _failure(request.case, status, _plain(message.reason))
+                return _failure(request.case, status_of(message), _plain(message.reason))
             if isinstance(message, Phase):
                 phase = message.name
     except WorkerGone:
@@ -169,9 +165,8 @@ def _assemble_fingerprint(facts: Mapping[str, Any], folder: Path, log: Path) -> 
     if (folder / _TRACES).exists() or compiled is not None:
         traces = sorted((folder / _TRACES).glob("*.log"))
         if traces:
-            code = read_generated(line for trace in traces for line in _lines(trace))
-            parts[DispatchPart.FUSED] = code.fused
-            parts[DispatchPart.CODE] = code.graphs
+            fused, graphs = read_generated(line for trace in traces for line in _lines(trace))
+            parts |= {DispatchPart.FUSED: fused, DispatchPart.CODE: graphs}
         else:
             for part in (DispatchPart.FUSED, DispatchPart.CODE):
                 missing[part] = "this PyTorch writes no trace of compiling"
@@ -187,10 +182,9 @@ def _read_events(folder: Path, parts: dict[str, Mapping[str, int]], missing: dic
         else:
             # Names of kernels and regions may hold anything.
             body = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
-            found = read_events(body["traceEvents"])
-            parts[DispatchPart.OPERATORS] = found.operators
-            parts[DispatchPart.KERNELS] = found.kernels
-            return found.layouts
+            operators, kernels, layouts = read_events(body["traceEvents"])
+            parts |= {DispatchPart.OPERATORS: operators, DispatchPart.KERNELS: kernels}
+            return layouts
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"the profiler's events cannot be read: {type(error).__name__}"
     missing[DispatchPart.OPERATORS] = missing[DispatchPart.KERNELS] = reason
@@ -198,9 +192,9 @@ def _read_events(folder: Path, parts: dict[str, Mapping[str, int]], missing: dic
 
 
 def _read_printed(folder: Path, parts: dict[str, Mapping[str, int]], missing: dict[str, str]) -> None:
-    found = read_printed(_lines(folder / _PRINTED))
-    for part, counts in ((DispatchPart.ONEDNN, found.onednn), (DispatchPart.MKL, found.mkl)):
-        if found.unread.get(part):
+    onednn, mkl, unread = read_printed(_lines(folder / _PRINTED))
+    for part, counts in ((DispatchPart.ONEDNN, onednn), (DispatchPart.MKL, mkl)):
+        if unread.get(part):
             missing[part] = "lines of its verbose mode cannot be read"
         elif part not in missing:
             parts[part] = counts

@@ -56,9 +56,9 @@ def unreachable(printed: str) -> str:
 
 
 def of_command(
-    what: str, ending: CommandResult, wanted: str, python: str, query_index: Callable[[str], str]
+    what: str, ending: CommandResult, torch: str, python: str, query_index: Callable[[str], str]
 ) -> str:
-    """Why a command of a build failed: `what` it did, the version that was `wanted`, the base's Python.
+    """Why a command of a build failed: `what` it did, the version of `torch` to install, the base's Python.
 
     `query_index` answers what `pip -vv index versions` prints about a package.
     """
@@ -70,7 +70,7 @@ def of_command(
         project = re.match(r"[A-Za-z0-9._-]+", missing[1])
         printed = query_index(project[0] if project else missing[1])
         versions = [] if missing[2] == "none" else missing[2].split(", ")
-        return not_offered(missing[1], versions, printed, wanted, python)
+        return not_offered(missing[1], versions, printed, torch, python)
     if wheel := re.search(r"(\S+\.whl) is not a supported wheel on this platform", ending.output):
         return f"{wheel[1]} is for another Python or platform than Python {python} here"
     if "ensurepip is not" in ending.output:
@@ -78,25 +78,25 @@ def of_command(
     return f"{what} failed: {last_error(ending.output)}"
 
 
-def not_offered(requirement: str, offered: list[str], printed: str, wanted: str, python: str) -> str:
+def not_offered(requirement: str, offered: list[str], printed: str, torch: str, python: str) -> str:
     """No version fits: because an index gave no answer, or offers others, or has it for other Pythons."""
     if not offered and (problem := unreachable(printed)):
         return problem
     if not requirement.startswith("torch=="):
         return f"the package index offers no {requirement} for Python {python}"
-    sentence = f"the package index offers no torch {wanted} for Python {python}"
-    if pythons := other_pythons(printed, wanted):
+    sentence = f"the package index offers no torch {torch} for Python {python}"
+    if pythons := other_pythons(printed, torch):
         return f"{sentence}, but for {', '.join(pythons)}: `base_python` names another"
-    near = ", ".join(around(wanted, offered))
+    near = ", ".join(around(torch, offered))
     return f"{sentence}; the nearest are {near}" if near else sentence
 
 
-def other_pythons(printed: str, wanted: str) -> list[str]:
+def other_pythons(printed: str, torch: str) -> list[str]:
     """The Pythons that an index has Linux wheels of this torch for, of those that pip passed over."""
     found = {
         (int(major), int(minor))
         for version, major, minor, tags in _SKIPPED.findall(printed)
-        if is_it(wanted, unquote(version)) and tags.endswith(platform.machine())
+        if is_it(torch, unquote(version)) and tags.endswith(platform.machine())
     }
     return [f"{major}.{minor}" for major, minor in sorted(found)]
 

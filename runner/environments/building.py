@@ -19,7 +19,7 @@ from ..environment import MeasuredEnvironment
 from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
 from . import build_errors, build_process, package_index
 from .build_process import BuildCancelled, CommandResult
-from .interpreter import BasePython, look_at
+from .interpreter import look_at
 from .package_index import Pip
 from .recipe import NIGHTLY, Recipe
 from .store import FREEZE, RECIPE, Store, StoredEnvironment
@@ -66,8 +66,8 @@ def build(context: BuildContext, recipe: Recipe, progress: Progress) -> StoredEn
         except IndexFailed as error:
             raise BuildFailed(_sentence(recipe, str(error), None)) from error
     waiting = "another process builds it: waiting"
-    with store.lock_for_build(recipe, lambda: progress(waiting), context.cancelled.is_set) as held:
-        if not held:
+    with store.lock_for_build(recipe, lambda: progress(waiting), context.cancelled.is_set) as is_locked:
+        if not is_locked:
             raise BuildCancelled
         if built := store.find(recipe):
             return built
@@ -122,23 +122,23 @@ class _Build:
     def __init__(self, context: BuildContext, recipe: Recipe, progress: Progress) -> None:
         self._context, self._store = context, context.store
         self._recipe, self._progress = recipe, progress
+        self._base = look_at(recipe.base_python)
+        self._index = package_index.pip_for(recipe, self._base)
         self._path = self._store.path_of(recipe)
         self._log = self._store.log_of(recipe)
 
     def run(self) -> StoredEnvironment:
         started = time.monotonic()
-        base = look_at(self._recipe.base_python)
-        pip = package_index.pip_for(self._recipe, base)
-        if pip.note:
-            self._progress(pip.note)
+        if self._index.note:
+            self._progress(self._index.note)
         try:
-            wanted = package_index.requirement(self._recipe, base)
+            torch = package_index.requirement(self._recipe, self._base)
         except IndexFailed as error:
             raise BuildFailed(_sentence(self._recipe, str(error), None)) from error
         self._begin()
-        self._step("making the virtual environment", base.venv(self._path), pip, base, part="venv")
-        self._install(wanted, pip, base)
-        frozen = self._pip("listing packages", ("freeze", "--all"), pip, base, part="freeze")
+        self._step("making the virtual environment", self._base.venv(self._path), self._index, part="venv")
+        self._install(torch)
+        frozen = self._pip("listing packages", ("freeze", "--all"), self._index, part="freeze")
         self._write(FREEZE, frozen.output)
         shutil.rmtree(self._path / "tmp", ignore_errors=True)
         self._progress("verifying")
@@ -155,21 +155,21 @@ class _Build:
         except OSError as error:
             raise BuildFailed(_sentence(self._recipe, str(error.strerror), None)) from error
 
-    def _install(self, torch: str, pip: Pip, base: BasePython) -> None:
+    def _install(self, torch: str) -> None:
         """Install torch and the packages: at once, or torch first where it is from the index of nightlies."""
         packages = self._recipe.requirements
         if not package_index.from_nightlies(self._recipe):
-            self._pip("installing", self._install_command(pip, torch, *packages), pip, base)
+            self._pip_install("installing", self._index, torch, *packages)
             return
-        self._pip("installing", self._install_command(pip, torch), pip, base)
+        self._pip_install("installing", self._index, torch)
         if packages:
-            usual = package_index.pip_for(replace(self._recipe, torch=""), base)
+            usual = package_index.pip_for(replace(self._recipe, torch=""), self._base)
             # torch is named again, so that no package replaces it.
-            command = self._install_command(usual, torch, *packages)
-            self._pip("installing packages", command, usual, base, part="packages")
+            self._pip_install("installing packages", usual, torch, *packages, part="packages")
 
-    def _install_command(self, pip: Pip, *requirements: str) -> tuple[str, ...]:
-        return ("install", "--no-user", *pip.options, *self._arguments(requirements))
+    def _pip_install(self, what: str, pip: Pip, *requirements: str, part: str = "build") -> None:
+        command = ("install", "--no-user", *pip.options, *self._arguments(requirements))
+        self._pip(what, command, pip, part)
 
     def _arguments(self, requirements: Sequence[str]) -> Sequence[str]:
         """Requirements as pip's arguments; addresses with a password are in a file that only the owner reads.
@@ -187,14 +187,10 @@ class _Build:
             raise BuildFailed(_sentence(self._recipe, str(error.strerror), None)) from error
         return [*(each for each in requirements if each not in secret), "--requirement", str(file)]
 
-    def _pip(
-        self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
-    ) -> CommandResult:
-        return self._step(what, (*base.pip_of(self._path), *pip.common, *command), pip, base, part)
+    def _pip(self, what: str, command: tuple[str, ...], pip: Pip, part: str) -> CommandResult:
+        return self._step(what, (*self._base.pip_of(self._path), *pip.common, *command), pip, part)
 
-    def _step(
-        self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
-    ) -> CommandResult:
+    def _step(self, what: str, command: tuple[str, ...], pip: Pip, part: str) -> CommandResult:
         self._progress(what)
         variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
         log = self._store.log_of(self._recipe, part)
@@ -202,8 +198,8 @@ class _Build:
             command, log, variables, _DEADLINE_SECONDS, self._report_line, self._context.cancelled
         )
         if ending.code != 0:
-            versions = partial(package_index.query, pip, base)
-            why = build_errors.of_command(what, ending, self._recipe.torch, base.version, versions)
+            versions = partial(package_index.query, pip, self._base)
+            why = build_errors.of_command(what, ending, self._recipe.torch, self._base.version, versions)
             raise BuildFailed(_sentence(self._recipe, why, log))
         return ending
 

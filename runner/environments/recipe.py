@@ -101,8 +101,8 @@ class Recipe:
             return ()
         version = parse(self.torch)
         older = {
-            name: wanted
-            for release, name, wanted in _OLDER
+            name: requirement
+            for release, name, requirement in _OLDER
             if version and (first := parse(release)) and version < first
         }
         return tuple(older.get(name, name) for name in USUAL)

@@ -142,7 +142,7 @@ class Store:
 
     def sweep(self) -> list[str]:
         """Delete what killed builds left behind; answers the folders' names."""
-        gone: list[str] = []
+        names: list[str] = []
         for folder in self._ours():
             if (folder / MARK).exists():
                 continue
@@ -150,10 +150,10 @@ class Store:
             try:
                 if lock(descriptor) and not (folder / MARK).exists():
                     self.discard(folder)
-                    gone.append(folder.name)
+                    names.append(folder.name)
             finally:
                 os.close(descriptor)
-        return gone
+        return names
 
     def make_room(self, quota_gib: float, keep: Collection[str]) -> list[str]:
         """Delete the least recently used environments until the rest fits; returns a sentence for each.

@@ -66,11 +66,11 @@ class Blocks:
         step_ns = max(1, step_ns)
         least = _MIN_ITERATIONS if step_ns * _MIN_ITERATIONS <= _MIN_ITERATIONS_NS else 1
         if not self._on_cuda:
-            wanted = round(self._timing.block_seconds * 1e9 / step_ns)
-            return Measure(min(max(least, wanted), _BLOCK_ITERATIONS))
+            count = round(self._timing.block_seconds * 1e9 / step_ns)
+            return Measure(min(max(least, count), _BLOCK_ITERATIONS))
         per_sample = 1 if self.shapes > 1 else max(1, -(-self._sample_ns // step_ns))
-        wanted = round(max(self._timing.block_seconds, _CUDA_BLOCK_SECONDS) * 1e9 / step_ns / per_sample)
-        samples = min(max(least, wanted), _BLOCK_ITERATIONS)
+        count = round(max(self._timing.block_seconds, _CUDA_BLOCK_SECONDS) * 1e9 / step_ns / per_sample)
+        samples = min(max(least, count), _BLOCK_ITERATIONS)
         lead_in = self._whole_rotations(max(_LEAST_LEAD_IN, -(-_LEAD_IN_NS // step_ns)))
         return Measure(samples * per_sample, lead_in, per_sample)
 
@@ -210,8 +210,10 @@ def precise(one: Blocks, other: Blocks, error: float) -> bool:
     Only the spread of the rounds decides, not their sign: exchanging the two gives the same answer, so
     taking rounds until the answer is yes favours neither.
     """
-    ours, theirs = one.block_latencies, other.block_latencies
-    return standard_error(_logs(ours, theirs)) <= error
+    first, second = one.block_latencies, other.block_latencies
+    rounds = sorted(first.keys() & second.keys())
+    logs = [math.log(second[n] / first[n]) for n in rounds if first[n] > 0 and second[n] > 0]
+    return standard_error(logs) <= error
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -226,8 +228,3 @@ def standard_error(values: Sequence[float]) -> float:
     ordered = sorted(values)
     rank = max(1, round((count + 1) / 2 - _Z * math.sqrt(count / 4)))
     return (ordered[count - rank] - ordered[rank - 1]) / (2 * _Z)
-
-
-def _logs(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float]:
-    rounds = sorted(ours.keys() & theirs.keys())
-    return [math.log(theirs[n] / ours[n]) for n in rounds if ours[n] > 0 and theirs[n] > 0]

@@ -66,5 +66,5 @@ def file_name(case: str) -> str:
     name = case.replace("/", "__")
     if len(name.encode()) <= _FILE_NAME_BYTES:
         return name
-    kept = name.encode()[: _FILE_NAME_BYTES - 13].decode(errors="ignore")
-    return f"{kept}-{hashlib.sha256(case.encode()).hexdigest()[:12]}"
+    prefix = name.encode()[: _FILE_NAME_BYTES - 13].decode(errors="ignore")
+    return f"{prefix}-{hashlib.sha256(case.encode()).hexdigest()[:12]}"

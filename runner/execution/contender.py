@@ -18,7 +18,6 @@ from ..telemetry.telemetry_interface import Telemetry
 from ..worker.case_key import CaseKey
 from ..worker.messages import (
     PROTOCOL,
-    STATUSES,
     Block,
     Failed,
     Finish,
@@ -301,13 +300,13 @@ class Contender:
             return sustained, facts
         # Neither GPUs of other machines are sampled nor a second one of one process; without them there is no
         # energy per item.
-        known = all_sampled(self._recordings, self._ready.facts)
-        items = float(self._ready.facts["items"]) if known and not self._nodes else None
+        complete = all_sampled(self._recordings, self._ready.facts)
+        items = float(self._ready.facts["items"]) if complete and not self._nodes else None
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
         metrics |= sustained
-        return metrics | (roofline(metrics, self._ready.facts) if known else {}), facts
+        return metrics | (roofline(metrics, self._ready.facts) if complete else {}), facts
 
     def _fail(self, status: OutcomeStatus, reason: str, traceback: str = "") -> ContenderFinished:
         """End this contender with a failure: kill it, collect the report, make the outcome.
@@ -410,8 +409,7 @@ class Contender:
                 self._unchecked = message
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
-                known = message.status in STATUSES
-                status = OutcomeStatus(message.status) if known else OutcomeStatus.CRASHED
+                status = status_of(message)
                 self.lost_device = message.device_lost
                 self.lost_node = status == OutcomeStatus.LOST and not message.device_lost
                 raise self._fail(status, message.reason, message.traceback)
@@ -438,6 +436,11 @@ class Contender:
         self._phase, self._phase_started = phase, now
         if phase != "wait":
             self._on_phase(self.planned, phase)
+
+
+def status_of(failed: Failed) -> OutcomeStatus:
+    """The status that a worker reports; a word that is none is a crash."""
+    return OutcomeStatus(failed.status) if failed.status in set(OutcomeStatus) else OutcomeStatus.CRASHED
 
 
 def explain(report: Mapping[str, Any], phase: str) -> tuple[OutcomeStatus, str]:

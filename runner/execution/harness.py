@@ -43,23 +43,23 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
 
     Of a `step` script no case file is called `step.py`: its own is.
     """
-    ours = _our_files()
-    users = _user_files(case_files) | _step_file(step)
-    version, user_version = _digest(ours), _digest(users) if users else ""
-    names = tuple(sorted(Path(name).stem for name in users))
+    own = _our_files()
+    user_files = _user_files(case_files) | _step_file(step)
+    version, user_version = _digest(own), _digest(user_files) if user_files else ""
+    names = tuple(sorted(Path(name).stem for name in user_files))
     start = (
         "from runner.worker.main import main\n\n"
         f"if __name__ == '__main__':\n    main({version!r}, {list(names)!r})\n"
     )
-    packages = {"user_cases/__init__.py": b""} if users else {}
-    content = {**ours, **packages, **users, "__main__.py": start.encode()}
-    suffix = f"-{user_version}" if users else ""
+    packages = {"user_cases/__init__.py": b""} if user_files else {}
+    content = {**own, **packages, **user_files, "__main__.py": start.encode()}
+    suffix = f"-{user_version}" if user_files else ""
     target = folder / f"harness-{version}{suffix}.zip"
-    wanted = _zip(content)
-    if not target.exists() or target.read_bytes() != wanted:
+    archive = _zip(content)
+    if not target.exists() or target.read_bytes() != archive:
         folder.mkdir(parents=True, exist_ok=True)
         # Atomically: two runs that start together must never read half a zip.
-        write_whole(target, wanted)
+        write_whole(target, archive)
     return Harness(target, version, user_version, names, step)
 
 

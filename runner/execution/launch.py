@@ -16,11 +16,107 @@ from pathlib import Path
 from typing import Any
 
 from common.processes import join_numbers
-from runner.preset import SYSTEM, MachinePreset, listed_cpus, parse_cpus, siblings
+from runner.preset import (
+    QUIET_MALLOC,
+    SYSTEM,
+    MachinePreset,
+    listed_cpus,
+    parse_cpus,
+    siblings,
+    with_huge_pages,
+)
 from runner.worker.case_key import CaseKey
 from runner.worker.variables import ALLOCATOR_VARIABLE
 
-from .allocators import NoAllocator, variables_for
+#: Libraries by what can be asked for, the best first, and the Debian package that has one.
+_LIBRARIES = {
+    "tcmalloc": (("libtcmalloc_minimal.so.4", "libtcmalloc.so.4"), "libtcmalloc-minimal4"),
+    "jemalloc": (("libjemalloc.so.2",), "libjemalloc2"),
+}
+_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64", "/lib", "/lib64")
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+#: glibc.malloc.hugetlb exists from this version on.
+_HUGETLB_SINCE = (2, 35)
+_MALLOC_TUNABLES = "glibc.malloc."
+
+
+class CannotLaunch(Exception):
+    """This machine cannot start a worker like that; the text says why, and what would help."""
+
+
+def allocator_variables(allocator: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables` with what they say about malloc replaced by `allocator`; raises CannotLaunch.
+
+    `allocator` is a value of the axis, `preset` excepted.
+    """
+    plain = _without_malloc(variables)
+    if allocator == "quiet":
+        return with_huge_pages(plain | QUIET_MALLOC)
+    if allocator == "hugetlb":
+        if problem := no_huge_pages():
+            raise CannotLaunch(problem)
+        return with_huge_pages(plain)
+    if allocator in _LIBRARIES:
+        preloads = (malloc_library(allocator), plain.get("LD_PRELOAD"))
+        return plain | {"LD_PRELOAD": ":".join(filter(None, preloads))}
+    return plain
+
+
+@cache
+def malloc_library(allocator: str) -> str:
+    """The path of tcmalloc's or jemalloc's library; raises CannotLaunch where there is none."""
+    names, package = _LIBRARIES[allocator]
+    for name in names:
+        if path := _in_cache(name) or _in_folders(name):
+            return path
+    raise CannotLaunch(f"lib{allocator} is not installed; Debian: apt-get install {package}")
+
+
+def no_huge_pages(setting: Path = _HUGE_PAGES, libc: str | None = None) -> str:
+    """Why glibc's malloc cannot take huge pages here; empty when it can. `libc`: "glibc 2.36"."""
+    name, _, version = (libc or os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    if name != "glibc" or tuple(map(int, version.split(".")[:2])) < _HUGETLB_SINCE:
+        return (
+            f"glibc.malloc.hugetlb needs glibc 2.35 or newer, here is {name or 'another C library'} {version}"
+        )
+    try:
+        mode = setting.read_text().partition("[")[2].partition("]")[0]
+    except OSError:
+        mode = ""
+    if mode not in ("always", "madvise"):
+        return f"transparent huge pages are {mode or 'not offered by this kernel'} in {setting}"
+    return ""
+
+
+def _without_malloc(variables: Mapping[str, str]) -> dict[str, str]:
+    rest = {name: value for name, value in variables.items() if not name.startswith("MALLOC_")}
+    tunables = (t for t in rest.pop("GLIBC_TUNABLES", "").split(":") if not t.startswith(_MALLOC_TUNABLES))
+    preloads = rest.pop("LD_PRELOAD", "").replace(":", " ").split()
+    others = (p for p in preloads if not any(f"lib{name}" in p for name in _LIBRARIES))
+    cleaned = {"GLIBC_TUNABLES": ":".join(filter(None, tunables)), "LD_PRELOAD": ":".join(others)}
+    return rest | {name: value for name, value in cleaned.items() if value}
+
+
+def _in_cache(name: str) -> str:
+    # Not on the PATH of every user.
+    ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
+    if ldconfig is None:
+        return ""
+    listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        # "libx.so.1 (libc6,x86-64) => /path"; the 32-bit one of the same name stands there as (libc6).
+        found, _, path = line.strip().partition(" => ")
+        if found.startswith(f"{name} (") and "64" in found.removeprefix(name) and path:
+            return path
+    return ""
+
+
+def _in_folders(name: str) -> str:
+    for folder in _FOLDERS:
+        for path in (Path(folder) / name, *Path(folder).glob(f"*-linux-gnu*/{name}")):
+            if path.exists():
+                return str(path)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +180,6 @@ _NUMACTL_SECONDS = 5.0
 SPIN_SECONDS = 0.1
 
 
-class CannotLaunch(Exception):
-    """This machine cannot start a worker like that; the text says why in one sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class Start:
     """How to start one worker: its variables, its CPUs (none: not pinned), the command before its own.
@@ -139,30 +231,27 @@ def start_of(
             facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}
         else:
             facts |= {"pinned_by": "affinity", "numactl": problem}
-    try:
-        allocator = key.axis("allocator")
-        kept = dict(preset.variables)
-        variables = kept if allocator == "preset" else variables_for(allocator, kept)
-    except NoAllocator as error:
-        raise CannotLaunch(str(error)) from None
+    allocator, variables = key.axis("allocator"), dict(preset.variables)
+    if allocator != "preset":
+        variables = allocator_variables(allocator, variables)
     variables |= _OMP.get(key.axis("omp"), {}) | _DEVICE_ALLOCATORS.get(key.axis("device_allocator"), {})
     threads = _threads(key, cpus, machine)
     if threads:
         variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         facts["threads"] = threads
     changed = {k: v for k, v in variables.items() if preset.variables.get(k) != v}
-    gone = sorted(preset.variables.keys() - variables.keys())
+    unset = sorted(preset.variables.keys() - variables.keys())
     facts |= {"variables": changed} if changed else {}
-    facts |= {"without": gone} if gone else {}
+    facts |= {"without": unset} if unset else {}
     return Start(variables, cpus, prefix, facts)
 
 
-def affinity_held(launched: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, bool]:
+def affinity_held(launch: Mapping[str, Any], worker: Mapping[str, Any]) -> dict[str, bool]:
     """Whether a pinned worker was seen on its CPUs only, as a fact; nothing where it was not pinned or seen.
 
-    `launched` are the facts of `start_of`, `seen` those of the worker.
+    `launch` are the facts of `start_of`, `worker` those that it reported.
     """
-    cpus, affinity = launched.get("cpus"), seen.get("affinity")
+    cpus, affinity = launch.get("cpus"), worker.get("affinity")
     if not cpus or not affinity:
         return {}
     allowed = {cpu for text in affinity["allowed"] for cpu in parse_cpus(text)}

@@ -55,10 +55,9 @@ def replicate_metrics(
         center, floor = step
         metrics |= _step_metrics(ready, center, floor, cache)
         if on_cuda:
-            metrics |= {
-                "latency_floor": _middle(blocks, left_out, center, shapes) / 1e6,
-                "latency_burst": floor / 1e6,
-            }
+            # Of inputs of several shapes blocks have no median to compare.
+            middle = median(map(median, _block_samples(blocks, left_out))) if shapes == 1 else center
+            metrics |= {"latency_floor": middle / 1e6, "latency_burst": floor / 1e6}
     if cache != "warm":
         metrics["first_call"] = ready.first_call_ns / 1e9
         if ready_seconds is not None:
@@ -139,13 +138,6 @@ def _percentiles(ordered: Sequence[int]) -> dict[str, float]:
 def _block_samples(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[int, ...]]:
     """The samples of each block that counts."""
     return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
-
-
-def _middle(blocks: Sequence[Block], left_out: Collection[int], center_ns: float, shapes: int) -> float:
-    """The median over blocks of each block's median; with inputs of several shapes `center_ns`."""
-    return (
-        center_ns if shapes > 1 else median(median(samples) for samples in _block_samples(blocks, left_out))
-    )
 
 
 def _center_and_floor(

@@ -47,9 +47,6 @@ MAX_LOST = 3
 #: its connection is dead.
 _RECOVERY_SECONDS = (5.0, 20.0)
 
-#: Called with each outcome as soon as it is known.
-OnOutcome = Callable[[Outcome], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -83,10 +80,19 @@ class DeviceLost(Exception):
 class Session:
     """Runs one plan. `cancel()` may be called from another thread; outcomes so far are kept."""
 
-    def __init__(self, plan: SessionPlan, conditions: Conditions, token: str) -> None:
+    def __init__(
+        self,
+        plan: SessionPlan,
+        conditions: Conditions,
+        token: str,
+        on_phase: OnPhase,
+        on_outcome: Callable[[Outcome], None],
+    ) -> None:
         self._plan = plan
         self._conditions = conditions
         self._token = token
+        self._on_phase = on_phase
+        self._on_outcome = on_outcome
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
         self._waiting: list[PlannedReplicate] = []
@@ -95,14 +101,14 @@ class Session:
         self._losses: dict[PlannedReplicate, list[str]] = {}
         self._telemetry: Telemetry | None = None
 
-    def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
+    def run(self) -> bool:
         """Measure all contenders; returns False if cancelled.
 
-        Every contender gets exactly one outcome; after a cancellation those that had not ended get none. A
-        contender that runs out of memory while others run is measured once more alone; one for which too
-        little of its GPU's memory is free, or whose GPU takes one process, is measured only alone. Its
-        outcome says so. A case that loses a node is measured again as a whole, until it was lost MAX_LOST
-        times. Raises DeviceLost where the GPU failed, and no case.
+        Every contender gets exactly one outcome, reported as soon as it is known; after a cancellation those
+        that had not ended get none. A contender that runs out of memory while others run is measured once
+        more alone; one for which too little of its GPU's memory is free, or whose GPU takes one process, is
+        measured only alone. Its outcome says so. A case that loses a node is measured again as a whole, until
+        it was lost MAX_LOST times. Raises DeviceLost where the GPU failed, and no case.
         """
         rows_folder = self._conditions.folder / "telemetry" / "rows"
         try:
@@ -112,12 +118,12 @@ class Session:
                 self._alone |= dict.fromkeys(first, self._conditions.one_process)
                 self._waiting += first
                 first = ()
-            self._measure(first, on_phase, on_outcome)
+            self._measure(first)
             while self._waiting and not self._cancelled.is_set():
                 planned = self._waiting.pop(0)
                 if losses := self._losses.get(planned):
                     self._cancelled.wait(_RECOVERY_SECONDS[len(losses) - 1])
-                self._measure((planned,), on_phase, on_outcome)
+                self._measure((planned,))
         finally:
             for contender in self._alive:
                 contender.abandon()
@@ -152,21 +158,17 @@ class Session:
         """The GPUs of this machine that a case computes on: one for each of its ranks here."""
         return self._conditions.gpus[: key.count("ranks") // key.count("nodes")]
 
-    def _measure(
-        self, contenders: Iterable[PlannedReplicate], on_phase: OnPhase, on_outcome: OnOutcome
-    ) -> None:
+    def _measure(self, contenders: Iterable[PlannedReplicate]) -> None:
         """Run contenders together, from their starts to their outcomes."""
-        self._prepare(contenders, on_phase, on_outcome)
-        self._interleave(on_outcome)
+        self._prepare(contenders)
+        self._interleave()
         for contender in list(self._alive):
-            self._run_action(contender, contender.finish, on_outcome)
+            self._run_action(contender, contender.finish)
             if contender in self._alive and contender.outcome is not None:
                 self._alive.remove(contender)
-                self._report_outcome(contender, on_outcome)
+                self._report_outcome(contender)
 
-    def _prepare(
-        self, contenders: Iterable[PlannedReplicate], on_phase: OnPhase, on_outcome: OnOutcome
-    ) -> None:
+    def _prepare(self, contenders: Iterable[PlannedReplicate]) -> None:
         for planned in contenders:
             if self._cancelled.is_set():
                 return
@@ -175,12 +177,14 @@ class Session:
                 self._waiting.append(planned)
                 continue
             try:
-                contender = self._start(planned, on_phase)
+                contender = self._start(planned)
             except CannotLaunch as error:
-                on_outcome(_never_started(planned, str(error)))
+                about = (planned.case, planned.environment, planned.replicate)
+                unsupported = (OutcomeStatus.UNSUPPORTED, str(error), "start", datetime.now(UTC))
+                self._on_outcome(Outcome(*about, *unsupported))
                 continue
             self._alive.append(contender)
-            self._run_action(contender, contender.prepare, on_outcome)
+            self._run_action(contender, contender.prepare)
 
     def _too_little_memory(self, planned: PlannedReplicate) -> str:
         """Why a contender does not start beside the others; empty where it does."""
@@ -197,26 +201,23 @@ class Session:
         count = plural(len(self._alive), "other")
         return f"beside {count} of its session only {percent(min(shares))} of its GPU's memory was free"
 
-    def _interleave(self, on_outcome: OnOutcome) -> None:
+    def _interleave(self) -> None:
         # A B, B A, B A, A B and so on: neither drift nor the order within a round favours a contender.
         for round_ in itertools.count():
-            contenders = self._next_round()
+            two_environments = len({contender.planned.environment for contender in self._alive}) == 2
+            error = self._conditions.timing.pair_error if two_environments else 0.0
+            contenders = needs_more_blocks(self._alive, error)
             if not contenders or self._cancelled.is_set():
                 return
             if round_ % 4 in (1, 2):
                 contenders.reverse()
             for contender in contenders:
-                self._run_action(contender, contender.measure, on_outcome)
+                self._run_action(contender, contender.measure)
                 if len(self._alive) > 1 and CaseKey.parse(contender.planned.case).axis("omp") == "spin":
                     # Its idle threads must not run into the next contender's block.
                     self._cancelled.wait(SPIN_SECONDS)
 
-    def _next_round(self) -> list[Contender]:
-        """The contenders that take a block in the next round."""
-        two_environments = len({contender.planned.environment for contender in self._alive}) == 2
-        return needs_more_blocks(self._alive, self._conditions.timing.pair_error if two_environments else 0.0)
-
-    def _run_action(self, contender: Contender, action: Callable[[], None], on_outcome: OnOutcome) -> None:
+    def _run_action(self, contender: Contender, action: Callable[[], None]) -> None:
         if self._cancelled.is_set():
             return
         try:
@@ -225,9 +226,9 @@ class Session:
             self._alive.remove(contender)
             # Killed by a cancellation: that says nothing about the case.
             if not self._cancelled.is_set():
-                self._report_outcome(contender, on_outcome)
+                self._report_outcome(contender)
 
-    def _report_outcome(self, contender: Contender, on_outcome: OnOutcome) -> None:
+    def _report_outcome(self, contender: Contender) -> None:
         outcome = contender.outcome
         if outcome is None:
             return
@@ -244,7 +245,7 @@ class Session:
             raise DeviceLost(outcome.reason)
         if contender.lost_node and self._will_retry(outcome):
             return
-        on_outcome(self._with_history(outcome))
+        self._on_outcome(self._with_history(outcome))
 
     def _will_retry(self, outcome: Outcome) -> bool:
         """Whether a contender that lost a node is measured again after the others have ended."""
@@ -273,7 +274,7 @@ class Session:
         reason = f"lost {MAX_LOST} times, at last: {outcome.reason}" if lost else outcome.reason
         return replace(outcome, reason=reason, facts=facts)
 
-    def _start(self, planned: PlannedReplicate, on_phase: OnPhase) -> Contender:
+    def _start(self, planned: PlannedReplicate) -> Contender:
         conditions = self._conditions
         key = CaseKey.parse(planned.case)
         target = conditions.targets[planned.environment]
@@ -313,14 +314,8 @@ class Session:
         )
         telemetry = FilteredTelemetry(self._telemetry, self._gpus(key)) if self._telemetry else None
         return Contender(
-            planned, launch, timing, conditions.device, cache, on_phase, traced, telemetry, target.build
+            planned, launch, timing, conditions.device, cache, self._on_phase, traced, telemetry, target.build
         )
-
-
-def _never_started(planned: PlannedReplicate, reason: str) -> Outcome:
-    """The outcome of a contender that this machine cannot start."""
-    about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, OutcomeStatus.UNSUPPORTED, reason, "start", datetime.now(UTC))
 
 
 def needs_more_blocks(running: Sequence[Contender], error: float) -> list[Contender]:
@@ -376,8 +371,14 @@ class RunningSession:
 
     def __init__(self, plan: SessionPlan, conditions: Conditions, token: str) -> None:
         self.token = token
-        self._session = Session(plan, conditions, token)
         self._events: queue.Queue[Event] = queue.Queue()
+        self._session = Session(
+            plan,
+            conditions,
+            token,
+            lambda planned, phase: self._events.put(PhaseEntered(planned, phase)),
+            lambda outcome: self._events.put(OutcomeMeasured(outcome)),
+        )
         # Supervisors learn of our death from a pipe, not from PR_SET_PDEATHSIG, which is sent when this
         # thread ends.
         self._thread = threading.Thread(target=self._measure, name="session", daemon=True)
@@ -409,11 +410,7 @@ class RunningSession:
 
     def _measure(self) -> None:
         try:
-            done = self._session.run(
-                lambda planned, phase: self._events.put(PhaseEntered(planned, phase)),
-                lambda outcome: self._events.put(OutcomeMeasured(outcome)),
-            )
-            ended = SessionEnded("done" if done else "cancelled")
+            ended = SessionEnded("done" if self._session.run() else "cancelled")
         except DeviceLost as error:
             ended = SessionEnded("lost", str(error))
         except OSError as error:

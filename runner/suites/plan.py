@@ -107,7 +107,7 @@ def estimate(planned: PlannedReplicate, timing: Timing, *, on_cuda: bool = False
         cold, warm = _COMPILE_SECONDS.get(mode, usual)
         seconds += cold if planned.replicate < timing.cold_replicates else warm
     seconds += _EXPORT_SECONDS.get(key.axis("export"), 0.0)
-    if key.axis("precision").startswith("int8"):
+    if key.axis("precision").startswith(("int8", "fp8", "int4")):
         seconds += _QUANTISE_SECONDS
     return seconds
 

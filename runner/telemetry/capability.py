@@ -44,8 +44,10 @@ class GpuCapabilities:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of its health may falsify or end measurements, each a sentence without a full stop."""
+        """What of its health and state may falsify or end measurements, as sentences without a full stop."""
         health, found = self.health, list[str]()
+        if self.state.get("confidential_computing") == "on":
+            found.append("confidential computing is on: the events that time its steps may be out of order")
         if errors := health.get("uncorrected_ecc_errors"):
             count = plural(errors, "memory error")
             found.append(f"{count} could not be corrected by ECC since the driver was loaded")

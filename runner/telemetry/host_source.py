@@ -9,8 +9,9 @@ from pathlib import Path
 from common.bounded_files import read_or_empty
 from common.processes import proportional_kib
 from records.telemetry import HOST
-from runner.worker.measurements.affinity_check import pages_local, parse_cpu_list
+from runner.worker.measurements.affinity_check import pages_local
 
+from ..preset import listed_cpus
 from .process_tree import Tree, TreeCounts, cpu_ns, resident_kib
 from .sample_log import SampleLog
 from .telemetry_interface import HostCounters
@@ -240,6 +241,6 @@ def _own_nodes(cpus: Sequence[int]) -> set[int]:
     own = {
         int(folder.name.removeprefix("node"))
         for folder in folders
-        if parse_cpu_list(read_or_empty(folder / "cpulist")) & {*cpus}
+        if {*listed_cpus(folder / "cpulist")} & {*cpus}
     }
     return own if len(folders) > 1 else set()

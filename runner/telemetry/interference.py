@@ -38,6 +38,9 @@ _MPS_SERVER = "nvidia-cuda-mps"
 _MPS_NOTE = (
     "NVIDIA's Multi-Process Service shares its GPU, also among processes that compute at the same time"
 )
+_UNKNOWN_PROCESSES = (
+    "the processes on its GPU are not known, as in a container: work of other programs on it is not noticed"
+)
 #: A limit that no share exceeds.
 NEVER = 1.0
 
@@ -211,7 +214,10 @@ def _format_pids(pids: Collection[int]) -> str:
 def notes_on_gpu(before: Reading, after: Reading, own: Collection[int]) -> list[str]:
     """Sentences about a GPU during a block that counts: what was there and took no time."""
     company = _foreign_pids(before, after, own)
-    found = [f"another process has memory on its GPU ({_format_pids(company)})"] if company else []
+    # In a container they are those of the host, and cannot be told from its own.
+    unknown = [gpu for gpu in after.gpus if gpu.processes is None]
+    found = [_UNKNOWN_PROCESSES] if unknown else []
+    found += [f"another process has memory on its GPU ({_format_pids(company)})"] if company else []
     elapsed = after.at_ns - before.at_ns
     limits = {
         reason
@@ -219,7 +225,10 @@ def notes_on_gpu(before: Reading, after: Reading, own: Collection[int]) -> list[
         for reason in _VOLTAGE_THROTTLING
         if any(_find_throttling(then, gpu, elapsed, (reason,)))
     }
-    return found + [f"its GPU was at a limit ({each}), and its clock did not fall" for each in sorted(limits)]
+    return [
+        *found,
+        *(f"its GPU was at a limit ({each}), and its clock did not fall" for each in sorted(limits)),
+    ]
 
 
 def _by_gpu_state(
@@ -455,10 +464,10 @@ class InterferenceCheck:
         None where the kernel does not report how long threads wait, and where it stopped them at a quota of a
         control group: then no other has what they want.
         """
-        known = [each for each in self._clean if each is not None]
-        if not known or len(known) < len(self._clean):
+        times = [each for each in self._clean if each is not None]
+        if not times or len(times) < len(self._clean):
             return None
-        elapsed, robbed, stolen = (sum(column) for column in zip(*known, strict=True))
+        elapsed, robbed, stolen = (sum(column) for column in zip(*times, strict=True))
         return max(0.0, 1.0 - (robbed + stolen) / elapsed)
 
     def facts(self) -> Mapping[str, Any]:

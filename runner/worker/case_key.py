@@ -58,6 +58,12 @@ _ALL = (
     Axis("wrapper", "python", ("python", "cpp"), "what calls Inductor's kernels: Python, or generated C++"),
     Axis("freezing", "off", ("off", "on"), "Inductor's freezing: weights are constants of the compiled code"),
     Axis(
+        "region",
+        "model",
+        ("model", "blocks"),
+        "what torch.compile compiles: the model, or each of its repeated blocks (regional compilation)",
+    ),
+    Axis(
         "attention",
         "auto",
         ("auto", "flash", "efficient", "cudnn", "math"),
@@ -82,8 +88,10 @@ _ALL = (
         (
             *("fp32", "tf32", "amp-fp16", "amp-bf16", "bf16", "fp16"),
             *("int8-dynamic", "int8-static", "int8-pt2e", "int8-torchao", "int8-qat"),
+            *("fp8-torchao", "int4-torchao"),
         ),
-        "number format: autocast (amp-), the whole model in it, quantised, or trained for it (int8-qat)",
+        "number format: autocast (amp-), the whole model in it, quantised (fp8 and int4 with bf16), or "
+        "trained for it (int8-qat)",
     ),
     Axis(
         "graph",

@@ -1,15 +1,24 @@
 """The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`; fork, member, node."""
 
 import argparse
+import contextlib
 import faulthandler
+import gc
 import importlib
 import os
 import pkgutil
+import signal
 import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO, cast
+
+#: Longer than any order.
+_ORDER_BYTES = 64
+#: What the profiler of some versions imports when it is first started, which takes longer than torch itself.
+_OF_THE_PROFILER = ("torch.distributed", "torch._inductor.config")
 
 
 def main(harness: str, user_cases: list[str]) -> None:
@@ -77,14 +86,66 @@ def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[
     load_cases([])
     # For what it imports.
     importlib.import_module("runner.worker.worker_loop")
-    from . import fork_server
 
     def be_worker(source: int, sink: int) -> NoReturn:
         _be_worker(_open(source, "r"), _open(sink, "w"), harness, user_cases, 0.0)
 
-    control = socket.socket(fileno=arguments.control)
-    fork_server.serve(control, be_worker, profiler=arguments.profiler)
+    for module in _OF_THE_PROFILER if arguments.profiler else ():
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+    _answer_orders(socket.socket(fileno=arguments.control), be_worker)
     _leave()
+
+
+def _answer_orders(control: socket.socket, be_worker: Callable[[int, int], object]) -> None:
+    """Fork a worker for each order until the other end of `control` is closed.
+
+    Orders and answers are datagrams: `fork` with three descriptors (the worker's two pipes and its log)
+    answers the worker's process id, `wait PID` the status of wait(2) after its end. `be_worker` serves two
+    pipes until it ends its process. No thread may have been started before: only the one that forks goes on
+    in a worker.
+    """
+    # Collecting garbage would copy the pages that workers share with this process.
+    gc.collect()
+    gc.freeze()
+    control.send(b"ready")
+    while True:
+        order, descriptors, _, _ = socket.recv_fds(control, _ORDER_BYTES, 3)
+        if not order:
+            return
+        if descriptors:
+            answer = _fork_worker(control, be_worker, descriptors)
+        else:
+            answer = _await_worker(int(order.removeprefix(b"wait ")))
+        control.send(str(answer).encode())
+
+
+def _fork_worker(
+    control: socket.socket, be_worker: Callable[[int, int], object], descriptors: Sequence[int]
+) -> int:
+    worker = os.fork()
+    if worker:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return worker
+    try:
+        # What it leaves behind is killed as its process group.
+        os.setsid()
+        control.close()
+        source, sink, log = descriptors
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        be_worker(source, sink)
+    finally:
+        os._exit(1)
+
+
+def _await_worker(worker: int) -> int:
+    _, status = os.waitpid(worker, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(worker, signal.SIGKILL)
+    return status
 
 
 def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn:

@@ -3,25 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 #: Raised by one whenever a message changes its meaning; both sides refuse a stranger.
 PROTOCOL = 2
-
-#: Everything that can become of one planned replicate.
-STATUSES = (
-    "ok",
-    "skipped",
-    "unsupported",
-    "oom",
-    "timeout",
-    "crashed",
-    "wrong",
-    "not_compiled",
-    "contended",
-    "throttled",
-    "lost",
-)
 
 
 class ProtocolError(Exception):
@@ -234,7 +219,7 @@ class Finished(Message):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Message):
-    """The worker could not go on: one of STATUSES, a sentence, and the traceback for the log.
+    """The worker could not go on: the status of its outcome, a sentence, and the traceback for the log.
 
     With `device_lost` the GPU failed, and any case would have.
     """
@@ -255,33 +240,31 @@ class Described(Message):
     broken: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class _Registry:
-    """Message classes by their wire name."""
-
-    by_type: ClassVar[dict[str, type[Message]]] = {
-        cls.__name__.lower(): cls
-        for cls in (
-            Prepare,
-            Nodes,
-            Measure,
-            Forget,
-            Observe,
-            Trace,
-            TakeFingerprint,
-            Finish,
-            Hello,
-            Phase,
-            Ready,
-            Block,
-            Window,
-            Traced,
-            Fingerprinted,
-            Unchecked,
-            Finished,
-            Failed,
-            Described,
-        )
-    }
+#: Message classes by their type on the wire.
+_TYPES: dict[str, type[Message]] = {
+    cls.__name__.lower(): cls
+    for cls in (
+        Prepare,
+        Nodes,
+        Measure,
+        Forget,
+        Observe,
+        Trace,
+        TakeFingerprint,
+        Finish,
+        Hello,
+        Phase,
+        Ready,
+        Block,
+        Window,
+        Traced,
+        Fingerprinted,
+        Unchecked,
+        Finished,
+        Failed,
+        Described,
+    )
+}
 
 
 def torch_build(version: str, git: str | None) -> str:
@@ -295,7 +278,7 @@ def parse(line: str) -> Message:
         body = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {line[:200]!r}") from error
-    cls = _Registry.by_type.get(str(body.pop("type", ""))) if isinstance(body, dict) else None
+    cls = _TYPES.get(str(body.pop("type", ""))) if isinstance(body, dict) else None
     if cls is None:
         raise ProtocolError(f"not a message: {line[:200]!r}")
     kinds = {f.name: f.type for f in fields(cls)}

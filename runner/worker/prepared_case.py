@@ -200,7 +200,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
     """Metrics that a workload reports; raises BadReport for a measured metric and a value not finite."""
 
-    def words() -> Mapping[str, float]:
+    def check_report() -> Mapping[str, float]:
         reported = report()
         for name, value in reported.items():
             if name not in _OWN_METRICS:
@@ -211,25 +211,25 @@ def _reported_metrics(report: FinalMetrics) -> FinalMetrics:
                 raise BadReport(f"report() returns {name}={value}: not a number that can be kept")
         return reported
 
-    return words
+    return check_report
 
 
 def final_metrics(prepared: PreparedCase) -> dict[str, float]:
     """What techniques and workload compute at the end; raises BadReport."""
-    known: dict[str, float] = {}
-    for words in prepared.final_metrics:
-        known |= guard_metrics(prepared, words)
-    return known
+    metrics: dict[str, float] = {}
+    for compute in prepared.final_metrics:
+        metrics |= guard_metrics(prepared, compute)
+    return metrics
 
 
-def guard_metrics(prepared: PreparedCase, words: FinalMetrics) -> Mapping[str, float]:
-    """What `words` answers; an error is the fact `not_measured` instead, but for a BadReport.
+def guard_metrics(prepared: PreparedCase, compute: FinalMetrics) -> Mapping[str, float]:
+    """What `compute` answers; an error is the fact `not_measured` instead, but for a BadReport.
 
     By then every block is measured: a profiler that fails, or a product that does not fit beside the other
     contenders of a session, must not cost that.
     """
     try:
-        return words()
+        return compute()
     except BadReport:
         raise
     except Exception as error:

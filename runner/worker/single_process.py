@@ -11,7 +11,6 @@ import torch
 from . import correctness
 from .case_key import CaseKey
 from .measurements import bounds, compiling, memory, timing
-from .measurements.request_latency import measure_request_latency
 from .messages import Block, Window
 from .prepared_case import UnsupportedCase, final_metrics, guard_metrics
 from .techniques.apply import build
@@ -96,8 +95,8 @@ class SingleProcess:
             self.prepared.step, self._device, iterations, lead_in=lead_in, per_sample=per_sample
         )
         # All samples only where they are of several shapes: kept ones would show in the memory peak.
-        kept = block.samples_ns if self._shapes > 1 else (median(block.samples_ns),)
-        self._timed.append((self._place, kept))
+        samples = block.samples_ns if self._shapes > 1 else (median(block.samples_ns),)
+        self._timed.append((self._place, samples))
         self._place += len(block.samples_ns)
         return block
 
@@ -112,7 +111,7 @@ class SingleProcess:
     def facts(self) -> dict[str, Any]:
         """What describes the case as it runs here; of a compiled one, what the compiler has done so far."""
         prepared = self.prepared
-        known: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "items": prepared.items,
             "unit": prepared.unit,
             "flops": prepared.flops,
@@ -125,12 +124,12 @@ class SingleProcess:
         }
         if prepared.key.axis("compile") != "none":
             compiled = compiling.report(records_graphs(prepared.key, self._device))
-            known |= {"compile": asdict(compiled), "not_compiled": compiled.ran_eager}
+            facts |= {"compile": asdict(compiled), "not_compiled": compiled.ran_eager}
             if records_graphs(prepared.key, self._device) and compiled.cudagraph_skips:
-                known["cudagraphs"] = f"{compiled.cudagraph_skips} left out: " + "; ".join(
+                facts["cudagraphs"] = f"{compiled.cudagraph_skips} left out: " + "; ".join(
                     dict.fromkeys(compiled.cudagraph_skip_reasons)
                 )
-        return known
+        return facts
 
     def metrics(self) -> Mapping[str, float]:
         """Metrics of the preparation, final metrics of techniques and case, compiler counters.
@@ -138,17 +137,19 @@ class SingleProcess:
         On CUDA also what takes steps of its own after the last block.
         """
         prepared, device = self.prepared, self._device
-        known = {**prepared.metrics, **final_metrics(prepared)}
+        metrics = {**prepared.metrics, **final_metrics(prepared)}
         if prepared.key.axis("compile") != "none":
-            known |= compiling.report(records_graphs(prepared.key, device)).metrics
+            metrics |= compiling.report(records_graphs(prepared.key, device)).metrics
         if prepared.key.phase == "infer":
-            known.update(guard_metrics(prepared, lambda: measure_request_latency(prepared.step, device)))
+            metrics.update(
+                guard_metrics(prepared, lambda: timing.measure_request_latency(prepared.step, device))
+            )
         step_ns = timing.typical_step_ns(self._timed, self._shapes)
         device_time = guard_metrics(
             prepared,
             lambda: bounds.measure_device_time(prepared.step, device, step_ns, self._shapes, prepared.facts),
         )
-        return {**known, **device_time}
+        return {**metrics, **device_time}
 
     def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""

@@ -11,11 +11,12 @@ from typing import TextIO
 
 import torch
 
+from . import environment
 from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
-from .measurements import affinity_check, compiling, device_errors, dispatch, memory, timing, tracing
+from .measurements import affinity_check, compiling, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
@@ -188,7 +189,7 @@ class Worker:
             self._load_user_cases()
         runner = SingleProcess(key, message.device, message.seed)
         self._enter("fingerprint")
-        return Fingerprinted(dispatch.capture(runner.prepared, message.device, message.folder))
+        return Fingerprinted(tracing.capture_dispatch(runner.prepared, message.device, message.folder))
 
     def _finish_case(self) -> Finished:
         runner = self._case_runner
@@ -245,12 +246,11 @@ def failure(error: BaseException, phase: str) -> Failed:
         # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
         traceback.clear_frames(error.__traceback__)
     text = _first_sentence(error)[:500]
-    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
+    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_error(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):
-        return Failed(
-            error.status, str(error)[:_LONGEST_REASON], phase, error.traceback[-_LONGEST_TRACEBACK:]
-        )
+        about = (str(error)[:_LONGEST_REASON], phase, error.traceback[-_LONGEST_TRACEBACK:])
+        return Failed(error.status, *about, error.device_lost)
     if isinstance(error, _NOT_POSSIBLE):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
@@ -259,15 +259,16 @@ def failure(error: BaseException, phase: str) -> Failed:
         status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r:.500})"
-    elif device_errors.device_is_lost(error):
+    elif environment.device_is_lost(error):
         status = "lost"
-    elif device_errors.device_is_busy(error):
+    elif environment.device_is_busy(error):
         status = "contended"
     elif memory.is_out_of_memory(error):
         status = "oom"
+        memory.log_cuda_memory()
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"
-    lost = device_errors.device_is_lost(error)
+    lost = environment.device_is_lost(error)
     return Failed(status, reason, phase, _ends_of("".join(traceback.format_exception(error))), lost)
 
 

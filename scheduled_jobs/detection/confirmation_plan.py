@@ -16,6 +16,7 @@ from db.connection.engine import Database
 from db.runs import environments_in_use, queries
 from records.environments import Environment
 from records.findings import Finding
+from records.fingerprints import own_fingerprint
 from records.runs import Run
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch
@@ -24,7 +25,6 @@ from runner.environments.versions import date_of, parse
 from scheduled_jobs.jobs.context import JobContext
 from scheduled_jobs.jobs.measure import case_files
 from workflows.run_header import LOCKED_CLOCK, Header
-from workflows.session_queue import own_fingerprint
 
 from .findings import compared_runs
 from .sessions import needs_cold
@@ -152,12 +152,12 @@ def environment_mismatch(
         return "what stands for the old and the new environment today is one and the same"
     bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
     for side, fingerprint in ((old, comparison.old), (new, comparison.new)):
-        meant, facts = side.environment, bodies[fingerprint]
+        environment, facts = side.environment, bodies[fingerprint]
         build = (facts.get("torch"), facts.get("torch_git"))
-        alike = side.rebuilt and build == (meant.torch_version, meant.facts.get("torch_git"))
-        if fingerprint != meant.fingerprint and not alike:
-            gone = f"environment {meant.name} (torch {meant.torch_version}) is gone"
-            return f"{gone}: {side.text} is another today"
+        alike = side.rebuilt and build == (environment.torch_version, environment.facts.get("torch_git"))
+        if fingerprint != environment.fingerprint and not alike:
+            sentence = f"environment {environment.name} (torch {environment.torch_version}) is gone"
+            return f"{sentence}: {side.text} is another today"
     return ""
 
 
@@ -194,8 +194,8 @@ class ConfirmationPlan:
     def command(self) -> list[str]:
         """The arguments of `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
-        given = (*self.options, *self.cold, *self.also, *self.clocks)
-        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]
+        options = (*self.options, *self.cold, *self.also, *self.clocks)
+        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *options]
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -211,9 +211,9 @@ def plan_confirmation(
     before = queries.run_record(database, sides.old_run)
     after = queries.run_record(database, sides.new_run)
     if before is None or after is None:
-        gone = sides.old_run if before is None else sides.new_run
+        missing = sides.old_run if before is None else sides.new_run
         raise EnvironmentGone(
-            f"run {gone}, whose environment is to be compared, is no longer in the database"
+            f"run {missing}, whose environment is to be compared, is no longer in the database"
         )
     store = Store(environments_folder(context.settings, context.data_dir))
     old, new = (

@@ -20,29 +20,29 @@ from .findings import MachineSeries, compared_runs, newest_other
 
 def continuations(
     series: MachineSeries,
-    known: Sequence[Finding],
+    findings: Sequence[Finding],
     nights: Sequence[NightValue],
     control: Sequence[NightValue | None] | None,
     rules: Rules,
     now: datetime,
 ) -> dict[int, Continuation]:
-    """The continuations to record, by finding, of a series with these `known` findings, of any state.
+    """The continuations to record, by finding, of a series with these `findings`, of any state.
 
     Nothing is where nothing is new: a change that goes on is noted once, and again when it has gone on by as
     much as it takes to be seen. `now` is aware. Nights are not pairs: what they say is no measurement.
     """
-    noted: dict[int, Continuation] = {}
-    for one in known:
+    found: dict[int, Continuation] = {}
+    for one in findings:
         if one.state == FindingState.CONFIRMED and one.triage != FindingTriage.FIXED:
-            later = [each for each in known if _follows(each, one)]
+            later = [each for each in findings if _follows(each, one)]
             new = (
                 _by_finding(one, later, now)
                 if later
                 else _by_nights(one, series, nights, control, rules, now)
             )
             if new:
-                noted[one.id] = new
-    return noted
+                found[one.id] = new
+    return found
 
 
 def _follows(other: Finding, one: Finding) -> bool:
@@ -57,8 +57,8 @@ def _by_finding(one: Finding, later: Sequence[Finding], now: datetime) -> Contin
         each for each in later if each.state == FindingState.CONFIRMED and each.evidence.began_as == one.id
     ]
     newest = max(pieces, key=lambda each: (each.at, each.id), default=None)
-    known = one.evidence.goes_on
-    if newest is None or (known and known.finding == newest.id):
+    before = one.evidence.goes_on
+    if newest is None or (before and before.finding == newest.id):
         return None
     run = newest.evidence.new_run or newest.at_run
     return Continuation(newest.change, newest.at.isoformat(), now.isoformat(), run, finding=newest.id)
@@ -74,9 +74,9 @@ def _by_nights(
 ) -> Continuation | None:
     """How far the newest nights differ from those right after the change, if by more than was noted."""
     start = series.places.get(one.evidence.new_run or one.at_run)
-    known = one.evidence.goes_on
+    before = one.evidence.goes_on
     moved = further(nights, start, rules, control) if start is not None else None
-    if moved is None or not moved.clear(one.change, (known and known.further) or 0.0):
+    if moved is None or not moved.clear(one.change, (before and before.further) or 0.0):
         return None
     newest = series.points[-1].at
     return Continuation(
@@ -94,19 +94,19 @@ _EXPLAINS = (FindingState.CANDIDATE, FindingState.CONFIRMING, FindingState.CONFI
 
 def findings_to_repeat(
     series: MachineSeries,
-    known: Sequence[Finding],
+    findings: Sequence[Finding],
     nights: Sequence[NightValue],
     control: Sequence[NightValue | None] | None,
     rules: Rules,
 ) -> dict[int, RepeatRequest]:
-    """The sessions to repeat, by finding, of a series with these `known` findings, of any state.
+    """The sessions to repeat, by finding, of a series with these `findings`, of any state.
 
     A comparison may have been unlucky in its nights. So the second one is between an early night of the level
     that was left and the newest.
     """
     found: dict[int, RepeatRequest] = {}
-    for one in known:
-        explained = any(other.at > one.at and other.state in _EXPLAINS for other in known)
+    for one in findings:
+        explained = any(other.at > one.at and other.state in _EXPLAINS for other in findings)
         if one.state not in REPEATABLE or one.evidence.repeated or explained:
             continue
         since, index = (series.places.get(run) for run in (compared_runs(one).level_run, one.at_run))

@@ -52,34 +52,34 @@ class SeriesFindings:
 
 
 def series_findings(
-    track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]
+    track: Track, series: MachineSeries, judged: JudgedSeries, findings: Sequence[Finding]
 ) -> SeriesFindings:
-    """What is to be done about a series; `known` are its findings on this track, of any state."""
+    """What is to be done about a series; `findings` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
     fresh = [
-        _finding(track, series, _as_drift(change, series, known), judged, known)
+        _finding(track, series, _as_drift(change, series, findings), judged, findings)
         for change in judged.candidates
-        if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
+        if not any(_same(one, change, places, indices, _state(change, series)) for one in findings)
     ]
     taken_back = {(change.index, change.direction) for change in judged.returned}
-    gone = [
+    returned = [
         one.id
-        for one in known
+        for one in findings
         if one.state == FindingState.CANDIDATE
         # The nights of a finding that is measured once more did not return: they stay off their old level.
         and not one.evidence.repeated
         and (places.get(one.at_run), one.direction) in taken_back
     ]
-    return SeriesFindings(tuple(fresh), tuple(gone))
+    return SeriesFindings(tuple(fresh), tuple(returned))
 
 
-def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
+def decisions_of(series: MachineSeries, findings: Sequence[Finding]) -> list[Decision]:
     """The decisions of sessions about a series, except where the series no longer holds their nights."""
     places = series.places
     decided = [
         (places.get(one.at_run), places.get(compared_runs(one).new_run), one.state == FindingState.CONFIRMED)
-        for one in known
+        for one in findings
         if one.state in (FindingState.CONFIRMED, FindingState.REFUTED)
     ]
     return [
@@ -92,63 +92,65 @@ def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decisi
 def _state(change: Change, series: MachineSeries) -> FindingState:
     """What is known of a change at once: a candidate, or the machine's."""
     low, high = compared_nights(change, series)
-    ours = series.points[low].at.environment != series.points[high].at.environment and not change.machine
-    return FindingState.CANDIDATE if ours else FindingState.MACHINE
+    by_pytorch = (
+        series.points[low].at.environment != series.points[high].at.environment and not change.machine
+    )
+    return FindingState.CANDIDATE if by_pytorch else FindingState.MACHINE
 
 
 def _same(
-    known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: FindingState
+    finding: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: FindingState
 ) -> bool:
     """Whether a change of that state is one that is known, and that it adds nothing to.
 
     So is one by a neighbouring night, from which it has moved. But what was the machine's hides nothing that
     is PyTorch's; and what was called so once is asked about, whatever its control does from night to night.
     """
-    place = places.get(known.at_run)
-    if place is None or known.direction != change.direction or known.state == FindingState.NO_LONGER:
+    place = places.get(finding.at_run)
+    if place is None or finding.direction != change.direction or finding.state == FindingState.NO_LONGER:
         return False
     if place == change.index:
-        return state == FindingState.MACHINE and known.evidence.first_as != ""
-    if (known.state, state) == (FindingState.MACHINE, FindingState.CANDIDATE):
+        return state == FindingState.MACHINE and finding.evidence.first_as != ""
+    if (finding.state, state) == (FindingState.MACHINE, FindingState.CANDIDATE):
         return False
-    if change.anchored and (known.state, known.shape) == (FindingState.REFUTED, "step"):
+    if change.anchored and (finding.state, finding.shape) == (FindingState.REFUTED, "step"):
         # A drift begins with the newest nights, wherever a piece of it was too small to be confirmed.
         return False
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
 
-def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Evidence:
+def _known_of(change: Change, series: MachineSeries, findings: Sequence[Finding]) -> Evidence:
     """What earlier looks and findings say of a change.
 
     Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
     `began_as` is the first of those that were confirmed before it was seen to be one.
     """
     at = series.points[change.index].at.run
-    alike = [one for one in known if one.direction == change.direction]
+    alike = [one for one in findings if one.direction == change.direction]
     same_run = [one for one in alike if one.at_run == at]
     first_as = next((one.evidence.first_as for one in same_run if one.evidence.first_as), "")
     if _state(change, series) == FindingState.CANDIDATE and any(
         one.state == FindingState.MACHINE for one in same_run
     ):
         first_as = FindingState.MACHINE
-    first = _first_piece(change, series, known)
+    first = _first_piece(change, series, findings)
     return Evidence(
         waits=next((one.evidence.waits for one in same_run if one.evidence.waits), ""),
         tries=max((one.evidence.tries for one in same_run), default=0),
         repeated=next((one.evidence.repeated for one in same_run if one.evidence.repeated), ""),
         first_as=first_as,
         began_as=first.id if first else None,
-        confirmed_before=_confirmed_size(first, _pieces(change, series, known)) if first else None,
+        confirmed_before=_confirmed_size(first, _pieces(change, series, findings)) if first else None,
     )
 
 
-def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
+def _first_piece(change: Change, series: MachineSeries, findings: Sequence[Finding]) -> Finding | None:
     """The oldest confirmed finding that a drift continues and whose old side is still in the series."""
-    pieces = [one for one in _pieces(change, series, known) if compared_runs(one).old_run in series.places]
+    pieces = [one for one in _pieces(change, series, findings) if compared_runs(one).old_run in series.places]
     return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
 
 
-def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
+def _pieces(change: Change, series: MachineSeries, findings: Sequence[Finding]) -> list[Finding]:
     """The confirmed findings of the same direction that led to the level before a change.
 
     They start after the last finding of the other direction, the last one marked fixed, and the last large
@@ -157,7 +159,7 @@ def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> 
     places = series.places
     before = [
         one
-        for one in known
+        for one in findings
         if one.state == FindingState.CONFIRMED and places.get(one.at_run, -1) < change.index
     ]
     before = [one for one in before if one.at_run in places]
@@ -184,9 +186,9 @@ def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
     return size
 
 
-def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:
+def _as_drift(change: Change, series: MachineSeries, findings: Sequence[Finding]) -> Change:
     """The change, with the shape of a drift if it continues one or is one more of several small steps."""
-    pieces = _pieces(change, series, known)
+    pieces = _pieces(change, series, findings)
     steps = [one.change for one in pieces if one.shape == "step"]
     small = all(abs(size) <= _SMALL for size in (change.change, *steps))
     enough = len(pieces) >= _STEPS_OF_A_DRIFT - 1 or len(steps) < len(pieces)
@@ -198,11 +200,11 @@ def _finding(
     series: MachineSeries,
     change: Change,
     judged: JudgedSeries,
-    known: Sequence[Finding],
+    findings: Sequence[Finding],
 ) -> NewFinding:
     points = series.points
     low, high = shown_nights(change, series)
-    sides = _sides(change, series, _first_piece(change, series, known))
+    sides = _sides(change, series, _first_piece(change, series, findings))
     if change.shape == "drift":
         low = series.places.get(sides.old_run, low)
     before, at, after = points[low].at, points[change.index].at, points[high].at
@@ -220,7 +222,7 @@ def _finding(
         new_environment=after.environment,
         change=change.change,
         evidence=replace(
-            _known_of(change, series, known),
+            _known_of(change, series, findings),
             new_run=after.run,
             sides=sides,
             detected=Detection(

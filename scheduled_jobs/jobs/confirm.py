@@ -81,8 +81,8 @@ def confirm(task: Task, context: JobContext) -> JobResult:
             return _defer_findings(database, found, str(problem), done.run, attempts)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
-    meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
-    rebuilt = {comparison.old, comparison.new} != meant
+    fingerprints = {session.old.environment.fingerprint, session.new.environment.fingerprint}
+    rebuilt = {comparison.old, comparison.new} != fingerprints
     rulings = [judge_finding(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
     _trace(context, session, rulings)
     with context.open_database() as database:
@@ -112,18 +112,18 @@ def _measure_related(task: Task, context: JobContext) -> JobResult:
     except _NoResult as problem:
         return JobResult(TaskState.FAILED, {"run": done.run}, str(problem))
     results = comparison.results(result.outcomes)
-    noted = {one.id: partial(_with_related, found=_related_verdicts(one, results)) for one in found}
+    revisions = {one.id: partial(_with_related, found=_related_verdicts(one, results)) for one in found}
     with context.open_database() as database:
-        stored.revise_evidence(database, noted)
+        stored.revise_evidence(database, revisions)
     count = f"{len(results)} related {'case' if len(results) == 1 else 'cases'}"
     return JobResult(result={"run": done.run, "summary": f"{count} measured"})
 
 
-def _with_related(known: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidence:
+def _with_related(evidence: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidence:
     """With these cases; an attempt that is repeated after it stored them adds none."""
-    confirmation, cases = known.confirmation, {one.case for one in found}
+    confirmation, cases = evidence.confirmation, {one.case for one in found}
     others = (one for one in confirmation.related if one.case not in cases)
-    return replace(known, confirmation=replace(confirmation, related=(*others, *found)))
+    return replace(evidence, confirmation=replace(confirmation, related=(*others, *found)))
 
 
 def _related_verdicts(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:

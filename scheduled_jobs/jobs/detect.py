@@ -124,16 +124,16 @@ def detect(task: Task, context: JobContext) -> JobResult:
         look = _look(database, track, context.settings.schedules.get(track.schedule))
         counted = DetectionCounts(series=len(look.series), without_logarithm=look.without_logarithm)
         machines = look.machines
-        shown = _judge_track(look, counted, now, context.check_stopped)
-        returned = shown.returned
-        kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
+        found = _judge_track(look, counted, now, context.check_stopped)
+        returned = found.returned
+        stored_findings = stored.save_findings(database, _with_changes(database, found.fresh), now)
         stored.set_state(database, returned, FindingState.NO_LONGER)
-        stored.revise_evidence(database, _evidence_revisions(shown.continuations))
-        stored.reopen(database, shown.repeated, now)
+        stored.revise_evidence(database, _evidence_revisions(found.continuations))
+        stored.reopen(database, found.repeated, now)
         sessions = _sessions(database, track, look.series)
     fresh = [
         one
-        for one in kept
+        for one in stored_findings
         if one.found_at == now or (one.state == FindingState.CANDIDATE and one.id in machines)
     ]
     new = Counter(one.state for one in fresh)
@@ -142,8 +142,8 @@ def detect(task: Task, context: JobContext) -> JobResult:
         new[FindingState.MACHINE],
         len(returned),
     )
-    counted.repeated = len(shown.repeated)
-    levels = [one.body for one in border_changes(track.track, shown.crossings)]
+    counted.repeated = len(found.repeated)
+    levels = [one.body for one in border_changes(track.track, found.crossings)]
     result = {
         **asdict(counted),
         BORDER_CHANGES: levels,
@@ -200,25 +200,25 @@ def _known_findings(
 def _judge_track(
     look: _TrackHistory, counted: DetectionCounts, now: datetime, check_stopped: Callable[[], None]
 ) -> _TrackFindings:
-    shown = _TrackFindings()
+    found_in_track = _TrackFindings()
     for series in look.series:
         check_stopped()
         metric, place = series.key.metric, machine_series_key(series)
         own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
-        control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
-        judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, known))
+        control, findings = control_of(series, look.controls.get(place)), look.known.get(place, ())
+        judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, findings))
         counted.unwatchable += not judged.watchable
-        found = series_findings(look.track, series, judged, known)
-        shown.fresh += found.findings
-        shown.returned += found.returned
-        shown.continuations |= continuations(series, known, own, control, rules, now)
-        shown.repeated |= findings_to_repeat(series, known, own, control, rules)
+        found = series_findings(look.track, series, judged, findings)
+        found_in_track.fresh += found.findings
+        found_in_track.returned += found.returned
+        found_in_track.continuations |= continuations(series, findings, own, control, rules, now)
+        found_in_track.repeated |= findings_to_repeat(series, findings, own, control, rules)
         # On the night of a border, and once its segment is judged: one night alone is seldom right.
         tonight = series.points[-1].at.run == look.runs[series.machine][-1]
         alone = tonight and control is None and not look.pinned
         border = newest_crossing(own, (1, rules.relearn)) if alone else None
-        shown.crossings += [(series, border)] if border else []
-    return shown
+        found_in_track.crossings += [(series, border)] if border else []
+    return found_in_track
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
@@ -251,10 +251,10 @@ def _sessions(database: Database, track: Track, series: Iterable[MachineSeries])
     ]
     awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
     # A session that was lost or cancelled decides nothing any more.
-    left = [
+    orphans = [
         one.id for one in _known_findings(database, track, [FindingState.CONFIRMING]) if one.id not in awaited
     ]
-    stored.set_state(database, left, FindingState.CANDIDATE)
+    stored.set_state(database, orphans, FindingState.CANDIDATE)
     candidates = [
         one
         for one in _known_findings(database, track, [FindingState.CANDIDATE])

@@ -47,11 +47,11 @@ def health_check(task: Task, context: JobContext) -> JobResult:
     with context.open_database() as database:
         silent = outages(database, context.settings, context.shared_time(database, now))
         digests = notices(database, _DIGESTS, kinds=(DIGEST,))
-        known = notices(database, _OUTAGES, kinds=(SILENCE, RETURN))
-        made = [*new_silences(silent, known, now), *returns(database, silent, known, now)]
-        stored = [one for one in made if save_notice(database, one)]
+        earlier = notices(database, _OUTAGES, kinds=(SILENCE, RETURN))
+        new = [*new_silences(silent, earlier, now), *returns(database, silent, earlier, now)]
+        stored = [one for one in new if save_notice(database, one)]
         # Oldest first: the end of an outage is not reported before the outage.
-        recent = [one for one in (*digests, *known) if _is_recent(one, now)]
+        recent = [one for one in (*digests, *earlier) if _is_recent(one, now)]
         pending = [*sorted(recent, key=lambda one: one.made_at), *stored]
         result = _send_notices(database, context, pending)
     sentences = [*map(silence, silent)]
@@ -136,19 +136,19 @@ def returns(
     over = {about: one for about, one in last.items() if one.kind == SILENCE and about not in still}
     if not over:
         return []
-    seen, measuring = schedulers(database), recent_nights(database, now)
-    made: list[Notice] = []
+    workers, measuring = schedulers(database), recent_nights(database, now)
+    found: list[Notice] = []
     for (kind, name), one in over.items():
         since = datetime.fromisoformat(one.facts["since"])
-        if recovered(kind, name, since, seen, measuring):
+        if recovered(kind, name, since, workers, measuring):
             length = in_words(now - since)
             sentence = (
                 f"machine {name} is back, {length} after it was last seen"
                 if kind == "machine"
                 else f"{name} has begun, {length} after it was due"
             )
-            made.append(_note(RETURN, one.key, now, sentence, "success", dict(one.facts)))
-    return made
+            found.append(_note(RETURN, one.key, now, sentence, "success", dict(one.facts)))
+    return found
 
 
 def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: Mapping[str, Any]) -> Notice:

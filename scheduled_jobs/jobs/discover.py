@@ -98,14 +98,14 @@ def _new_releases(
     if pinned is None:
         return []
     newer = [text for text in releases if Version(text) > pinned]
-    known = {
+    has_notice = {
         text: notices.notice(database, RELEASE, f"{name}/{baseline}/{text}") is not None for text in newer
     }
-    first = not any(known.values())
+    first = not any(has_notice.values())
     return [
         _NewRelease(name, baseline, text, judged=not first or text == newer[-1])
         for text in newer
-        if not known[text]
+        if not has_notice[text]
     ]
 
 
@@ -114,9 +114,9 @@ def _was_enqueued(database: Database, one: _NewRelease) -> bool:
 
     An upgrade from another baseline is another one.
     """
-    earlier = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
+    tasks = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
     return bool(scheduled_runs(database, one.run_name, newest=1)) or any(
-        task.spec.get("old") == one.baseline for task in earlier
+        task.spec.get("old") == one.baseline for task in tasks
     )
 
 

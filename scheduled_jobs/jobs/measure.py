@@ -55,9 +55,11 @@ def measure(task: Task, context: JobContext) -> JobResult:
 
 def run_options(spec: Mapping[str, Any], context: JobContext) -> list[str]:
     """The command line options of a spec."""
-    given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
+    options = [
+        part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))
+    ]
     chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
-    return [*given, *chosen, *case_files(spec.get("case_files") or (), context)]
+    return [*options, *chosen, *case_files(spec.get("case_files") or (), context)]
 
 
 def _all_of(pattern: str) -> str:

@@ -8,8 +8,9 @@ from .context import JobContext, JobResult
 
 def prune_rows(task: Task, context: JobContext) -> JobResult:
     """Delete the raw rows that are older than they are kept, and what runs left behind on this machine."""
-    kept = Retention(context.settings.telemetry_days, context.settings.samples_days)
+    retention = Retention(context.settings.telemetry_days, context.settings.samples_days)
     with context.open_database() as database:
-        gone = list(prune(database, kept))
-    gone += clear(context.data_dir, context.now())
-    return JobResult(TaskState.DONE, {"gone": gone, "summary": "; ".join(gone) or "nothing is old enough"})
+        sentences = list(prune(database, retention))
+    sentences += clear(context.data_dir, context.now())
+    summary = "; ".join(sentences) or "nothing is old enough"
+    return JobResult(TaskState.DONE, {"gone": sentences, "summary": summary})

@@ -84,8 +84,8 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 def stored_digest(database: Database, night: date) -> Notice | None:
     """The digest that was made last of a night; None where there is none, or none recent enough."""
-    made = _digests(database)
-    return next((one for one in made if one.facts["night"] == night.isoformat()), None)
+    digests = _digests(database)
+    return next((one for one in digests if one.facts["night"] == night.isoformat()), None)
 
 
 def _digests(database: Database) -> list[Notice]:
@@ -165,12 +165,12 @@ def collect_digest_data(
 
 def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
     """What earlier digests reported, of the `newest` digests, which are sorted newest first."""
-    made = [one for one in newest if datetime.fromisoformat(one.facts["until"]) < until]
-    as_machines = [_as_machines(one) for one in made]
+    earlier = [one for one in newest if datetime.fromisoformat(one.facts["until"]) < until]
+    as_machines = [_as_machines(one) for one in earlier]
     reported = [
-        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)
+        frozenset(map(int, one.facts["ids"])) - own for one, own in zip(earlier, as_machines, strict=True)
     ]
-    last = made[0] if made else None
+    last = earlier[0] if earlier else None
     return EarlierDigests(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
         reported=frozenset().union(*reported),
@@ -180,17 +180,17 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
     )
 
 
-def _as_machines(made: Notice) -> frozenset[int]:
+def _as_machines(notice: Notice) -> frozenset[int]:
     """The findings that a digest reported as the machine's; of an earlier Pyrometer, those that it named."""
-    ids = made.facts.get("machine_ids")
+    ids = notice.facts.get("machine_ids")
     if ids is None:
-        ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
+        ids = [moved["finding"] for group in notice.facts.get("machine", ()) for moved in group["top"]]
     return frozenset(map(int, ids))
 
 
-def _coverage_of(made: Notice) -> frozenset[CoverageKey]:
+def _coverage_of(notice: Notice) -> frozenset[CoverageKey]:
     """The lost cases of a digest; none of an earlier Pyrometer, whose keys cannot be divided into parts."""
-    keys = (each for each in made.facts["coverage"] if not isinstance(each, str))
+    keys = (each for each in notice.facts["coverage"] if not isinstance(each, str))
     return frozenset((str(schedule), str(part), str(case)) for schedule, part, case in keys)
 
 
@@ -223,9 +223,9 @@ def _runs(own: Iterable[tuple[ScheduledRun, Task]]) -> list[Task]:
 def _parts(recent: Iterable[Task], own: Sequence[Task]) -> dict[tuple[str, str], list[Task]]:
     """By schedule and part the nights of each part that is among `own`, newest first."""
     names = {(task.schedule, task.part) for task in own}
-    known = {task.id: task for task in (*recent, *own) if (task.schedule, task.part) in names}
+    tasks = {task.id: task for task in (*recent, *own) if (task.schedule, task.part) in names}
     found: dict[tuple[str, str], list[Task]] = defaultdict(list)
-    for task in sorted(known.values(), key=lambda task: (task.due_at, task.id), reverse=True):
+    for task in sorted(tasks.values(), key=lambda task: (task.due_at, task.id), reverse=True):
         found[task.schedule, task.part].append(task)
     return found
 

@@ -112,8 +112,8 @@ def post(target: Target, message: DigestMessage) -> str:
     )
     if done:
         return ""
-    said = [entry.message for result in done for entry in result.logs()]
-    return _without_secrets(said[-1] if said else "it did not answer in time", target)
+    messages = [entry.message for result in done for entry in result.logs()]
+    return _without_secrets(messages[-1] if messages else "it did not answer in time", target)
 
 
 def deliver(
@@ -207,15 +207,15 @@ def _name(url: str) -> str:
 
 def _without_secrets(sentence: str, target: Target) -> str:
     """The message of Apprise, without any part of the URL that is not in the name."""
-    shown = " ".join(sentence.split())
+    text = " ".join(sentence.split())
     pieces = set(re.split(r"[/?&=@:#,\s]+", target.url)) | set(
         re.split(r"[/?&=@:#,\s]+", unquote(target.url))
     )
     for piece in sorted(pieces, key=len, reverse=True):
         for spelled in {piece, unquote(piece)}:
             if len(spelled) > 2 and spelled.lower() not in target.name.lower():
-                shown = shown.replace(spelled, "***")
-    return shown[:300].rstrip(".")
+                text = text.replace(spelled, "***")
+    return text[:300].rstrip(".")
 
 
 def _shorten_text(text: str, most: int) -> str:
@@ -223,5 +223,5 @@ def _shorten_text(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     last = "(cut: `pyrometer digest` has all of it)"
-    kept = text[: max(0, most - len(last) - 1)]
-    return f"{kept[: kept.rfind(chr(10)) + 1]}{last}"[:most]
+    head = text[: max(0, most - len(last) - 1)]
+    return f"{head[: head.rfind(chr(10)) + 1]}{last}"[:most]

@@ -62,13 +62,15 @@ def continued_changes(
 
 
 def _noted_at(one: Finding) -> datetime | None:
-    noted = one.evidence.goes_on
-    return None if noted is None or noted.finding is not None else datetime.fromisoformat(noted.noted_at)
+    continuation = one.evidence.goes_on
+    if continuation is None or continuation.finding is not None:
+        return None
+    return datetime.fromisoformat(continuation.noted_at)
 
 
 def _goes_on(one: Finding) -> ContinuedChange:
-    noted = one.evidence.goes_on
-    assert noted is not None
+    continuation = one.evidence.goes_on
+    assert continuation is not None
     return ContinuedChange(
         finding=one.id,
         case=one.key.case,
@@ -76,9 +78,9 @@ def _goes_on(one: Finding) -> ContinuedChange:
         machine=one.machine,
         direction=one.direction,
         reported=one.change,
-        change=noted.change,
+        change=continuation.change,
         since=one.at,
-        now=datetime.fromisoformat(noted.night),
+        now=datetime.fromisoformat(continuation.night),
     )
 
 

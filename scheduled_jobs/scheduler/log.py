@@ -28,8 +28,8 @@ class Log:
         self, event: str, text: str = "", about: Mapping[str, object] | None = None, level: Level = "info"
     ) -> None:
         """Write one event; what is None or empty of `about` is left out."""
-        known = {key: value for key, value in (about or {}).items() if value not in (None, "")}
-        line = self._line(event, text, level, known)
+        fields = {key: value for key, value in (about or {}).items() if value not in (None, "")}
+        line = self._line(event, text, level, fields)
         with self._lock, suppress(OSError, ValueError):
             self._stream.write(line + "\n")
             self._stream.flush()

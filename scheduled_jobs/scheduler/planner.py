@@ -66,7 +66,7 @@ class Planner:
     def plan(self, database: Database, settings: Settings, now: datetime) -> list[PlannedRun]:
         """Enqueue what became due since the last call; raises DatabaseError, and may then be called again."""
         found: list[PlannedRun] = []
-        known: dict[str, datetime] | None = None
+        last: dict[str, datetime] | None = None
         enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
         self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
         for name, schedule in enabled.items():
@@ -76,8 +76,8 @@ class Planner:
                 self._since[name] = now
                 self._off.discard(name)
             if name not in self._since:
-                known = last_due(database) if known is None else known
-                self._since[name] = _begin(database, name, known.get(name), now)
+                last = last_due(database) if last is None else last
+                self._since[name] = _begin(database, name, last.get(name), now)
             found += self._plan_one(database, settings, name, schedule, now)
         self._remember()
         self.advance(now)

@@ -19,22 +19,29 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from configuration.schedules import zone
 from configuration.settings import Settings
 from db.connection.engine import Database, check_fits
-from db.errors import DatabaseError
+from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import commands
-from db.queue.commands import beat_all, claim, set_run
+from db.queue.commands import beat_all, claim, finish, lose, plan_run, release, set_run
 from db.queue.queries import machines_with_partial_runs, running_tasks, waiting_for
+from records.tasks import Task, TaskState
 from workflows.fleet_status import MEASURING
 
-from ..jobs.context import ChildExit, JobContext, JobStopped, OnEvent, ignore_event
+from ..jobs.context import ChildExit, FollowUp, JobContext, JobResult, JobStopped, OnEvent, ignore_event
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
-from .planner import Planner, advertised_facts
-from .process_identity import Owner, this_process
-from .reaper import Reaper
-from .task_results import give_up, record_result, run_details, task_details
+from .planner import FOLLOW_UP, Planner, advertised_facts, plan_now
+from .process_identity import Owner, Reaper, this_process
 from .timetable import MISSED, CronTrigger, EveryTrigger, next_fire_times
-from .worker_pool import PoolWorker, Registry, ReleasedAttempt, RunningTask, WorkerPool, WorkerSlot
+from .worker_pool import (
+    LostAttempt,
+    PoolWorker,
+    Registry,
+    ReleasedAttempt,
+    RunningTask,
+    WorkerPool,
+    WorkerSlot,
+)
 
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
@@ -48,6 +55,9 @@ _SCHEDULE, _UNTIL_THE_END = "schedule:", ("claim", "heartbeat", "reap")
 #: At the end: how long a child may take to store its results, and how long a job without a child.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
+#: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
+#: the others after 4, 8 and 16 minutes.
+_MOST_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,7 @@ class Service:
         self._plan_again = True
         for each in self._planner.plan(self._open_database(), settings, now):
             event = "missed" if each.due.kind == MISSED else "planned"
-            named = run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
+            named = _run_details(each.schedule, each.due.moment, each.due.kind, each.tasks)
             self._log(event, about=named | {"instead_of": each.instead_of or None})
         self._plan_again = False
 
@@ -266,28 +276,28 @@ class Service:
         database = self._open_database()
         self._pool.report(database, self._facts, self._around.version)
         alive = [work for work in self._pool.works() if not work.fenced and work.ending is None]
-        ours = beat_all(database, [work.token for work in alive])
+        own_tokens = beat_all(database, [work.token for work in alive])
         for work in alive:
-            if work.token not in ours:
+            if work.token not in own_tokens:
                 self._fence(work)
 
     def _reap(self) -> None:
         """Give up attempts whose scheduler is dead."""
         database, now = self._open_database(), self._around.now()
-        mine = {work.token for work in self._pool.works()}
-        mine |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
-        for dead in self._reaper.look(running_tasks(database), mine, time.monotonic()):
-            give_up(database, dead.task, dead.token, dead.detail, now, self._log)
+        own_tokens = {work.token for work in self._pool.works()}
+        own_tokens |= {slot.claiming for slot in self._pool.slots() if slot.claiming is not None}
+        for dead in self._reaper.look(running_tasks(database), own_tokens, time.monotonic()):
+            _give_up(database, dead.task, dead.token, dead.detail, now, self._log)
 
     def _fence(self, work: RunningTask) -> None:
-        self._log("taken away", "cancelled, or given up as lost", task_details(work.task), "warning")
+        self._log("taken away", "cancelled, or given up as lost", _task_details(work.task), "warning")
         work.fenced = True
         work.stop.set()
 
     def _record_ended(self, database: Database) -> None:
         """Write down how attempts ended; where the database refuses, it is tried again."""
         for work in self._pool.collect_endings():
-            record_result(database, work, self._around.now(), self._log)
+            _record_result(database, work, self._around.now(), self._log)
 
     def _claim(self, database: Database) -> None:
         """Claim waiting tasks for idle slots; first checked without a lock, as mostly none waits."""
@@ -304,8 +314,8 @@ class Service:
             idle, key=lambda each: (bool(each[0].only_labels), each[0].host.machine not in homes)
         )
         for worker, slot in in_order:
-            wanted = self._slot_jobs(worker, slot)
-            if not slot.claiming and waiting.isdisjoint(wanted):
+            own = self._slot_jobs(worker, slot)
+            if not slot.claiming and waiting.isdisjoint(own):
                 continue
             slot.claiming = slot.claiming or uuid.uuid4().hex
             task = claim(
@@ -319,7 +329,7 @@ class Service:
             token, slot.claiming = slot.claiming, None
             if task is None:
                 # Nor is there any of it for others who are asked by the same.
-                waiting -= wanted
+                waiting -= own
             else:
                 self._begin(slot, RunningTask(task, token, worker.host))
 
@@ -331,7 +341,7 @@ class Service:
     def _begin(self, slot: WorkerSlot, work: RunningTask) -> None:
         task = work.task
         machine = work.host.machine if self._is_away(work) else None
-        self._log("claimed", about=task_details(task) | {"attempt": task.attempts, "machine": machine})
+        self._log("claimed", about=_task_details(task) | {"attempt": task.attempts, "machine": machine})
         slot.begin(work, self._around.jobs[task.job], self._job_context(work), self.wake)
 
     def _job_context(self, work: RunningTask) -> JobContext:
@@ -342,7 +352,7 @@ class Service:
             with around.open_database() as database:
                 if not set_run(database, work.token, run):
                     raise JobStopped
-            self._log("began", about=task_details(task) | {"run": run})
+            self._log("began", about=_task_details(task) | {"run": run})
 
         def report_wait(sentence: str) -> None:
             # People would like to know; it changes nothing, and the next one that waits says it again.
@@ -363,7 +373,7 @@ class Service:
             stop=work.stop,
             child=child,
             set_run=set_our_run,
-            say=lambda sentence: self._log("note", sentence, task_details(task)),
+            say=lambda sentence: self._log("note", sentence, _task_details(task)),
             away=self._is_away(work),
             waits=report_wait,
         )
@@ -428,3 +438,73 @@ def _timer() -> BackgroundScheduler:
         executors={"default": ThreadPoolExecutor(max_workers=1)},
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
     )
+
+
+def _record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
+    """Store the result of an attempt. Raises DatabaseError, and may then be called again."""
+    if isinstance(work.ending, JobResult):
+        _close(database, work, work.ending, now, log)
+    elif isinstance(work.ending, LostAttempt) and not work.fenced:
+        _give_up(database, work.task, work.token, work.ending.detail, now, log)
+    elif (
+        isinstance(work.ending, ReleasedAttempt)
+        and not work.fenced
+        # One that was given up meanwhile is no longer ours to give back.
+        and release(database, work.token, "the service was stopped", now)
+    ):
+        log("released", about=_task_details(work.task))
+
+
+def _give_up(database: Database, task: Task, token: str, detail: str, now: datetime, log: Log) -> None:
+    """Give up a lost attempt, so that another one follows, unless that was done already."""
+    state = lose(database, token, detail, now, _MOST_ATTEMPTS)
+    if state is not None:
+        log("lost", detail, _task_details(task) | {"state": state}, "warning")
+
+
+def _task_details(task: Task) -> dict[str, object]:
+    """The fields of an event about a task."""
+    return {
+        "schedule": task.schedule,
+        "task": task.id,
+        "part": task.part,
+        "job": task.job,
+        "run": task.run_id,
+    }
+
+
+def _run_details(schedule: str, due_at: datetime, kind: str, count: int) -> dict[str, object]:
+    """The fields of an event about a scheduled run."""
+    return {"schedule": schedule, "due_at": due_at.isoformat(), "kind": kind, "tasks": count}
+
+
+def _close(database: Database, work: RunningTask, done: JobResult, now: datetime, log: Log) -> None:
+    # Checked before anything is enqueued: a lost attempt must not enqueue follow-ups.
+    if work.fenced or work.token not in beat_all(database, [work.token]):
+        finish(database, work.token, done.state, done.result, done.error, now)
+        log("stale", "it was given up before it came back", _task_details(work.task), "warning")
+        return
+    try:
+        for follow_up in done.follow_ups[work.enqueued :]:
+            _enqueue(database, follow_up, now, log)
+            work.enqueued += 1
+    except DatabaseUnavailable:
+        raise
+    except DatabaseError as error:
+        # Refused once, it is refused always: the slot must not wait for it.
+        done = JobResult(TaskState.FAILED, done.result, f"its follow-up tasks cannot be enqueued: {error}")
+    is_stored = finish(database, work.token, done.state, done.result, done.error, now)
+    level = "info" if done.state == TaskState.DONE else "error"
+    text = done.error or str(done.result.get("summary", ""))
+    named = _task_details(work.task) | {"state": done.state, "run": done.result.get("run")}
+    log("ended" if is_stored else "stale", text, named, level)
+
+
+def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
+    moment, name = follow_up.due_at, follow_up.schedule
+    if moment is None:
+        # Two tasks can end in one moment; neither may swallow what follows from the other.
+        moment = plan_now(database, name, FOLLOW_UP, follow_up.tasks, now)
+    elif not plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now):
+        return
+    log("planned", about=_run_details(name, moment, FOLLOW_UP, len(follow_up.tasks)))

@@ -284,8 +284,8 @@ class WorkerPool:
         if each.drained and not worker.drained:
             worker.stop_claiming()
             self._log("host drained", "it takes nothing new", {"machine": machine})
-        known = (worker.there, worker.labels, worker.drained, worker.facts)
-        worker.changed |= known != (True, each.host.labels, each.drained, each.facts)
+        before = (worker.there, worker.labels, worker.drained, worker.facts)
+        worker.changed |= before != (True, each.host.labels, each.drained, each.facts)
         worker.host, worker.labels, worker.facts = each.host, each.host.labels, each.facts
         worker.drained, worker.only_labels, worker.there = each.drained, each.only_labels, True
 
@@ -338,21 +338,21 @@ class WorkerPool:
     def _facts(self, worker: PoolWorker, served: Mapping[str, Any]) -> dict[str, Any]:
         """The facts of a host: it plans nothing, so the timetable is left out."""
         usual = {name: value for name, value in served.items() if name != "schedules"}
-        mine = {"measures": not worker.drained, "head": self._local.host.machine, "node": dict(worker.facts)}
-        return usual | mine
+        own = {"measures": not worker.drained, "head": self._local.host.machine, "node": dict(worker.facts)}
+        return usual | own
 
     def _forget_the_dead(self, database: Database, now: datetime) -> None:
         """Unregister what killed services of this machine had registered.
 
         A host that one of them registered stays until this service sees it: it may have vanished meanwhile.
         """
-        mine, over = self._local.host.machine, list[str]()
+        machine, over = self._local.host.machine, list[str]()
         former: dict[str, list[str]] = defaultdict(list)
         for other in schedulers(database):
-            ours = mine in (other.machine, other.facts.get("head"))
-            silent = ours and now - other.seen_at > _FORGOTTEN
+            is_own = machine in (other.machine, other.facts.get("head"))
+            silent = is_own and now - other.seen_at > _FORGOTTEN
             if silent or dead_process(other.owner, self._local.owner) is not None:
-                stays = self._hosts is not None and other.machine != mine
+                stays = self._hosts is not None and other.machine != machine
                 (former[other.machine] if stays else over).append(other.owner)
         if over:
             gone_all(database, over)

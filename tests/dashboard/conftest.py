@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -51,7 +50,7 @@ from support.builders.telemetry import a_host, an_h200, with_telemetry
 from support.made_once import made_once
 from support.pages import Open, opener
 from support.servers.browser import KnownBrowser, Visitor
-from support.sqlite_files import open_with_tables, sqlite_with_tables
+from support.sqlite_files import open_with_tables, sqlite_copy, sqlite_with_tables
 from support.waiting import PATIENCE_SECONDS, until
 
 #: What each case takes on the first night, in milliseconds.
@@ -168,8 +167,7 @@ def past_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a database with something for every page, all of it of fixed days; tests only read it."""
 
     def make(folder: Path) -> None:
-        shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
-        full_database.add_past(url_in(folder), folder)
+        full_database.add_past(sqlite_copy(filled_url, folder), folder)
 
     return url_in(made_once(tmp_path_factory, "past", make))
 
@@ -179,10 +177,15 @@ def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a database with something for every page, that tests only read."""
 
     def make(folder: Path) -> None:
-        shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
-        full_database.add(url_in(folder), folder)
+        full_database.add(sqlite_copy(filled_url, folder), folder)
 
     return url_in(made_once(tmp_path_factory, "full", make))
+
+
+@pytest.fixture
+def full_copy(full_url: str, tmp_path: Path) -> str:
+    """The URL of a copy of that database, that a test may change."""
+    return sqlite_copy(full_url, tmp_path)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What people see when something is broken: a sentence and a way on, from a real server in a real browser."""
 
 import re
-import shutil
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from db.admin import delete_run
 from db.connection.engine import open_database
 from db.schema import version as schema
 from support.servers.browser import KnownBrowser, Visitor, settle
+from support.sqlite_files import sqlite_copy, sqlite_file
 
 pytestmark = pytest.mark.browser
 
@@ -25,19 +25,15 @@ TRACES = ("Traceback", "sqlalchemy", "sqlite3.", "Error:", 'File "')
 
 
 @pytest.fixture
-def file(full_url: str, tmp_path: Path) -> Path:
+def file(full_copy: str) -> Path:
     """A database of this test's own, to break."""
-    made = tmp_path / "pyrometer.db"
-    shutil.copy(full_url.removeprefix("sqlite:///"), made)
-    return made
+    return sqlite_file(full_copy)
 
 
 @pytest.fixture(scope="module")
 def lasting(full_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of this module's own, for tests that leave its dashboard as it was."""
-    made = tmp_path_factory.mktemp("lasting") / "pyrometer.db"
-    shutil.copy(full_url.removeprefix("sqlite:///"), made)
-    return made
+    return sqlite_file(sqlite_copy(full_url, tmp_path_factory.mktemp("lasting")))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-"""The benchmark of the dashboard still runs against the dashboard as it is: all of it once, and small."""
+"""The benchmarks of the dashboard and of its API still run against both as they are: all of it, and small."""
 
 import io
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -11,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from support.scripts import BENCHMARKS, script
-from support.site import unavailable
+from support.site import ROOT, unavailable
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def benchmark() -> Iterator[ModuleType]:
 def filled(benchmark: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of what it fills, for both tests: two nights of six cases, and more."""
     with redirect_stdout(io.StringIO()) as said:
-        url = benchmark._filled(tmp_path_factory.mktemp("benchmark"), 2800)
+        url = benchmark.fill_file(tmp_path_factory.mktemp("benchmark"), benchmark._history(2800))
     assert said.getvalue().startswith("2,800 results, filled in")
     return url
 
@@ -77,3 +78,12 @@ def test_times_to_marks_next_to_an_empty_page(printed: Print) -> None:
     for page in (*plain, "Compare, upgrade", "Compare, hardware"):
         assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d +\d\.\d\d", shown, re.MULTILINE), page
     assert "never stood" not in shown
+
+
+def test_every_route_answers_and_a_series_is_followed_page_by_page() -> None:
+    command = [sys.executable, "benchmarks/api.py", "--results", "28000", "--rounds", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(r"^(/.+?) +2 +\d+ +[\d.]+ +[\d.]+ +[\d.]+  (.*)$", done.stdout, re.MULTILINE)
+    assert len(lines) > 15 and "/series/points, a page of 100" in dict(lines), done.stdout
+    assert not any("answers" in said for _, said in lines), done.stdout

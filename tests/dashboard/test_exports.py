@@ -17,7 +17,7 @@ from dashboard.components import links, markup, parts, tables
 from dashboard.exports import page_recorder as shown
 from dashboard.exports.page_recorder import PageItem, PageRecord, frame_of
 from dashboard.regressions import findings as findings_page
-from dashboard.runs import run_facts
+from dashboard.runs import run_tables
 from db.connection.engine import open_database
 from db.findings import store as findings
 from db.runs import queries
@@ -249,7 +249,7 @@ def test_the_facts_of_a_run_are_a_csv_file(past_url: str) -> None:
     with open_database(past_url) as database:
         run = queries.run_record(database, "run-11")
     assert run is not None
-    frame = run_facts.frame(run)
+    frame = run_tables.facts_frame(run)
     assert set(frame["of"]) == {"machine", "environment", "preset", "run"}
     assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
 
@@ -282,7 +282,7 @@ def test_whole_numbers_of_a_column_with_gaps_stay_whole() -> None:
     ],
 )
 def test_the_file_of_facts_has_all_their_digits(value: object, digits: str) -> None:
-    written = parts.csv(run_facts.frame(replace(a_run(), facts={"a": value}))).decode()
+    written = parts.csv(run_tables.facts_frame(replace(a_run(), facts={"a": value}))).decode()
     assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{digits}\r\n")
 
 

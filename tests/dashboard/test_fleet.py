@@ -357,6 +357,17 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
             assert not re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(each.value)), each.value
 
 
+def test_a_task_that_waits_for_another_run_says_so(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.trigger(mornings.due(0), ("nightly", ""))
+    token = mornings.begin(mornings.due(0), "bench-1")
+    assert queue.set_wait_reason(database, token, f"another run measures this machine {HOSTILE}")
+    page = open_page(url, SCHEDULE)
+    assert "for 6 hours; another run measures this machine" in html(page)
+    assert HOSTILE not in html(page)
+
+
 def test_schedules_without_a_scheduler_come_last(mornings: Mornings) -> None:
     runs = [
         LastScheduledRun(name, mornings.now, "timetable", {"done": 1}, "")

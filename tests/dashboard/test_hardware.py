@@ -85,8 +85,8 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
     ]
 
 
-def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, tmp_path: Path) -> None:
-    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, url: str) -> None:
+    two_machines(url)
     alone = "Xeon 6436, 2 cores"
     own = run("own-1", hardware=alone, started_at=FIRST_NIGHT + timedelta(days=4))
     save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
@@ -104,9 +104,9 @@ def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: 
 
 
 def test_a_median_of_runs_names_every_harness_that_measured_them(
-    open_page: Open, two_url: str, tmp_path: Path, records: list[PageRecord]
+    open_page: Open, two_url: str, url: str, records: list[PageRecord]
 ) -> None:
-    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+    two_machines(url)
     said = "Not all of these points were measured by one harness"
     assert said not in plain(open_page(two_url, HARDWARE, to=CPU))
     # A day after the last of the slower machine, by another harness; the median holds runs of both.
@@ -120,8 +120,8 @@ def test_a_median_of_runs_names_every_harness_that_measured_them(
     assert set(cells[cells["hardware"] == GPU]["harness"]) == {"harness-1f3a"}
 
 
-def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_path: Path) -> None:
-    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, url: str) -> None:
+    two_machines(url)
     newer = run("fast-2", hardware=GPU, version=NEWER, under=preset(pinned=30))
     save(url, newer, outcomes(FAST, version=NEWER, device="cuda"))
     assert "Not all of these points are of one PyTorch" not in text(open_page(url, HARDWARE, to=CPU))
@@ -140,9 +140,8 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
 
 @pytest.mark.slow
 def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
-    open_page: Open, tmp_path: Path
+    open_page: Open, url: str
 ) -> None:
-    url = f"sqlite:///{tmp_path}/p.db"
     slow, fast = "2.15.0+cpu", "2.15.0+cu130"
     save(url, run("slow", version=slow), outcomes(SLOW, version=slow))
     save(url, run("fast", version=fast, hardware=GPU), outcomes(FAST, version=fast, device="cuda"))
@@ -159,15 +158,15 @@ def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
     assert "▲ 20.0×" in shown and "Not all of these points are of one PyTorch" not in shown
 
 
-def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, tmp_path: Path) -> None:
-    at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), HARDWARE)
+def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, url: str) -> None:
+    at = open_page(save(url, run(), outcomes(SLOW)), HARDWARE)
     shown = text(at)
     assert "Only one hardware was measured" in shown
     assert "reference" in shown and "100" in shown
 
 
-def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, tmp_path: Path) -> None:
-    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, url: str) -> None:
+    two_machines(url)
     capped = run("capped", hardware="Cray", under=preset(ONEDNN_MAX_CPU_ISA="AVX2"))
     shown = plain(open_page(save(url, capped, outcomes(SLOW)), HARDWARE, to=CPU))
     assert "Left out: Cray, whose preset of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
@@ -196,9 +195,9 @@ def test_prices_of_the_settings_and_of_the_address_make_costs(
 
 
 def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
-    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, made = f"sqlite:///{tmp_path}/p.db", run("fast-1", hardware=GPU)
+    made = run("fast-1", hardware=GPU)
     facts = {"gpus": ["NVIDIA H200"] * 8, "cpus": 192}
     made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
     save(url, made, outcomes([Measured(f"{MLP}/eager", (0.2, 0.2), items=8)], device="cuda"))
@@ -240,8 +239,7 @@ def test_what_others_measured_is_compared_where_nothing_else_is(open_page: Open,
     assert said not in shown and "Their GPU" not in shown
 
 
-def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/p.db"
+def test_nothing_from_the_database_becomes_markup(open_page: Open, url: str) -> None:
     save(url, run("one", hardware=f"{NASTY} a"), outcomes(SLOW))
     named = Measured(f"m{NASTY.translate(str.maketrans('', '', ' =/'))}/infer/batch=8/eager", (4.0, 4.0))
     save(url, run("two", hardware=f"{NASTY} b"), outcomes([*SLOW, named]))
@@ -252,8 +250,7 @@ def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Pat
     assert not any("<" in words for words in said)
 
 
-def test_what_all_values_have_in_common_stands_once(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/common.db"
+def test_what_all_values_have_in_common_stands_once(open_page: Open, url: str) -> None:
     save(url, run("one", hardware=CPU), outcomes(SLOW))
     alone = html(open_page(url, HARDWARE))
     assert len(re.findall(r"Each: \d+ replicates?, \d{4}-\d\d-\d\d\.", alone)) == 1

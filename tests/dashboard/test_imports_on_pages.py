@@ -1,10 +1,8 @@
 """Own runs beside imported ones: what is shown first, and that no text of a stranger's file gets loose."""
 
 import re
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from records.kinds import RunSource
 from records.runs import RunSummary
 from support.pages import HARDWARE, HISTORY, RUN_PAIR, RUNS, TECHNIQUES, TODAY, Open, html, text, typed
 from support.servers.browser import Visitor, fits
-from support.sqlite_files import open_with_tables
+from support.sqlite_files import open_with_tables, sqlite_copy
 
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MANY = 25
@@ -81,9 +79,7 @@ def put(
 @pytest.fixture(scope="module")
 def mixed(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A database with two weeks of own nights, and above them a later import; and the import's id."""
-    file = tmp_path_factory.mktemp("mixed") / "pyrometer.db"
-    shutil.copy(filled_url.removeprefix("sqlite:///"), file)
-    url = f"sqlite:///{file}"
+    url = sqlite_copy(filled_url, tmp_path_factory.mktemp("mixed"))
     return url, put(url, "torchbench", "group_bench", "model", "A100", MANY, LATER)
 
 
@@ -94,8 +90,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
 
 
-def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, url: str) -> None:
     for hardware in ("A100", "H100"):
         put(url, "torchbench", "group_bench", "model", hardware, 0, LATER)
     at = open_page(url, HARDWARE)
@@ -110,24 +105,21 @@ def test_imports_of_several_hardware_stand_side_by_side(open_page: Open, tmp_pat
     assert open_page(url, HARDWARE, metric="throughput").warning
 
 
-def test_what_to_type_after_an_import_is_for_a_machine_with_gpus_too(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_what_to_type_after_an_import_is_for_a_machine_with_gpus_too(open_page: Open, url: str) -> None:
     put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
     at = open_page(url, TECHNIQUES)
     (command,) = [each for each in typed(at) if "--suite" in each]
     assert command.startswith("pyrometer run --suite gpu ") and command.endswith("--suite cpu")
 
 
-def test_imports_that_name_no_pytorch_stand_side_by_side_too(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_imports_that_name_no_pytorch_stand_side_by_side_too(open_page: Open, url: str) -> None:
     for hardware in ("A100", "H100"):
         put(url, "action-benchmark", "benchmarks", "model", hardware, 0, LATER, torch_version="")
     shown = html(open_page(url, HARDWARE))
     assert "H100" in shown and "1.00×" in shown
 
 
-def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, url: str) -> None:
     for hardware, model in (("A100", "alone"), ("H100", "model"), ("H200", "model")):
         put(url, "torchbench", "group_bench", "model", hardware, 0, LATER, name=model)
     at = open_page(url, HARDWARE)
@@ -137,8 +129,7 @@ def test_hardware_opens_on_what_shares_most_cases_and_says_so(open_page: Open, t
     assert not any("most cases" in each.value for each in chosen.caption), "what was chosen needs no reason"
 
 
-def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/imports.db"
+def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, url: str) -> None:
     runs = [
         put(url, "torchbench", "group_bench", "model", hardware, 1, LATER, dated=False)
         for hardware in ("A100", "H100")
@@ -254,8 +245,7 @@ def test_an_unknown_duration_is_a_dash() -> None:
     assert wording.duration(0.004) == "0.00400 s"
 
 
-def test_the_metric_with_most_cases_to_compare_comes_first(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/p.db"
+def test_the_metric_with_most_cases_to_compare_comes_first(url: str) -> None:
     place = SourcePlace("a.csv")
     for hardware, cases in (("h1", "ab"), ("h2", "ab"), ("h3", "c"), ("h4", "d")):
         points = [

@@ -1,7 +1,6 @@
 """What people come for, from the first page to the answer, in a real browser."""
 
 import re
-import shutil
 import struct
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from dashboard.components import links
 from support.builders import technique_runs, upgrade_journals
 from support.builders.run_records import MLP, RESNET
 from support.servers.browser import Visitor, fits, settle
+from support.sqlite_files import sqlite_copy
 
 pytestmark = pytest.mark.browser
 
@@ -23,9 +23,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def home(serve: Any, full_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a dashboard on a database of this module's own: triage writes."""
-    file = tmp_path_factory.mktemp("journeys") / "pyrometer.db"
-    shutil.copy(full_url.removeprefix("sqlite:///"), file)
-    return serve(f"sqlite:///{file}").url
+    return serve(sqlite_copy(full_url, tmp_path_factory.mktemp("journeys"))).url
 
 
 def follow(page: Page, link: Locator) -> None:

@@ -134,9 +134,8 @@ def store_session(database: Database, old: Environment, new: Environment) -> Non
 
 
 def test_a_finding_shows_the_kernels_of_its_session_and_before_it_those_of_both_nights(
-    open_page: Open, tmp_path: Path, records: list[PageRecord]
+    open_page: Open, url: str, records: list[PageRecord]
 ) -> None:
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
     old, new = nightly(1), nightly(2)
     with open_with_tables(url) as database:
         Nights(database).add(range(4))
@@ -159,9 +158,8 @@ def test_a_finding_shows_the_kernels_of_its_session_and_before_it_those_of_both_
 
 
 def test_two_runs_show_the_kernels_that_differ_in_cases_that_differ(
-    open_page: Open, tmp_path: Path, records: list[PageRecord]
+    open_page: Open, url: str, records: list[PageRecord]
 ) -> None:
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
     old, new = an_environment("2.13.0+cu130"), an_environment("2.14.0+cu130")
     for name, environment, us, slower in (("a", old, 60.0, 1.0), ("b", new, 90.0, 1.1)):
         measured = [

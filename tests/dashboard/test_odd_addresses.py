@@ -4,7 +4,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dashboard.components import page_views
 from dashboard.components.query_params import unknown_parameters
 from dashboard.navigation import page_at
 from support.builders.run_records import RESNET
@@ -71,7 +70,7 @@ def test_a_parameter_that_a_view_does_not_read_is_said_in_one_line(
 @pytest.mark.parametrize("address", NAMES)
 def test_the_parameters_of_every_view_are_known(address: str) -> None:
     parts = urlsplit(address)
-    known = page_views.parameters(page_at(parts.path.strip("/")), parse_qs(parts.query))
+    known = page_at(parts.path.strip("/")).parameters(parse_qs(parts.query))
     assert set(NAMES[address]) <= set(known)
 
 
@@ -87,7 +86,7 @@ def test_an_unknown_view_is_said_and_the_first_one_is_shown(
 
 def test_the_nearest_parameter_is_named() -> None:
     query = {"view": ["history"], "bsaeline": ["2.13.0"], "metric": ["latency"]}
-    known = page_views.parameters(page_at("explore"), query)
+    known = page_at("explore").parameters(query)
     (warning,) = unknown_parameters(query, known)
     assert 'did you mean "baseline"?' in warning
     assert unknown_parameters({}, known) == []

@@ -6,11 +6,24 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.components import load
-from support.builders.run_records import MLP, RESNET
-from support.pages import HISTORY, MACHINES, RUNS, TODAY, UTILISATION, Open, text, typed
+from dashboard.components import links, load
+from db.runs.store import save_outcomes, save_run
+from support.builders import upgrade_journals
+from support.builders.run_records import MLP, RESNET, a_run, an_outcome
+from support.pages import HISTORY, MACHINES, RUNS, TODAY, UTILISATION, VIEWS, Open, html, text, typed
+from support.sqlite_files import open_with_tables
 
 PAGES = (TODAY, HISTORY, RUNS, UTILISATION, MACHINES)
+#: What turns text around or steers a terminal.
+TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
+#: In small print; the rest stands behind an (i).
+MOST_WORDS = 12
+ADDRESSES = (
+    *(*VIEWS, "/regressions?finding=1", "/regressions?state=all", "/runs?run=latest"),
+    *("/explore?view=history&scale=relative", "/explore?view=history&axis=version"),
+    *("/explore?run=techniques-cpu", links.outcome("run-11", RESNET, "", 1)),
+    f"/compare?run={upgrade_journals.RUN}&detail={upgrade_journals.RESNET}",
+)
 
 
 def charts(at: AppTest) -> int:
@@ -118,3 +131,20 @@ def test_what_the_address_says_is_shown_and_not_interpreted(open_page: Open, fil
     at = open_page(filled_url, PAGES[2], run="**b** [a](https://example.org) :smile:")
     shown = at.warning[0].value.replace("\u2060", "")
     assert r"\*\*b\*\* \[a\](https\://example.org) \:smile\:" in shown and shown != at.warning[0].value
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_small_print_is_short(address: str, open_page: Open, full_url: str, empty_url: str) -> None:
+    for url in (full_url, empty_url):
+        small = [each.value for each in open_page(url, address).caption]
+        assert [each for each in small if len(each.split()) > MOST_WORDS] == []
+
+
+def test_text_that_turns_around_stays_as_it_was_written(open_page: Open, url: str) -> None:
+    turned = "a{}b{}c{}[31md{}".format(*TURNING)
+    with open_with_tables(url) as database:
+        save_run(database, a_run("run-1", notes=(turned,)))
+        save_outcomes(database, "run-1", [an_outcome(MLP, status="crashed", reason=turned, log_tail=turned)])
+    shown = html(open_page(url, RUNS, run="run-1", case=MLP, replicate="0"))
+    assert shown.count("a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c") >= 3
+    assert not set(TURNING) & set(shown)

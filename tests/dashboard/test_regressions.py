@@ -12,8 +12,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from analysis.comparison.verdict import Verdict
-from dashboard.components import filters, markup, parts
+from dashboard.components import markup, parts
 from dashboard.regressions import findings as page
+from dashboard.regressions import load
 from dashboard.today import load as today
 from db.connection.engine import Database
 from db.findings import store as findings
@@ -90,7 +91,7 @@ def test_filters_live_in_the_address(
 def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 2)
+    monkeypatch.setattr("dashboard.regressions.load.MOST_FINDINGS", 2)
     page = open_page(url, REGRESSIONS)
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     assert "Older ones" not in text(page)
@@ -99,7 +100,7 @@ def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
 def test_where_there_is_more_than_is_listed_it_is_said(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 1)
+    monkeypatch.setattr("dashboard.regressions.load.MOST_FINDINGS", 1)
     page = open_page(url, REGRESSIONS, state="all")
     assert len(chips(page)) == 1 and page.header[0].value == "The newest 1 finding"
     assert "Older ones: `pyrometer regressions list --all`" in text(page)
@@ -282,7 +283,7 @@ def test_a_read_only_page_says_so(open_page: Open, url: str, monkeypatch: pytest
     def refused(url: str) -> str:
         return "It may only be read."
 
-    monkeypatch.setattr("dashboard.components.load.triage_refusal", refused)
+    monkeypatch.setattr("dashboard.regressions.load.triage_refusal", refused)
     page = open_page(url, REGRESSIONS, finding="1")
     assert "Triage is not possible from this page. It may only be read." in text(page)
     assert not own_buttons(page)
@@ -293,7 +294,7 @@ def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url:
 
 
 def test_a_view_holds_what_it_says(database: Database) -> None:
-    view, complaints = filters.findings({}, findings.schedules_with_findings(database))
+    view, complaints = load.chosen({}, findings.schedules_with_findings(database))
     assert (view.state, view.schedule, complaints) == (FindingGroup.OPEN, "all", [])
     findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
     known = findings.finding(database, 1)

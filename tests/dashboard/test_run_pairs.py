@@ -245,9 +245,8 @@ def test_it_opens_on_the_newest_two_that_are_alike_and_says_that_it_is_a_hint(
     assert "What else differs" in [each.value for each in at.header]
 
 
-def test_a_run_on_offer_is_named_with_its_hardware(open_page: Open, tmp_path: Path) -> None:
+def test_a_run_on_offer_is_named_with_its_hardware(open_page: Open, url: str) -> None:
     """Of an import, whose id is a hash, that is what tells it apart; what is not known leaves no gap."""
-    url = f"sqlite:///{tmp_path}/imports.db"
     unknown = an_environment("", name="unknown")
     for name, gpu in (("hash-1", "rtx4090"), ("hash-2", "rtx3090")):
         run = a_run(name, environments=[unknown], machine=a_machine(hardware=gpu))
@@ -267,14 +266,13 @@ def test_an_address_names_both_runs_and_unknown_ones_are_said(open_page: Open, t
     assert dict(at.query_params) == {"view": "runs", "a": "other", "b": "b"}
 
 
-def test_one_run_has_nothing_to_be_compared_with(open_page: Open, tmp_path: Path, empty_url: str) -> None:
-    url = save(f"sqlite:///{tmp_path}/one.db", a_run("only", environments=[OLD]), outcomes(OLD))
+def test_one_run_has_nothing_to_be_compared_with(open_page: Open, url: str, empty_url: str) -> None:
+    save(url, a_run("only", environments=[OLD]), outcomes(OLD))
     assert "1 run stored, but none to compare it with" in text(open_page(url, RUN_PAIR))
     assert "Nothing measured yet" in html(open_page(empty_url, RUN_PAIR))
 
 
-def test_runs_without_a_number_in_common_are_within_no_noise(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/none.db"
+def test_runs_without_a_number_in_common_are_within_no_noise(open_page: Open, url: str) -> None:
     for name, case in (("first", MLP), ("second", RESNET)):
         known = [an_outcome(case, metrics={"latency": 1.0})]
         save(url, a_run(name, environments=[OLD]), known)
@@ -326,8 +324,7 @@ def test_runs_without_a_case_in_common_are_not_proposed(
     assert chosen == RunPairView(*expected)
 
 
-def test_the_page_opens_on_runs_with_a_case_in_common(open_page: Open, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/apart.db"
+def test_the_page_opens_on_runs_with_a_case_in_common(open_page: Open, url: str) -> None:
     for days, (name, case) in enumerate((("first", MLP), ("second", RESNET), ("third", MLP))):
         run = a_run(name, environments=[OLD], started_at=FIRST_NIGHT + timedelta(days=days))
         save(url, run, [an_outcome(case, environment=OLD)])

@@ -134,7 +134,7 @@ def test_techniques_are_set_against_the_baseline_that_is_chosen(open_page: Open,
 
 
 def test_the_samples_of_a_panel_are_those_that_count(
-    open_page: Open, tmp_path: Path, records: list[PageRecord]
+    open_page: Open, url: str, records: list[PageRecord]
 ) -> None:
     """The first process crashed; of the blocks of the second one others disturbed one."""
     case = f"{RESNET}/compile=default"
@@ -147,7 +147,7 @@ def test_the_samples_of_a_panel_are_those_that_count(
             blocks = (90_000_000,) * 5, (50_000_000,) * 4
             one = replace(one, facts={**one.facts, "tainted_blocks": tainted}, blocks=blocks)
         made.append(one)
-    open_page(save(f"sqlite:///{tmp_path}/p.db", run(), made), TECHNIQUES, detail=case)
+    open_page(save(url, run(), made), TECHNIQUES, detail=case)
     said = [piece.text for piece in records[-1].pieces if piece.kind == "words"]
     (samples,) = [each for each in said if each.startswith("9 samples in 2 blocks")]
     assert "median 50.0 ms" in samples and "1 block disturbed by others" in samples
@@ -172,19 +172,19 @@ def test_a_cell_opens_the_panel_of_its_case(
     assert unknown.warning[0].value.startswith("Unknown case")
 
 
-def test_throughput_is_in_the_items_of_the_workload(open_page: Open, tmp_path: Path) -> None:
+def test_throughput_is_in_the_items_of_the_workload(open_page: Open, url: str) -> None:
     made = [replace(each, facts={**each.facts, "unit": "images"}) for each in outcomes(ON_CPU[:2])]
-    shown = html(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), made), TECHNIQUES))
+    shown = html(open_page(save(url, run(), made), TECHNIQUES))
     assert "Throughput (images/s)" in shown
 
 
 @pytest.mark.parametrize("state", ["running", "interrupted"])
 def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
-    state: str, open_page: Open, tmp_path: Path
+    state: str, open_page: Open, url: str
 ) -> None:
     measured = outcomes(ON_CPU[:2])
     planned = len(measured) + 43
-    url = save(f"sqlite:///{tmp_path}/p.db", replace(run(), state=state, planned=planned), measured)
+    save(url, replace(run(), state=state, planned=planned), measured)
     shown = html(open_page(url, TECHNIQUES))
     assert f", {state}, 43 replicates not reached: 1 case" in shown
     said = text(open_page(url, TECHNIQUES))
@@ -192,7 +192,7 @@ def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
 
 
 def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
-    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     techniques = ["eager", "layout=channels-last", "allocator=jemalloc", "precision=bf16"]
     techniques += [f"compile={mode}" for mode in ("default", "max-autotune", "reduce-overhead", "aot_eager")]
@@ -201,7 +201,7 @@ def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
         for technique in techniques
         for batch in (1, 8)
     ]
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(cases))
+    save(url, run(), outcomes(cases))
     files: dict[str, Callable[[], pd.DataFrame]] = {}
 
     def heading(
@@ -240,10 +240,10 @@ def test_a_star_says_what_it_means_where_others_disturbed(open_page: Open, tmp_p
     assert "disturbed" not in shown(1.0) and "2.00×*" not in shown(1.0)
 
 
-def test_of_two_runs_of_one_moment_the_one_stored_last_speaks(open_page: Open, tmp_path: Path) -> None:
+def test_of_two_runs_of_one_moment_the_one_stored_last_speaks(open_page: Open, url: str) -> None:
     for name, floor in (("run-b", 50.0), ("run-a", 25.0)):
         faster = Measured(f"{RESNET}/compile=default", (floor, floor * 1.01, floor), cold=10.0, warm=1.0)
-        url = save(f"sqlite:///{tmp_path}/p.db", run(name), outcomes([ON_CPU[0], faster]))
+        save(url, run(name), outcomes([ON_CPU[0], faster]))
     shown = html(open_page(url, TECHNIQUES))
     assert "4.00×" in shown and "2.00×" not in shown
 
@@ -321,33 +321,31 @@ def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) ->
     assert "pyrometer run --suite smoke" in text(at)
 
 
-def test_runs_without_a_technique_say_what_measures_some(
-    open_page: Open, filled_url: str, tmp_path: Path
-) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:1]))
+def test_runs_without_a_technique_say_what_measures_some(open_page: Open, filled_url: str, url: str) -> None:
+    save(url, run(), outcomes(ON_CPU[:1]))
     shown = text(open_page(url, TECHNIQUES))
     assert "1 run stored, but none" in shown
     assert "pyrometer run --suite cpu" in shown
 
 
-def test_techniques_without_their_baseline_have_no_ratio(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
+def test_techniques_without_their_baseline_have_no_ratio(open_page: Open, url: str) -> None:
+    save(url, run(), outcomes(ON_CPU[:2], apart=True))
     shown = text(open_page(url, TECHNIQUES))
     assert "There is no ratio" in shown
     assert "the two were not measured in one session" in shown
 
 
-def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, tmp_path: Path) -> None:
+def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, url: str) -> None:
     alone = [replace(each, floors=each.floors[:1]) for each in ON_CPU]
-    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(alone)), TECHNIQUES))
+    shown = text(open_page(save(url, run(), outcomes(alone)), TECHNIQUES))
     assert "0 of 8 faster than eager fp32" in shown
     assert "? 2.00×</strong><small>n\N{NO-BREAK SPACE}1" in shown
     assert "one pair: no interval" in shown
     assert "Stay with eager fp32: no technique measured here is proved faster." in shown
 
 
-def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, url: str) -> None:
+    save(url, run(), outcomes(ON_CPU[:2]))
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
     at = open_page(url, TECHNIQUES, hardware=GPU)
@@ -359,9 +357,9 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     assert "There is no ratio" not in text(there) and "These runs have no speed-up" not in text(there)
 
 
-def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path: Path) -> None:
+def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, url: str) -> None:
     """Newer are a run with all cases apart on another machine, and one of a newer PyTorch on this one."""
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    save(url, run(), outcomes(ON_CPU[:2]))
     save(url, run("older", started_at=FIRST_NIGHT - timedelta(days=9)), outcomes(ON_CPU[:2]))
     days = {"run-2": (GPU, VERSION, 1), "run-3": (CPU, "2.14.0+cpu", 2)}
     for name, (where, version, day) in days.items():
@@ -378,9 +376,9 @@ def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path
     assert at.selectbox(key="choose-version").value == "2.14.0+cpu" and not at.warning
 
 
-def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, tmp_path: Path) -> None:
+def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, url: str) -> None:
     """It would say nothing but that each case was measured without its baseline."""
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    save(url, run(), outcomes(ON_CPU[:2]))
     for number in range(20):
         started = FIRST_NIGHT + timedelta(days=1 + number)
         made = run(f"upgrade-{number}", hardware=GPU, started_at=started)
@@ -389,9 +387,8 @@ def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, t
     assert open_page(url, TECHNIQUES).selectbox(key="choose-hardware").value == fingerprint(CPU)
 
 
-def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path: Path) -> None:
+def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, url: str) -> None:
     """Each of twenty runs has a case of its own; the page reads the newest sixteen."""
-    url = f"sqlite:///{tmp_path}/p.db"
     for number in range(20):
         case = f"resnet50/infer/batch={number + 1},image=64"
         pair = [Measured(f"{case}/eager", (100.0,) * 3), Measured(f"{case}/compile=default", (50.0,) * 3)]
@@ -404,8 +401,8 @@ def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path
     assert "of 4" in text(there) and not there.warning and "older run" not in text(there)
 
 
-def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run("first"), outcomes(ON_CPU[:2]))
+def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, url: str) -> None:
+    save(url, run("first"), outcomes(ON_CPU[:2]))
     for number in range(8):
         made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=1 + number))
         save(url, made, outcomes(ON_CPU[:2], apart=True))
@@ -449,8 +446,8 @@ def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Ope
     assert "preset" not in link_text("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
 
 
-def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+def test_where_all_failed_nothing_is_made_up(open_page: Open, url: str) -> None:
+    save(url, run(), outcomes(ON_CPU[:2]))
     wrong = [replace(each, status="wrong", reason="it is off") for each in outcomes(ON_CPU[:2])]
     save(url, run("run-2", started_at=FIRST_NIGHT + timedelta(days=1)), wrong)
     at = open_page(url, TECHNIQUES, run="run-2")
@@ -460,8 +457,8 @@ def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) ->
     assert "2.00×" in text(open_page(url, TECHNIQUES))
 
 
-def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(hardware=GPU), outcomes(ON_GPU, device="cuda"))
+def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, url: str) -> None:
+    save(url, run(hardware=GPU), outcomes(ON_GPU, device="cuda"))
     crashed = [replace(each, floors=(), status="crashed", reason="driver") for each in ON_GPU]
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(crashed, device="cuda"))
@@ -470,14 +467,14 @@ def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, tmp_path: Path) -> 
     assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
 
 
-def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:
+def test_nothing_from_the_database_becomes_markup(open_page: Open, url: str) -> None:
     reason = f"{NASTY} [a](http://x.y) `*`"
     hostile = Measured(f"{RESNET}/compile=tensorrt", (), status="crashed", reason=reason)
     named = f"m{NASTY.translate(str.maketrans('', '', ' =/'))}/infer/batch=8"
     graphs = Measured(f"{named}/eager", (9.0, 9.0)), Measured(f"{named}/graph=capture", (4.0, 4.0))
     cases = (*ON_CPU[:3], hostile, *graphs)
     made = run(hardware=f"{NASTY} cores", version="2.13.0+cpu", suite=NASTY)
-    at = open_page(save(f"sqlite:///{tmp_path}/p.db", made, outcomes(cases)), TECHNIQUES)
+    at = open_page(save(url, made, outcomes(cases)), TECHNIQUES)
     assert "img" not in Links(html(at)).tags
     assert "&lt;img" in html(at)
     assert not any("<img" in each.value for each in (*at.caption, *at.warning))

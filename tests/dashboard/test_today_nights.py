@@ -1,10 +1,14 @@
-"""Which nights the Today page says are missing."""
+"""Which nights the Today page says are missing, and how long a night took."""
+
+from datetime import timedelta
 
 import pytest
 
 from dashboard.today import load
 from dashboard.today.headlines import TRACKS
 from dashboard.today.track_status import NIGHTS
+from db.connection.engine import Database
+from db.queue import commands as queue
 from support.builders.schedule_nights import Mornings
 from support.pages import TODAY, Open, html, text
 
@@ -73,3 +77,14 @@ def test_the_page_says_how_many_of_the_tracks_its_changes_and_canaries_are_of(
     shown = text(open_page(url, TODAY))
     assert f"{TRACKS} of {TRACKS + 1} tracks" in shown
     assert f"the canary is looked at on {TRACKS} of {TRACKS + 1} machines" in shown
+
+
+def test_a_night_took_as_long_as_all_attempts_at_it(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    due = mornings.due(0)
+    mornings.trigger(due, ("nightly", ""))
+    lost = mornings.begin(due, "bench-1")
+    assert queue.lose(database, lost, "killed", due + timedelta(minutes=20), 5) == "waiting"
+    mornings.measure(due)
+    assert "took 1 h 00 min in 2 attempts" in html(open_page(url, TODAY))

@@ -59,17 +59,16 @@ def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: O
     assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
 
 
-def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_path: Path) -> None:
-    found = f"sqlite:///{tmp_path}/pyrometer.db"
+def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, url: str) -> None:
     old, new, bare = (environment(version) for version in ("2.13.0+cpu", "2.14.0+cpu", "2.15.0+cpu"))
     outcomes = [an_outcome(MLP, environment=each) for each in (old, new, bare)]
     observed = [with_telemetry(each, a_host()) for each in outcomes[:2]]
-    with open_with_tables(found) as database:
+    with open_with_tables(url) as database:
         run = a_run("run-1", environments=[old, new, bare])
         store.save_run(database, run)
         store.save_outcomes(database, run.id, [*observed, outcomes[2]])
         store.save_measurements(database, run.id, measurements_for(outcomes))
-    shown = html(open_page(found, HISTORY, metric="latency", case=MLP, at="run-1"))
+    shown = html(open_page(url, HISTORY, metric="latency", case=MLP, at="run-1"))
     led = {}
     for panel in shown.split("<dt>PyTorch</dt><dd>")[1:]:
         address = (
@@ -82,7 +81,7 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
         "2.14.0+cpu": new.fingerprint[:12],
         "2.15.0+cpu": "nowhere",
     }
-    there = open_page(found, UTILISATION, run="run-1", case=MLP, environment=led["2.13.0+cpu"])
+    there = open_page(url, UTILISATION, run="run-1", case=MLP, environment=led["2.13.0+cpu"])
     assert there.selectbox(key="choose-environment").value == old.fingerprint and not there.warning
 
 

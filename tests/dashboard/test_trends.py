@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -38,7 +37,7 @@ from support.builders.run_records import (
 )
 from support.builders.stored_run import store_run
 from support.pages import HISTORY, Open, html, text, typed
-from support.sqlite_files import open_with_tables
+from support.sqlite_files import open_with_tables, sqlite_copy
 
 NIGHTS = 24
 
@@ -101,9 +100,7 @@ def test_two_environments_of_a_schedule_are_two_tracks_with_a_legend(shown: Any)
 @pytest.fixture(scope="module")
 def with_sessions(tmp_path_factory: pytest.TempPathFactory, url: str) -> str:
     """The same nights, with two sessions that confirm a finding and a run by hand between them."""
-    file = tmp_path_factory.mktemp("sessions") / "pyrometer.db"
-    shutil.copy(url.removeprefix("sqlite:///"), file)
-    found = f"sqlite:///{file}"
+    found = sqlite_copy(url, tmp_path_factory.mktemp("sessions"))
     with open_with_tables(found) as database:
         for night in (4, 8):
             sides = [nightly(night - 1), nightly(night)]

@@ -22,7 +22,7 @@ NOISE = {"noise": 0.3}
 
 
 def report_of(cases: Sequence[CaseResult], policy: Policy | None = None) -> Report:
-    return report(a_run(), JudgedUpgrade(*reported(cases, policy)))
+    return report(a_run(), reported(cases, policy))
 
 
 def section(found: Report, title: str) -> str:
@@ -116,17 +116,17 @@ def test_what_a_case_may_do_is_no_ground_to_go() -> None:
 
 
 def test_what_runs_differently_stands_on_the_page_as_in_the_report() -> None:
-    found = report(a_run(), JudgedUpgrade(*dispatched()))
+    found = report(a_run(), dispatched())
     (own,) = [each for each in found.sections if each.title == "What runs differently"]
     assert own.about.startswith("1 of 2 cases run differently")
     (table,) = own.tables
-    assert table.rows == tables.dispatch(found.judged.subject, rows(*dispatched())).rows
+    assert table.rows == tables.dispatch(found.judged.subject, rows(dispatched())).rows
     assert "ref:any instead of jit:avx512_core" in table.markdown()
     assert "What runs differently" not in [each.title for each in report_of([GONE]).sections]
 
 
 def test_a_screened_upgrade_says_on_its_page_how_it_was_screened() -> None:
-    found = report(a_run(), JudgedUpgrade(*screened()))
+    found = report(a_run(), screened())
     (own,) = [each for each in found.sections if each.title == "How it was screened"]
     assert own.about.startswith("Screened: 5 cases, by fingerprint and 2 short pairs each. 3 went on")
     assert len(own.tables[0].rows) == 3

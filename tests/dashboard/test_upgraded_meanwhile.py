@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 import streamlit as st
@@ -13,11 +12,12 @@ from db.errors import SchemaTooNew
 from db.schema import version as schema
 from support.builders.detection_nights import Nights, a_regression
 from support.pages import REGRESSIONS, Open, save_button, text
+from support.sqlite_files import sqlite_file
 
 
 def upgrade_elsewhere(url: str) -> None:
     """Leave the database as a newer Pyrometer does, and wait until what was asked before is forgotten."""
-    with closing(sqlite3.connect(Path(url.removeprefix("sqlite:///")))) as connection, connection:
+    with closing(sqlite3.connect(sqlite_file(url))) as connection, connection:
         connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
     st.cache_resource.clear()
 
@@ -37,7 +37,7 @@ def test_an_open_page_says_so_and_writes_no_more(open_page: Open, url: str, find
     save_button(page).click().run()
     assert not page.exception
     assert "The database cannot be read" in text(page) and "newer" in text(page)
-    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+    with closing(sqlite3.connect(sqlite_file(url))) as connection:
         assert connection.execute("SELECT count(*) FROM triage").fetchone() == (0,)
 
 

@@ -11,11 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from analysis.comparison import rounds
-from dashboard.components import filters, links, tables
+from dashboard.components import links, tables
 from dashboard.components.query_params import SharedLabel
 from dashboard.exports.page_recorder import frame_of
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
+from dashboard.utilisation import view
 from db.runs import store
 from db.telemetry import queries as telemetry
 from records.old_runs import kind_of_old_run
@@ -144,12 +145,12 @@ def test_an_address_survives_in_both_spellings(url: str) -> None:
     windows = the_windows(url, "on-h200")
     environment = an_environment().fingerprint
     for chosen in (
-        filters.Utilisation("on-h200", RESNET, environment, 0, (H200_TWO, "host")),
-        filters.Utilisation("on-h200", MLP, environment, 0, ("host",)),
+        view.Utilisation("on-h200", RESNET, environment, 0, (H200_TWO, "host")),
+        view.Utilisation("on-h200", MLP, environment, 0, ("host",)),
     ):
-        assert filters.utilisation(chosen.query(), "on-h200", windows)[::2] == (chosen, [])
+        assert view.utilisation(chosen.query(), "on-h200", windows)[::2] == (chosen, [])
         read = parse_qs(urlsplit(chosen.address).query)
-        assert filters.utilisation(read, "on-h200", windows)[::2] == (chosen, [])
+        assert view.utilisation(read, "on-h200", windows)[::2] == (chosen, [])
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,8 @@ def test_unknown_values_are_one_sentence_and_the_view_falls_back(
     url: str, query: dict[str, list[str]], near: str
 ) -> None:
     windows = the_windows(url, "on-h200")
-    chosen, _, (sentence,) = filters.utilisation(query, "on-h200", windows)
-    assert chosen == filters.utilisation({}, "on-h200", windows)[0]
+    chosen, _, (sentence,) = view.utilisation(query, "on-h200", windows)
+    assert chosen == view.utilisation({}, "on-h200", windows)[0]
     assert near in sentence
 
 
@@ -174,22 +175,22 @@ def test_an_environment_is_not_found_by_a_name_that_two_have(url: str) -> None:
     (window, *_) = (each for each in the_windows(url, "on-h200") if each.device == "host")
     both = [replace(window, environment=digit * 64, environment_name="night") for digit in "12"]
     with pytest.raises(SharedLabel, match='"night" exists 2 times'):
-        filters.utilisation({"environment": ["night"]}, "on-h200", both)
+        view.utilisation({"environment": ["night"]}, "on-h200", both)
     for each in both:
         query = {"environment": [each.environment[:12]]}
-        assert filters.utilisation(query, "on-h200", both)[0].environment == each.environment
+        assert view.utilisation(query, "on-h200", both)[0].environment == each.environment
 
 
 def test_eight_gpus_leave_room_for_the_host(url: str) -> None:
 
     (window, *_) = [w for w in the_windows(url, "on-h200") if w.device == "host" and w.case == MLP]
     gpus = [replace(window, device=f"GPU-{number}", name="NVIDIA H200") for number in range(8)]
-    chosen, own, _ = filters.utilisation({}, "on-h200", [window, *gpus])
+    chosen, own, _ = view.utilisation({}, "on-h200", [window, *gpus])
     assert chosen.devices == ("GPU-0", "GPU-1", "GPU-2", "host")
     assert len(own) == 9
     every = {"device": [w.device for w in own]}
-    chosen, _, (sentence,) = filters.utilisation(every, "on-h200", [window, *gpus])
-    assert len(chosen.devices) == filters.MAX_DEVICES
+    chosen, _, (sentence,) = view.utilisation(every, "on-h200", [window, *gpus])
+    assert len(chosen.devices) == view.MAX_DEVICES
     assert "4 devices" in sentence
 
 

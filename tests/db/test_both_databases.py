@@ -353,7 +353,6 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         for only in (None, {"night-2": NEW.fingerprint}, {})
     ],
     prometheus_counts.tallies: prometheus_counts.tallies,
-    queue.beat: lambda database: queue.beat(database, "token-2"),
     queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),
     queue.release: lambda database: queue.release(database, "token-2", "stopped", a_night(4)),
     # Of what was given back and not taken up yet.

@@ -100,7 +100,8 @@ def accepted(
     out = tmp_path_factory.mktemp("acceptance")
     driver = shim.variables("h200", "0 0 processes -", "0 0 memory_used 104857600")
     command = [poor_python, str(BENCHMARKS / "gpu/acceptance.py"), str(out), "--seconds", str(SECONDS)]
-    command += ["--python", str(measured_python())]
+    # As one types it: the processes of the acceptance have another working folder.
+    command += ["--python", os.path.relpath(measured_python())]
     lock = {"PYROMETER_TEST_LOCK_FOLDER": str(tmp_path_factory.mktemp("lock"))}
     done = subprocess.run(
         command, env={**os.environ, **driver, **lock}, capture_output=True, text=True, timeout=SECONDS + 100
@@ -132,6 +133,17 @@ def test_the_bundle_is_small_and_holds_the_runs(
     subprocess.run(["tar", "xzf", "journals.tar.gz"], cwd=out, check=True)
     runs = [journal.read_contents(path) for path in sorted(out.glob(f"*/{journal.FILE}"))]
     assert [run.header["suite"] for run in runs] == ["accept-cpu", "accept-kills", "accept-kills"]
+
+
+def test_the_comparison_without_a_gpu_skips_what_it_compares(poor_python: Path, tmp_path: Path) -> None:
+    command = [poor_python, str(BENCHMARKS / "gpu/comparison.py"), str(tmp_path / "out")]
+    command += ["--python", str(measured_python())]
+    done = subprocess.run(command, capture_output=True, text=True)
+    skipped = "skip: no CUDA device"
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [f"fingerprints: {skipped}", f"upgrade: {skipped}"],
+    )
 
 
 def test_an_environment_is_made_of_this_machines_packages_and_wheels(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Nodes that joined and cannot be used are reported on pages and by commands, not only in the log."""
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,9 +19,9 @@ from scheduled_jobs.scheduler.process_identity import machine_name
 from support.command_line import called
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, settings_of
+from support.servers.schedulers import a_service, in_thread, settings_of
 from support.sqlite_files import open_with_tables
-from support.waiting import PATIENCE_SECONDS, until
+from support.waiting import until
 
 _SECOND = "another node called two is not used: each needs a name of its own"
 
@@ -35,17 +34,8 @@ def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Databas
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url))
     settings = settings_of("", head.data_dir)
     service = a_service(url, head.data_dir, settings, log, machine=machine_name(), hosts=hosts)
-    asked = threading.Event()
-    with open_with_tables(url) as database:
-        thread = threading.Thread(target=service.run, args=(asked.is_set,))
-        thread.start()
-        try:
-            yield database
-        finally:
-            asked.set()
-            service.wake()
-            thread.join(PATIENCE_SECONDS)
-            assert not thread.is_alive()
+    with open_with_tables(url) as database, in_thread(service):
+        yield database
 
 
 def reported(database: Database) -> Sequence[str]:

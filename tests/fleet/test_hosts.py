@@ -23,7 +23,7 @@ from support.builders.journals import write_journal
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
-from support.servers.schedulers import executions
+from support.servers.schedulers import executions, wait_until_midway
 from support.waiting import until
 from workflows.ingest import FORGOTTEN
 
@@ -143,7 +143,7 @@ def test_a_node_that_lost_a_child_has_to_describe_itself_again(
         return one.run(arguments, head.logs(), head.stop, head.events.append, RUN)
 
     with under_way(measure) as future:
-        until(lambda: len(executions(engine.own_nodes["one"].data_dir)) == 2, "two cases are measured")
+        wait_until_midway(engine.own_nodes["one"].data_dir)
         time.sleep(0.5)
         engine.silent.add("one")
         with pytest.raises(ChildLost):
@@ -209,7 +209,7 @@ def test_runs_measured_while_the_head_was_away_are_fetched(
 ) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
-        until(lambda: len(executions(node.data_dir)) == 2, "two cases are measured")
+        wait_until_midway(node.data_dir)
         until(lambda: len(head.mirror().splitlines()) == 3, "they are mirrored")
         engine.gone.add("one")
         with pytest.raises(ChildLost):

@@ -17,7 +17,7 @@ from scheduled_jobs.jobs.context import ChildExit, ChildLost, JobStopped
 from support.fakes.loopback_engine import LoopbackEngine, Node
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, Head, processes, under_way
-from support.servers.schedulers import executions
+from support.servers.schedulers import executions, executions_of, wait_until_midway
 from support.waiting import until
 from workflows.errors import CANNOT_RESUME
 
@@ -60,16 +60,6 @@ with open(folder / "journal.jsonl", "ab", buffering=0) as file:
 """
 
 
-def midway(node: Node) -> None:
-    """Wait until a patient run has measured two of its cases."""
-    until(lambda: len(executions(node.data_dir)) == 2, "two cases are measured")
-
-
-def all_of(run: str = RUN) -> list[str]:
-    """Each case of a run, measured once."""
-    return [f"{run} {case}/infer/-/eager" for case in CASES]
-
-
 def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackEngine) -> None:
     logs = head.logs()
     assert head.measure("quick", logs=logs) == WELL
@@ -78,7 +68,7 @@ def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackE
     assert len(journal.read_contents(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
     assert head.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
-    assert executions(node.data_dir) == all_of()
+    assert executions(node.data_dir) == executions_of(RUN)
     assert executions(engine.own_nodes["two"].data_dir) == []
     assert head.lost == 0
     # The process that ingests the mirror must not find it locked.
@@ -94,7 +84,7 @@ def test_lost_repeated_and_late_calls_change_nothing(head: Head, engine: Loopbac
     for run in runs:
         assert head.measure("quick", run=run) == WELL
     node = engine.own_nodes["one"]
-    assert executions(node.data_dir) == [line for run in runs for line in all_of(run)]
+    assert executions(node.data_dir) == [line for run in runs for line in executions_of(run)]
     assert [head.mirror(run) for run in runs] == [node.journal(run).read_bytes() for run in runs]
     assert head.events == [{"event": "began"}] * 3
 
@@ -144,7 +134,7 @@ def test_no_answer_is_larger_than_three_mebibytes(head: Head, engine: LoopbackEn
 def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
-        midway(node)
+        wait_until_midway(node.data_dir)
         head.stop.set()
     with pytest.raises(JobStopped):
         future.result()
@@ -154,7 +144,7 @@ def test_a_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> No
     node.go_on()
     # The next attempt resumes the run on that node, and its mirror grows from its end.
     assert head.resume() == WELL
-    assert executions(node.data_dir) == all_of()
+    assert executions(node.data_dir) == executions_of(RUN)
     assert head.mirror() == node.journal(RUN).read_bytes()
 
 
@@ -179,28 +169,28 @@ def test_a_killed_child_and_a_killed_supervisor_are_reported(
     other = f"{RUN[:-1]}1"
     node = engine.own_nodes["two"]
     with under_way(lambda: head.measure("patient", name="two", run=other)) as future:
-        midway(node)
+        wait_until_midway(node.data_dir)
         (guard,) = processes(node.folder, "common.supervisor")
         guard.kill()
     assert future.result() == ChildExit(None, None, "the supervisor was killed")
     # The kernel terminates its child, which stores its results; the next child waits for that.
     node.go_on()
     assert head.resume(name="two", run=other) == WELL
-    assert executions(node.data_dir) == all_of(other)
+    assert executions(node.data_dir) == executions_of(other)
     assert head.mirror(other) == node.journal(other).read_bytes()
 
 
 def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: LoopbackEngine) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
-        midway(node)
+        wait_until_midway(node.data_dir)
         node.start_anew()
     with pytest.raises(ChildLost, match="node one is lost: its agent restarted"):
         future.result()
     assert head.lost == 1
     node.go_on()
     assert head.resume() == WELL
-    assert executions(node.data_dir) == all_of()
+    assert executions(node.data_dir) == executions_of(RUN)
     assert head.mirror() == node.journal(RUN).read_bytes()
 
 
@@ -214,13 +204,13 @@ def test_a_journal_that_is_still_written_to_is_waited_for(head: Head, engine: Lo
         assert not processes(node.folder)
         writer.close()
     assert future.result() == WELL
-    assert executions(node.data_dir) == all_of()
+    assert executions(node.data_dir) == executions_of(RUN)
 
 
 def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: LoopbackEngine) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
-        midway(node)
+        wait_until_midway(node.data_dir)
         engine.silent.add("one")
         node.go_on()
         until(lambda: len(executions(node.data_dir)) == len(CASES), "it measures on")
@@ -243,7 +233,7 @@ def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
 ) -> None:
     node = engine.own_nodes["one"]
     with under_way(lambda: head.measure("patient")) as future:
-        midway(node)
+        wait_until_midway(node.data_dir)
         trouble(engine)
     with pytest.raises(ChildLost, match=sentence):
         future.result()
@@ -258,7 +248,7 @@ def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
         )
         node.go_on()
     assert future.result() == WELL
-    assert executions(node.data_dir) == all_of()
+    assert executions(node.data_dir) == executions_of(RUN)
     assert head.mirror() == node.journal(RUN).read_bytes()
 
 
@@ -287,16 +277,16 @@ def test_an_order_that_comes_too_late_begins_nothing(head: Head, engine: Loopbac
     for order in orders[:2]:
         with pytest.raises(NodeRefused, match="another order has started on this node"):
             agent.answer("submit", order)
-    assert executions(engine.own_nodes["one"].data_dir) == [*all_of("r0"), *all_of("r2")]
+    assert executions(engine.own_nodes["one"].data_dir) == [*executions_of("r0"), *executions_of("r2")]
 
 
 def test_a_second_child_ends_the_first(head: Head, engine: LoopbackEngine) -> None:
     node, other = engine.own_nodes["one"], f"{RUN[:-1]}1"
     with under_way(lambda: head.measure("patient")) as first:
-        midway(node)
+        wait_until_midway(node.data_dir)
         assert head.measure("quick", run=other) == WELL
     assert first.result() == ChildExit(130, None, "interrupted")
-    assert executions(node.data_dir) == [*all_of()[:2], *all_of(other)]
+    assert executions(node.data_dir) == [*executions_of(RUN)[:2], *executions_of(other)]
 
 
 def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: LoopbackEngine) -> None:

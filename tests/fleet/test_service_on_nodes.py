@@ -1,6 +1,5 @@
 """A whole service with nodes: each task runs on a node with its label, and resumes when that was lost."""
 
-import threading
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,16 @@ from records.tasks import NewTask, machine_of
 from scheduled_jobs.scheduler import scheduler, worker_pool
 from scheduled_jobs.scheduler.log import Log
 from support.fakes.loopback_engine import LoopbackEngine
-from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import Head
-from support.servers.schedulers import a_service, executions, settings_of
-from support.waiting import PATIENCE_SECONDS, until
+from support.servers.schedulers import (
+    a_service,
+    executions,
+    executions_of,
+    in_thread,
+    settings_of,
+    wait_until_midway,
+)
+from support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -36,41 +41,31 @@ def test_tasks_are_done_on_their_nodes_and_gone_on_with(
     hosts = FleetHosts(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
     service = a_service(url, head.data_dir, settings_of("", head.data_dir), log, hosts=hosts)
     one, two = engine.own_nodes["one"], engine.own_nodes["two"]
-    asked, now = threading.Event(), datetime.now(UTC)
+    now = datetime.now(UTC)
     new = [
         NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
         for kind, label in (("patient", "h200"), ("quick", "a10"), ("quick", "two"))
     ]
     with open_database(url) as database:
         plan_run(database, "night", now, "by hand", new, now)
-        thread = threading.Thread(target=service.run, args=(asked.is_set,))
-        thread.start()
-        try:
-            until(lambda: len(executions(one.data_dir)) == 2, "two cases are measured")
+        with in_thread(service):
+            wait_until_midway(one.data_dir)
             engine.gone.add("one")
             until(lambda: [each.ended for each in attempts(database, 1)][:1] == ["lost"], "it is lost")
             one.go_on()
             engine.gone.clear()
             for number in (1, 2, 3):
                 until(lambda: getattr(task(database, number), "state", "") == "done", "it is done")  # noqa: B023
-        finally:
-            asked.set()
-            service.wake()
-            thread.join(PATIENCE_SECONDS)
-        assert not thread.is_alive() and engine.closed
+        assert engine.closed
         done = [each for number in (1, 2, 3) if (each := task(database, number)) is not None]
         runs = [str(each.run_id) for each in done]
         where = [{machine_of(each.owner) for each in attempts(database, number)} for number in (1, 2, 3)]
         assert where == [{"one"}, {"two"}, {"two"}]
         assert [each.ended for each in attempts(database, 1)] == ["lost", "done"]
         # No case is measured twice, and the other tasks ran one after the other.
-        cases = [f"{case}/infer/-/eager" for case in CASES]
-        assert executions(one.data_dir) == [f"{runs[0]} {case}" for case in cases]
-        assert executions(two.data_dir) == [
-            f"{run} {case}"
-            for run in sorted(runs[1:], key=lambda run: _begun(two.data_dir, run))
-            for case in cases
-        ]
+        assert executions(one.data_dir) == executions_of(runs[0])
+        first, last = sorted(runs[1:], key=lambda run: _begun(two.data_dir, run))
+        assert executions(two.data_dir) == [*executions_of(first), *executions_of(last)]
         for run, node in zip(runs, (one, two, two), strict=True):
             assert head.mirror(run) == node.journal(run).read_bytes()
             stored = queries.run_record(database, run)

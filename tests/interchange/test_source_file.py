@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import MOST_PROBLEMS, ForeignOrigin, RunAccumulator
+from interchange.foreign_runs import ForeignOrigin, RunAccumulator
 from interchange.importers import action_benchmark, pytest_benchmark
+from interchange.runs import MOST_PROBLEMS
 from interchange.source_file import Value, csv_rows, json_of, number_in, text_lines, text_of
+from workflows.transfer.import_runs import import_path
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +102,7 @@ def test_elements_are_made_when_they_are_read() -> None:
     code = """
 import tracemalloc
 from interchange.errors import SourcePlace
+from interchange.runs import MOST_PROBLEMS
 from interchange.source_file import json_of
 at = json_of("[" + "0," * 50_000 + "0]", SourcePlace("here"))
 tracemalloc.start()
@@ -124,8 +127,9 @@ def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) 
 
     found = action_benchmark.read_runs(path)
 
-    assert len(found.set_aside) == MOST_PROBLEMS + 1
-    assert str(found.set_aside[-1]) == "data.js: and 7 more"
+    assert (len(found.set_aside), found.many_more) == (MOST_PROBLEMS, 7)
+    # Also the import counts them all.
+    assert str(import_path(path, None, None, lambda stored: None).set_aside[-1]) == "data.js: and 7 more"
 
 
 def test_problems_that_were_there_at_first_count_too() -> None:
@@ -135,7 +139,7 @@ def test_problems_that_were_there_at_first_count_too() -> None:
     accumulator.add(
         ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), SOURCE, ()
     )
-    assert (len(accumulator.set_aside), accumulator.more) == (MOST_PROBLEMS, 1)
+    assert (len(accumulator.log.problems), accumulator.log.many_more) == (MOST_PROBLEMS, 1)
 
 
 def test_a_list_of_nothing_is_not_held(tmp_path: Path) -> None:

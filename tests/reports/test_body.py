@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -17,42 +16,24 @@ from analysis.comparison.thresholds import Threshold
 from analysis.comparison.verdict import judge
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from reports.body import upgrade_json
+from reports.report_context import JudgedUpgrade
 from reports.text.dispatch_text import case_words
 from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_reports import (
     FLOOR,
-    Report,
-    a_large_upgrade,
+    UPGRADES,
     a_mixed_upgrade,
     a_result,
     a_verdict,
     dispatched,
     on_a_gpu,
     reported,
-    screened,
+    upgrade_of,
 )
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files("reports").joinpath("upgrade.schema.json").read_text(encoding="utf-8")
 )
-
-UPGRADES: dict[str, Callable[[], Report]] = {
-    "mixed": a_mixed_upgrade,
-    "dispatched": dispatched,
-    "screened": screened,
-    "on a GPU": on_a_gpu,
-    "large": a_large_upgrade,
-    "empty": lambda: reported([]),
-    "unclear": lambda: reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
-    "running": lambda: reported(
-        [a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}}
-    ),
-}
-
-
-@cache
-def upgrade_of(which: str) -> Report:
-    return UPGRADES[which]()
 
 
 def closed(schema: Any) -> Any:
@@ -75,9 +56,13 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-@pytest.mark.parametrize("which", UPGRADES)
-def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
-    body = upgrade_json(*upgrade_of(which))
+#: One that goes on, with settings that JSON does not have.
+RUNNING = reported([a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}})
+
+
+@pytest.mark.parametrize("upgrade", [*map(upgrade_of, UPGRADES), RUNNING], ids=[*UPGRADES, "running"])
+def test_it_is_what_the_schema_says_and_no_more(upgrade: JudgedUpgrade) -> None:
+    body = upgrade_json(upgrade)
     Draft202012Validator.check_schema(SCHEMA)
     Draft202012Validator(closed(SCHEMA)).validate(body)
     again = json.loads(json.dumps(body, allow_nan=False).encode("utf-8"))
@@ -85,7 +70,7 @@ def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
 
 
 def test_the_schema_can_tell() -> None:
-    body = upgrade_json(*upgrade_of("mixed"))
+    body = upgrade_json(upgrade_of("mixed"))
     for wrong in ({"decision": "maybe"}, {"schema": "pyrometer.upgrade/2"}, {"reasons": []}, {"more": 1}):
         with pytest.raises(ValidationError):
             Draft202012Validator(closed(SCHEMA)).validate({**body, **wrong})
@@ -96,7 +81,7 @@ def test_nothing_is_infinite() -> None:
     grown = judge("graph_breaks", [Pair(0, 3)] * 2, Threshold(0.0, exact=True))
     wild = judge("rss_peak_steady", [Pair(1e-300, 1e300)] * 2, Threshold(0.0, exact=True))
     cases = [a_result("a", more={"graph_breaks": grown, "rss_peak_steady": wild})]
-    body = upgrade_json(*reported(cases, Policy(worst={"graph_breaks": 0.1})))
+    body = upgrade_json(reported(cases, Policy(worst={"graph_breaks": 0.1})))
     assert all(map(math.isfinite, numbers(body)))
     (breaks,) = [table for table in body["tables"] if table["metric"] == "graph_breaks"]
     assert (
@@ -107,7 +92,7 @@ def test_nothing_is_infinite() -> None:
 
 def test_ratios_and_shares_are_those_that_were_judged() -> None:
     verdict = a_verdict(3.0)
-    body = upgrade_json(*reported([a_result("a", verdicts={FLOOR: verdict})]))
+    body = upgrade_json(reported([a_result("a", verdicts={FLOOR: verdict})]))
     verdict_json = body["cases"][0]["verdict"]
     assert verdict.change is not None and verdict.high is not None
     assert verdict_json["ratio"] == pytest.approx(math.exp(verdict.change))
@@ -118,8 +103,8 @@ def test_ratios_and_shares_are_those_that_were_judged() -> None:
 
 
 def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
-    subject, results, upgrade = upgrade_of("mixed")
-    body = upgrade_json(subject, results, upgrade)
+    subject, results, _ = upgrade_of("mixed")
+    body = upgrade_json(upgrade_of("mixed"))
     assert sorted(one["case"] for one in body["cases"]) == sorted(result.case for result in results)
     assert body["overall"]["cases"] + len(body["exclusions"]) == len(results)
     assert all(one["reason"] for one in body["exclusions"])
@@ -128,8 +113,8 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
 
 def test_an_interrupted_upgrade_takes_no_new_pairs_before_its_own() -> None:
     subject, results, upgrade = upgrade_of("unclear")
-    stopped = upgrade_json(replace(subject, state="interrupted"), results, upgrade)
-    assert upgrade_json(subject, results, upgrade)["to_decide"] and not stopped["to_decide"]
+    stopped = upgrade_json(JudgedUpgrade(replace(subject, state="interrupted"), results, upgrade))
+    assert upgrade_json(upgrade_of("unclear"))["to_decide"] and not stopped["to_decide"]
 
 
 def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
@@ -140,16 +125,16 @@ def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
     )
     subject, results, upgrade = reported([a_result("weak", verdicts={FLOOR: weak})])
     taken = replace(upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is too little among 60 cases")
-    body = upgrade_json(subject, results, replace(upgrade, verdicts={"weak": taken}))
+    body = upgrade_json(JudgedUpgrade(subject, results, replace(upgrade, verdicts={"weak": taken})))
     assert body["cases"][0]["status"] == body["cases"][0]["verdict"]["word"] == "unclear"
 
 
 def test_what_runs_differently_is_in_it_and_comes_back() -> None:
     subject, results, upgrade = dispatched()
-    body = json.loads(json.dumps(upgrade_json(subject, results, upgrade)))
+    body = json.loads(json.dumps(upgrade_json(JudgedUpgrade(subject, results, upgrade))))
     assert tuple(map(CaseDifference.from_body, body["dispatch"])) == subject.dispatch
     assert body["dispatch"][0]["warnings"] == ["reference_kernel"]
-    assert upgrade_json(*a_mixed_upgrade())["dispatch"] == []
+    assert upgrade_json(a_mixed_upgrade())["dispatch"] == []
 
 
 def test_a_stored_difference_says_how_much_it_leaves_out() -> None:
@@ -164,7 +149,7 @@ def test_a_stored_difference_says_how_much_it_leaves_out() -> None:
 
 def test_kernels_that_differ_are_in_it_for_cases_that_moved() -> None:
     subject, results, upgrade = on_a_gpu()
-    (found,) = upgrade_json(subject, results, upgrade)["kernels"]
+    (found,) = upgrade_json(JudgedUpgrade(subject, results, upgrade))["kernels"]
     assert found["case"] == results[0].case
     assert [(one["name"], one["change"]) for one in found["changes"]] == [
         ("gemm<float, 8>", "slower"),
@@ -172,4 +157,4 @@ def test_kernels_that_differ_are_in_it_for_cases_that_moved() -> None:
         ("copy", "gone"),
     ]
     assert found["changes"][0]["after_us"] == 131.5 and found["changes"][0]["calls_after"] == 2
-    assert upgrade_json(*a_mixed_upgrade())["kernels"] == []
+    assert upgrade_json(a_mixed_upgrade())["kernels"] == []

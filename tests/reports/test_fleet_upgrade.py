@@ -12,12 +12,12 @@ import pytest
 from analysis.decision.reasons import Decision, worst_decision
 from reports.fleet_upgrade import FLEET_FORMATS, FleetUpgrade, MachineUpgrade
 from reports.upgrade_report import JudgedUpgrade
-from support.builders.upgrade_reports import Report, a_result, reported
+from support.builders.upgrade_reports import a_result, reported
 from support.golden import Golden
 
 CASE = "resnet50/infer/batch=8,image=224/eager"
 #: Upgrades by what they come to.
-REPORTS: dict[Decision, Callable[[], Report]] = {
+REPORTS: dict[Decision, Callable[[], JudgedUpgrade]] = {
     "go": lambda: reported([a_result(CASE, -3.0)]),
     "no-go": lambda: reported([a_result(CASE, 40.0)]),
     "unclear": lambda: reported([a_result(CASE, 0.0, noise=60.0)]),
@@ -25,7 +25,7 @@ REPORTS: dict[Decision, Callable[[], Report]] = {
 
 
 @cache
-def report_of(which: Decision) -> Report:
+def report_of(which: Decision) -> JudgedUpgrade:
     return REPORTS[which]()
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from analysis.comparison.case_results import CaseSide
 from reports.junit import document, upgrade_suite
+from reports.report_context import JudgedUpgrade
 from support.builders.upgrade_reports import (
     NASTY,
-    Report,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
@@ -18,9 +18,9 @@ from support.builders.upgrade_reports import (
 )
 
 
-def written(report: Report) -> ElementTree.Element:
+def written(report: JudgedUpgrade) -> ElementTree.Element:
     """The one suite of the file."""
-    (suite,) = ElementTree.fromstring(document([upgrade_suite(*report)], "an upgrade"))
+    (suite,) = ElementTree.fromstring(document([upgrade_suite(report)], "an upgrade"))
     return suite
 
 
@@ -29,7 +29,7 @@ def named(suite: ElementTree.Element, kind: str) -> set[str]:
 
 
 @pytest.mark.parametrize("made", [a_mixed_upgrade, a_large_upgrade, screened])
-def test_every_case_is_there_once_and_the_decision_first(made: Callable[[], Report]) -> None:
+def test_every_case_is_there_once_and_the_decision_first(made: Callable[[], JudgedUpgrade]) -> None:
     report = made()
     suite = written(report)
     names = [test.attrib["name"] for test in suite.iter("testcase")]

@@ -2,51 +2,27 @@
 
 import html
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
-from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
+from reports.report_context import JudgedUpgrade
 from reports.text import markdown
 from reports.text.reason_text import sentence
 from support.builders.upgrade_reports import (
     NASTY,
-    Report,
-    a_large_upgrade,
+    UPGRADES,
     a_mixed_upgrade,
     a_result,
-    dispatched,
     every_kind,
     on_a_gpu,
     reported,
-    screened,
+    upgrade_of,
 )
 from support.golden import Golden
-
-
-def an_unclear_upgrade() -> Report:
-    return reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
-
-
-UPGRADES: dict[str, Callable[[], Report]] = {
-    "mixed": a_mixed_upgrade,
-    "dispatched": dispatched,
-    "screened": screened,
-    "large": a_large_upgrade,
-    "unclear": an_unclear_upgrade,
-    "empty": lambda: reported([]),
-    "broken": lambda: reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
-}
-
-
-@cache
-def upgrade_of(which: str) -> Report:
-    return UPGRADES[which]()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +37,7 @@ def upgrade_of(which: str) -> Report:
     ],
 )
 def test_the_whole_report(golden: Golden, which: str, name: str) -> None:
-    golden.check(name, upgrade_markdown(*upgrade_of(which)))
+    golden.check(name, upgrade_markdown(upgrade_of(which)))
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -77,7 +53,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_every_table_is_a_table_and_what_is_folded_is_closed(which: str) -> None:
-    text = upgrade_markdown(*upgrade_of(which))
+    text = upgrade_markdown(upgrade_of(which))
     for table in tables(text):
         assert {len(row) for row in table} == {len(table[0])}
     assert text.count("<details>\n<summary>") == text.count("</summary>\n\n") == text.count("\n\n</details>")
@@ -87,7 +63,7 @@ def test_every_table_is_a_table_and_what_is_folded_is_closed(which: str) -> None
 @pytest.mark.parametrize("which", UPGRADES)
 def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
     subject, results, upgrade = upgrade_of(which)
-    text = upgrade_markdown(subject, results, upgrade)
+    text = upgrade_markdown(upgrade_of(which))
     for result in results:
         assert f"`{result.case}`" in text
         assert f"\n{subject.reproduce(result.case)}\n" in text
@@ -101,7 +77,7 @@ def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
 
 
 def test_a_row_of_the_table_of_cases_has_everything() -> None:
-    text = upgrade_markdown(*upgrade_of("mixed"))
+    text = upgrade_markdown(upgrade_of("mixed"))
     (row,) = [
         line
         for line in text.splitlines()
@@ -113,7 +89,7 @@ def test_a_row_of_the_table_of_cases_has_everything() -> None:
 
 
 def test_what_a_case_says_is_text_and_nothing_else() -> None:
-    text = upgrade_markdown(*upgrade_of("mixed"))
+    text = upgrade_markdown(upgrade_of("mixed"))
     ours = re.compile(r"</?(?:details|summary)>")
     assert "<" not in ours.sub("", text)
     for markup in ("@octocat", " #12", "`rm -rf`", "](http", "http://", "\x1b"):
@@ -130,7 +106,7 @@ def test_an_address_without_a_scheme_is_no_link() -> None:
 
 def test_a_key_may_hold_what_tables_and_code_are_made_of() -> None:
     case = "mine/infer/text=a|b`c```d/eager"
-    text = upgrade_markdown(*reported([a_result(case)]))
+    text = upgrade_markdown(reported([a_result(case)]))
     assert "```` mine/infer/text=a\\|b`c```d/eager ````" in text
     assert re.search(r"^````sh\n.*\n````$", text, re.MULTILINE)
     assert all(len({len(row) for row in table}) == 1 for table in tables(text))
@@ -139,7 +115,9 @@ def test_a_key_may_hold_what_tables_and_code_are_made_of() -> None:
 @pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
 def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     subject, results, upgrade = a_mixed_upgrade()
-    head = upgrade_markdown(replace(subject, state=state), results, upgrade).partition("### Reasons")[0]
+    head = upgrade_markdown(JudgedUpgrade(replace(subject, state=state), results, upgrade)).partition(
+        "### Reasons"
+    )[0]
     assert ("this is the verdict so far" in head) == (state != "complete")
     assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
@@ -150,12 +128,12 @@ def test_what_would_decide_it_is_first_of_all_the_rest_of_its_plan() -> None:
     )
     many = len(upgrade.to_decide)
     assert upgrade.decision == "unclear" and many > 12
-    whole = upgrade_markdown(subject, results, upgrade)
+    whole = upgrade_markdown(JudgedUpgrade(subject, results, upgrade))
     section = whole.partition("### What would decide it")[2].partition("###")[0]
     command, _, each = section.partition(f"One by one: {many} cases")
     assert command.count("pyrometer upgrade") == 1 and command.count("--case case") == many
     assert each.count("`pyrometer upgrade") == many
-    stopped = upgrade_markdown(replace(subject, state="interrupted"), results, upgrade)
+    stopped = upgrade_markdown(JudgedUpgrade(replace(subject, state="interrupted"), results, upgrade))
     assert "What would decide it" not in stopped and "upgrade --resume" in stopped
 
 
@@ -163,7 +141,7 @@ def test_the_rules_are_listed() -> None:
     policy = Policy(
         must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0}, overall=0.0125
     )
-    text = html.unescape(upgrade_markdown(*reported(every_kind(), policy)))
+    text = html.unescape(upgrade_markdown(reported(every_kind(), policy)))
     for rule in (
         "resnet50/* must not regress.",
         "lstm* may break;",
@@ -176,11 +154,11 @@ def test_the_rules_are_listed() -> None:
 
 
 def test_kernels_are_shown_of_cases_that_moved() -> None:
-    text = upgrade_markdown(*on_a_gpu())
+    text = upgrade_markdown(on_a_gpu())
     section = text.partition("### GPU kernels")[2].partition("###")[0]
     assert "slower | 100.0 | 131.5 | +31.5 | 1 | 2" in section and section.count("131.5") == 1
     assert "new | 0.0 | 12.2 | +12.2 | 0 | 1" in section and "gone | 4.0 | 0.0 | -4.0 | 1 | 0" in section
     assert "gemm&#60;float, 8&#62;" in section and "bias" not in section
-    assert "GPU kernels" not in upgrade_markdown(*reported(every_kind()))
-    page = upgrade_html(*on_a_gpu())
+    assert "GPU kernels" not in upgrade_markdown(reported(every_kind()))
+    page = upgrade_html(on_a_gpu())
     assert "GPU kernels" in page and "gemm&lt;float, 8&gt;" in page

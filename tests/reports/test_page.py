@@ -1,54 +1,26 @@
 """The page as text: well formed, self-contained, escaped, readable without sight or colour."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from html.parser import HTMLParser
 
 import pytest
 
-from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
-from analysis.comparison.thresholds import Threshold
 from reports.page import upgrade_html
+from reports.report_context import JudgedUpgrade
 from support.builders.upgrade_reports import (
     NASTY,
-    Report,
-    a_large_upgrade,
+    UPGRADES,
     a_mixed_upgrade,
     a_result,
-    an_exact_verdict,
     dispatched,
     every_kind,
     reported,
-    screened,
+    upgrade_of,
 )
 
 VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}
-
-UPGRADES: dict[str, Callable[[], Report]] = {
-    "mixed": a_mixed_upgrade,
-    "dispatched": dispatched,
-    "screened": screened,
-    "large": a_large_upgrade,
-    "empty": lambda: reported([]),
-    "go": lambda: reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
-    "unclear": lambda: reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
-    "broken": lambda: reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
-    "counts": lambda: reported(
-        [
-            a_result(f"c{n}/infer/-/eager", verdicts={"graph_breaks": an_exact_verdict("graph_breaks", n, 2)})
-            for n in range(4)
-        ],
-        Policy(metric="graph_breaks", thresholds={"graph_breaks": Threshold(0.0, exact=True)}),
-    ),
-}
-
-
-@cache
-def upgrade_of(which: str) -> Report:
-    return UPGRADES[which]()
 
 
 class Page(HTMLParser):
@@ -83,12 +55,12 @@ class Page(HTMLParser):
 
 
 def page(which: str) -> Page:
-    return Page(upgrade_html(*upgrade_of(which)))
+    return Page(upgrade_html(upgrade_of(which)))
 
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_it_is_well_formed_and_loads_nothing(which: str) -> None:
-    text = upgrade_html(*upgrade_of(which))
+    text = upgrade_html(upgrade_of(which))
     found = Page(text)
     assert found.open == []
     assert not {"img", "link", "iframe", "object"} & {tag for tag, _ in found.elements}
@@ -101,7 +73,7 @@ def test_it_is_well_formed_and_loads_nothing(which: str) -> None:
 
 @pytest.mark.parametrize("which", UPGRADES)
 def test_it_can_be_read_without_sight(which: str) -> None:
-    text = upgrade_html(*upgrade_of(which))
+    text = upgrade_html(upgrade_of(which))
     found = Page(text)
     for tag, attrs in found.elements:
         if tag == "th":
@@ -127,17 +99,17 @@ def test_every_case_and_every_exclusion_is_in_it(which: str) -> None:
 
 def test_what_a_case_says_is_text_and_nothing_else() -> None:
     assert " ".join(NASTY.replace("\x1b", " ").split()) in page("mixed").text
-    assert "\x1b" not in upgrade_html(*upgrade_of("mixed"))
+    assert "\x1b" not in upgrade_html(upgrade_of("mixed"))
     names = a_result("<u>odd</u>/infer/-/\"x\" onload='y'")
-    found = Page(upgrade_html(*reported([names], notes=("<script>alert(1)</script>",), suite="</style><u>")))
+    found = Page(upgrade_html(reported([names], notes=("<script>alert(1)</script>",), suite="</style><u>")))
     assert found.open == []
     assert "u" not in {tag for tag, _ in found.elements}
     assert [tag for tag, _ in found.elements].count("script") == 1
 
 
 def test_the_plot_has_an_interval_for_each_case_that_has_one() -> None:
-    subject, results, upgrade = upgrade_of("mixed")
-    text = upgrade_html(subject, results, upgrade)
+    upgrade = upgrade_of("mixed").upgrade
+    text = upgrade_html(upgrade_of("mixed"))
     lines = re.findall(r'<line class="whisker" x1="([\d.]+)%" x2="([\d.]+)%"', text)
     known = [verdict for verdict in upgrade.verdicts.values() if verdict.low is not None]
     # One more is the geomean's.
@@ -150,7 +122,7 @@ def test_the_plot_has_an_interval_for_each_case_that_has_one() -> None:
 def test_one_wild_case_leaves_the_others_an_axis() -> None:
     cases = [a_result(f"case{n}/infer/-/eager", 2.0 + n) for n in range(8)]
     wild = a_result("wild/infer/-/eager", 900.0, noise=0.1)
-    text = upgrade_html(*reported([*cases, wild], Policy(weights={"wild": 1e-3})))
+    text = upgrade_html(reported([*cases, wild], Policy(weights={"wild": 1e-3})))
     places = [float(place) for place in re.findall(r'<svg x="([\d.]+)%" y="50%"', text)]
     assert max(places) == 98.0 and 'class="beyond"' in text
     assert len({round(place) for place in places}) > 8
@@ -159,7 +131,7 @@ def test_one_wild_case_leaves_the_others_an_axis() -> None:
 @pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
 def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     subject, results, upgrade = a_mixed_upgrade()
-    html = upgrade_html(replace(subject, state=state), results, upgrade)
+    html = upgrade_html(JudgedUpgrade(replace(subject, state=state), results, upgrade))
     assert ("this is the verdict so far" in html) == (state != "complete") == ('id="so-far"' in html)
     assert (f"pyrometer upgrade --resume {subject.run}" in html) == (state == "interrupted")
     assert html.find('id="so-far"') < html.index('id="reasons"')
@@ -176,11 +148,11 @@ def test_the_grid_is_shown_where_it_fits() -> None:
     assert "By workload and technique" in page("mixed").text
     assert "By workload and technique" not in page("go").text
     many = [a_result(f"{w}/infer/-/mode={n}") for n in range(9) for w in "ab"]
-    assert "By workload and technique" not in Page(upgrade_html(*reported(many))).text
+    assert "By workload and technique" not in Page(upgrade_html(reported(many))).text
 
 
 def test_the_rows_of_a_table_have_as_many_cells_as_its_head() -> None:
-    text = upgrade_html(*reported(every_kind()))
+    text = upgrade_html(reported(every_kind()))
     for table in re.findall(r"<table.*?</table>", text):
         head, *rows = re.findall(r"<tr.*?</tr>", table)
         for row in rows:
@@ -189,7 +161,7 @@ def test_the_rows_of_a_table_have_as_many_cells_as_its_head() -> None:
 
 
 def test_what_runs_differently_has_a_section_where_it_is_known() -> None:
-    page = upgrade_html(*dispatched())
+    page = upgrade_html(dispatched())
     assert 'id="dispatch"' in page
     assert "ref:any instead of jit:avx512_core" in page
-    assert 'id="dispatch"' not in upgrade_html(*a_mixed_upgrade())
+    assert 'id="dispatch"' not in upgrade_html(a_mixed_upgrade())

@@ -22,7 +22,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for name, upgrade in (("mixed", a_mixed_upgrade()), ("large", a_large_upgrade())):
         found[name] = folder / f"{name}.html"
-        found[name].write_text(upgrade_html(*upgrade), encoding="utf-8")
+        found[name].write_text(upgrade_html(upgrade), encoding="utf-8")
     return found
 
 

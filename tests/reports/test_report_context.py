@@ -11,7 +11,7 @@ from records.fingerprints import AGAIN
 from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
-from reports.report_context import EnvironmentChange, changes
+from reports.report_context import EnvironmentChange, JudgedUpgrade, changes
 from reports.upgrade_report import environment_of, judge_upgrade
 from support.builders.run_records import a_run, an_environment
 from support.builders.upgrade_reports import a_subject, reported
@@ -60,9 +60,7 @@ def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
         EnvironmentChange("debug build", "", "yes"),
         EnvironmentChange("digest of the build's flags", "aaaa", "bbbb"),
     )
-    for text in (
-        report(one.subject, one.results, one.upgrade) for report in (upgrade_markdown, upgrade_html)
-    ):
+    for text in (upgrade_markdown(one), upgrade_html(one)):
         assert "Nothing: not a version" not in text and "2" * 40 in text
 
 
@@ -78,8 +76,8 @@ def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
     )
     _, results, upgrade = reported([])
     for report in (upgrade_markdown, upgrade_html):
-        assert sentences.no_difference(itself) in report(itself, results, upgrade)
-        assert sentences.no_difference(odd) in report(odd, results, upgrade)
+        assert sentences.no_difference(itself) in report(JudgedUpgrade(itself, results, upgrade))
+        assert sentences.no_difference(odd) in report(JudgedUpgrade(odd, results, upgrade))
 
 
 def test_a_package_installed_twice_is_listed_with_both_versions() -> None:

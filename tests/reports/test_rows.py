@@ -1,7 +1,8 @@
 """An upgrade as rows: every case once, the broken and the worst first."""
 
-from analysis.comparison.case_results import CaseSide
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.policy import Policy
+from analysis.comparison.screening import ScreenedCase
 from reports.rows import grid, left_out, rows, statuses, table_rows, techniques, without_ratio
 from support.builders.upgrade_reports import (
     FLOOR,
@@ -15,7 +16,7 @@ from support.builders.upgrade_reports import (
 
 
 def test_what_is_broken_comes_first_and_what_has_no_number_last() -> None:
-    each = rows(*a_mixed_upgrade())
+    each = rows(a_mixed_upgrade())
     assert [row.status for row in each] == [
         "broken", "slower", "slower", "unclear", "unclear", "same", "same", "faster", "faster",
         "broken in both", "repaired", "no data", "not measured",
@@ -29,40 +30,53 @@ def test_more_is_better_for_a_throughput() -> None:
         a_result(f"{word}/infer/-/eager", verdicts={name: a_verdict(percent, name)})
         for word, percent in (("up", 5.0), ("down", -5.0))
     ]
-    each = rows(*reported(cases, Policy(metric=name)))
+    each = rows(reported(cases, Policy(metric=name)))
     assert [(row.case.split("/")[0], row.status) for row in each] == [("down", "slower"), ("up", "faster")]
 
 
 def test_the_weight_of_a_case_is_part_of_its_impact() -> None:
     cases = [a_result("much/infer/-/eager", 4.0), a_result("mine/infer/-/eager", 2.0)]
-    names = [row.case for row in rows(*reported(cases, Policy(weights={"mine": 5.0})))]
+    names = [row.case for row in rows(reported(cases, Policy(weights={"mine": 5.0})))]
     assert names == ["mine/infer/-/eager", "much/infer/-/eager"]
 
 
 def test_a_case_ends_in_words_without_its_last_ones() -> None:
     each = {
         row.case: row
-        for row in rows(*reported([a_result("a", new=CaseSide("crashed", "x" * 500), verdicts={})]))
+        for row in rows(reported([a_result("a", new=CaseSide("crashed", "x" * 500), verdicts={})]))
     }
     assert each["a"].summary == "broken: new ended crashed"
 
 
 def test_no_case_is_lost() -> None:
-    subject, results, upgrade = a_large_upgrade()
-    each = rows(subject, results, upgrade)
-    assert sorted(row.case for row in each) == sorted(result.case for result in results)
+    judged = a_large_upgrade()
+    each = rows(judged)
+    assert sorted(row.case for row in each) == sorted(result.case for result in judged.results)
     assert len(each) == 60
 
 
 def test_a_technique_of_which_nothing_is_left_has_a_row() -> None:
-    _, results, upgrade = a_mixed_upgrade()
-    found = {row.technique: row for row in techniques(results, upgrade)}
+    judged = a_mixed_upgrade()
+    found = {row.technique: row for row in techniques(judged)}
     assert found["export=onnxruntime"].mean is None
     assert [case for case, _ in found["export=onnxruntime"].excluded] == [
         "lstm_lm/infer/batch=4,tokens=8/export=onnxruntime"
     ]
     counted = sum((row.mean.cases if row.mean else 0) + len(row.excluded) for row in found.values())
-    assert counted == len(results)
+    assert counted == len(judged.results)
+
+
+def test_a_technique_whose_cases_are_all_screened_has_no_row() -> None:
+    compiled = CaseResult(
+        "quiet/infer/-/compile=default",
+        "compile=default",
+        CaseSide("ok"),
+        CaseSide("ok"),
+        {},
+        screen=ScreenedCase((0.01, -0.02), None, True),
+    )
+    judged = reported([compiled, a_result("slow/infer/-/eager", 20.0)])
+    assert [row.technique for row in techniques(judged)] == ["eager"]
 
 
 def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() -> None:
@@ -78,22 +92,22 @@ def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() 
 
 
 def test_pairs_that_do_not_count_are_listed() -> None:
-    assert left_out(rows(*a_mixed_upgrade())) == [
+    assert left_out(rows(a_mixed_upgrade())) == [
         ("resnet50/infer/batch=8,image=224/compile=default", "2 pairs: new had 55 % of its core")
     ]
 
 
 def test_a_grid_shows_every_case_or_is_not_shown() -> None:
-    each = rows(*a_mixed_upgrade())
+    each = rows(a_mixed_upgrade())
     found = grid(each, 8)
     assert found and found.techniques[0] == "eager"
     assert sum(cell is not None for _, cells in found.lines for cell in cells) == len(each)
     assert grid(each, 3) is None
-    assert grid(rows(*reported([a_result("a/infer/-/eager"), a_result("b/infer/-/eager")])), 8) is None
+    assert grid(rows(reported([a_result("a/infer/-/eager"), a_result("b/infer/-/eager")])), 8) is None
 
 
 def test_a_metric_that_is_missing_is_no_data() -> None:
-    (row,) = rows(*reported([a_result("a", verdicts={"first_call": a_verdict(0.0, "first_call")})]))
+    (row,) = rows(reported([a_result("a", verdicts={"first_call": a_verdict(0.0, "first_call")})]))
     assert (row.status, row.summary, FLOOR in row.result.verdicts) == (
         "no data",
         "no data: it has no such number",

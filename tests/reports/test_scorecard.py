@@ -16,12 +16,13 @@ from cli.output.upgrade_report import print_upgrade
 from reports.body import upgrade_json
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
+from reports.report_context import JudgedUpgrade
 from reports.scorecard import entries
 from reports.sentences import rules
-from support.builders.upgrade_reports import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
+from support.builders.upgrade_reports import FLOOR, a_result, a_verdict, an_exact_verdict, reported
 
 
-def grown() -> Report:
+def grown() -> JudgedUpgrade:
     """Twelve cases as fast as before; one needs 8 % more memory, one compiles for 22 % longer, warm."""
     memory = {"cuda_peak_allocated": an_exact_verdict("cuda_peak_allocated", 1000.0, 1080.0)}
     same = {
@@ -36,22 +37,30 @@ def grown() -> Report:
     return reported(cases)
 
 
-def printed(report: Report) -> str:
+def printed(report: JudgedUpgrade) -> str:
     """What the terminal shows."""
     console = Console(file=io.StringIO(), width=400)
-    print_upgrade(console, *report)
+    print_upgrade(console, report)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def as_json(report: Report) -> str:
-    return json.dumps(upgrade_json(*report))
+def as_json(report: JudgedUpgrade) -> str:
+    return json.dumps(upgrade_json(report))
 
 
 @pytest.mark.parametrize(
-    "form", [printed, as_json, lambda it: upgrade_markdown(*it), lambda it: upgrade_html(*it)]
+    "form",
+    [
+        printed,
+        as_json,
+        lambda it: upgrade_markdown(it),
+        lambda it: upgrade_html(it),
+    ],
 )
-def test_every_form_names_memory_and_compile_time_with_their_numbers(form: Callable[[Report], str]) -> None:
+def test_every_form_names_memory_and_compile_time_with_their_numbers(
+    form: Callable[[JudgedUpgrade], str],
+) -> None:
     # The page may break a key behind its separators and keeps a number and its sign on one line.
     text = form(grown()).replace("<wbr>", "").replace("&nbsp;", " ").replace("&#95;", "_").replace("\\", "")
     for part in (
@@ -117,7 +126,7 @@ def test_the_limit_of_a_case_is_the_one_that_it_is_held_against() -> None:
 
 
 def test_the_json_has_the_four_with_ratios() -> None:
-    body = upgrade_json(*grown())
+    body = upgrade_json(grown())
     assert [one["name"] for one in body["scorecard"]] == [
         "pass_rate",
         "latency",

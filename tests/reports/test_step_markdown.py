@@ -13,12 +13,11 @@ from reports import sentences
 from reports.body import upgrade_json
 from reports.markdown import step_markdown
 from reports.page import upgrade_html
-from reports.report_context import ComparedEnvironment, Subject
+from reports.report_context import ComparedEnvironment, JudgedUpgrade, Subject
 from runner.step_file import step_case
 from support.builders.run_records import a_case_fingerprint
 from support.builders.upgrade_reports import (
     NASTY,
-    Report,
     a_result,
     a_subject,
     a_verdict,
@@ -36,7 +35,7 @@ CASE = step_case(SCRIPT)
 OPTIONS = ("--device", "cpu", "--step", "/home/user/repro.py:lookup", "--package", "einops", "--pairs", "12")
 
 
-def a_step(step: StepScript = SCRIPT, **changes: object) -> Report:
+def a_step(step: StepScript = SCRIPT, **changes: object) -> JudgedUpgrade:
     """A step that became slower in 2.13.0, judged by the real rules."""
     old = ComparedEnvironment("2.9.1", "2.9.1+cpu", "3.11.7", "0f3a6c2e9d1b4857", packages=("numpy==2.3.1",))
     new = ComparedEnvironment(
@@ -58,10 +57,8 @@ def a_step(step: StepScript = SCRIPT, **changes: object) -> Report:
     return reported([a_result(step_case(step), 31.0, old_ms=1.27, more=more)], **{**given, **changes})
 
 
-def written(report: Report) -> str:
-    subject, results, upgrade = report
-    assert subject.step is not None
-    return step_markdown(subject, subject.step, results, upgrade)
+def written(report: JudgedUpgrade) -> str:
+    return step_markdown(report)
 
 
 def test_the_whole_report(golden: Golden) -> None:
@@ -91,7 +88,7 @@ def test_what_it_raised_is_shown_from_the_script_on(old: CaseSide, new: CaseSide
     raised = f'Traceback:\n  File "worker.py", line 3\n  File "repro.py", line 7, in lookup\n{NASTY}'
     subject, _, _ = a_step()
     broken = reported([a_result(CASE, old=old, new=new, verdicts={})])
-    text = written((replace(subject, tracebacks=("", raised)), *broken[1:]))
+    text = written(JudgedUpgrade(replace(subject, tracebacks=("", raised)), *broken[1:]))
     assert text.startswith(f"## repro.py:lookup {title}\n")
     assert "### What it raised in 2.13.0\n\n````text\nTraceback (most recent call last):\n" not in text
     assert 'last):\n  File "repro.py", line 7, in lookup\n' in text and "worker.py" not in text
@@ -138,15 +135,15 @@ def test_a_report_says_what_a_bisection_needs_where_the_index_lists_nothing(
     subject, results, upgrade = a_step()
     subject = replace(subject, old=replace(subject.old, asked=old), new=replace(subject.new, asked=new))
     assert "candidates" not in subject.bisect()
-    page = written((subject, results, upgrade))
+    page = written(JudgedUpgrade(subject, results, upgrade))
     assert (sentences.candidates(subject) == "") == known
     assert ("index cannot list them" not in page) == known and "A,B,C" not in page
 
 
 def test_page_and_json_hold_the_script() -> None:
-    subject, results, upgrade = a_step()
-    body = upgrade_json(subject, results, upgrade)
-    assert body["step"] == {**SCRIPT.to_body(), "bisect": subject.bisect()}
-    page = html.unescape(upgrade_html(subject, results, upgrade))
-    assert "table = torch.randn(100, 8)" in page and subject.bisect() in page
-    assert upgrade_json(*reported([a_result("a/infer/-/eager")]))["step"] is None
+    judged = a_step()
+    body = upgrade_json(judged)
+    assert body["step"] == {**SCRIPT.to_body(), "bisect": judged.subject.bisect()}
+    page = html.unescape(upgrade_html(judged))
+    assert "table = torch.randn(100, 8)" in page and judged.subject.bisect() in page
+    assert upgrade_json(reported([a_result("a/infer/-/eager")]))["step"] is None

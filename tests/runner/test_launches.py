@@ -8,7 +8,7 @@ import pytest
 
 from records.outcomes import Outcome
 from runner import preset
-from runner.execution.allocators import NoAllocator, library
+from runner.execution.launch import CannotLaunch, malloc_library
 from support.measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from support.site import unavailable
 
@@ -36,8 +36,8 @@ def happened(module_scratch: Scratch) -> Happened:
     """All of them in one session, under the quiet preset."""
     for name in ("tcmalloc", "jemalloc"):
         try:
-            library(name)
-        except NoAllocator as error:
+            malloc_library(name)
+        except CannotLaunch as error:
             unavailable(str(error))
     shared = conditions(module_scratch.folder, FILE, preset=preset.make("quiet", "quiet"))
     done = measure(shared, [[case(technique) for technique in TECHNIQUES]])
@@ -100,11 +100,11 @@ def test_what_cannot_be_had_is_unsupported_and_never_measured_as_if(
 ) -> None:
     def ask(name: str) -> str:
         if name == "jemalloc":
-            raise NoAllocator("libjemalloc is not installed; Debian: apt-get install libjemalloc2")
+            raise CannotLaunch("libjemalloc is not installed; Debian: apt-get install libjemalloc2")
         # The loader says "cannot be preloaded: ignored" and goes on with glibc's malloc.
         return "/nowhere/libtcmalloc.so.4"
 
-    monkeypatch.setattr("runner.execution.allocators.library", ask)
+    monkeypatch.setattr("runner.execution.launch.malloc_library", ask)
     shared = conditions(tmp_path, FILE)
     done = measure(shared, [[case("allocator=jemalloc"), case("allocator=tcmalloc")]])
     assert [ended.kind for ended in done.ended] == ["done"]

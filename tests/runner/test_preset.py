@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import preset
-from runner.execution.allocators import no_huge_pages
 from runner.execution.harness import Harness
+from runner.execution.launch import no_huge_pages
 from runner.execution.process import Launch, inherited_variables, worker_environment
 from runner.preset import MachinePreset
 from support.site import unavailable

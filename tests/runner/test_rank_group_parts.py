@@ -183,10 +183,8 @@ def test_a_collective_too_large_for_memory_costs_no_number(parts: dict[str, Any]
     assert parts["lacking"]["too large"] is None
     ranks = Ranks([], [[[1], [1]]])
     ranks.without = ("all_reduce",)
-    assert set(measure(ranks, KEY.with_technique(compile="default")).metrics) == {
-        "all_gather_bandwidth",
-        "reduce_scatter_bandwidth",
-    }
+    metrics, _ = measure(ranks, KEY.with_technique(compile="default"))
+    assert set(metrics) == {"all_gather_bandwidth", "reduce_scatter_bandwidth"}
 
 
 @pytest.mark.torch
@@ -236,9 +234,9 @@ def test_exposed_communication_is_the_step_less_the_slowest_local_one() -> None:
     common = [[10_000_000] * 3, [12_000_000] * 4]
     local = [[[5_000_000], [7_000_000]], [[6_000_000] * 2, [8_000_000] * 2]]
     ranks = Ranks(common, local)
-    found = measure(ranks, KEY)
+    metrics, facts = measure(ranks, KEY)
     assert ranks.asked == ["common", "local", "local", "common"]
-    assert found.metrics == {
+    assert metrics == {
         "exposed_communication": pytest.approx(4.0),
         "exposed_share": pytest.approx(4 / 12),
         "rank_skew": pytest.approx(0.25),
@@ -246,26 +244,26 @@ def test_exposed_communication_is_the_step_less_the_slowest_local_one() -> None:
         "all_gather_bandwidth": pytest.approx(0.5),
         "reduce_scatter_bandwidth": pytest.approx(0.5),
     }
-    assert found.facts["gradient_mib"] == 3
+    assert facts["gradient_mib"] == 3
 
 
 def test_noise_is_not_hidden_and_one_rank_has_neither_skew_nor_bandwidth() -> None:
-    alone = measure(Ranks([[10], [10]], [[[11]], [[11]]]), KEY)
-    assert set(alone.metrics) == {"exposed_communication", "exposed_share"}
-    assert alone.metrics["exposed_share"] == pytest.approx(-0.1)
+    metrics, _ = measure(Ranks([[10], [10]], [[[11]], [[11]]]), KEY)
+    assert set(metrics) == {"exposed_communication", "exposed_share"}
+    assert metrics["exposed_share"] == pytest.approx(-0.1)
 
 
 def test_compiled_steps_are_not_compiled_anew_to_leave_communication_out() -> None:
     ranks = Ranks([], [[[1], [1]]])
-    found = measure(ranks, KEY.with_technique(compile="default")).metrics
-    assert set(found) == {"bus_bandwidth", "all_gather_bandwidth", "reduce_scatter_bandwidth"}
+    metrics, _ = measure(ranks, KEY.with_technique(compile="default"))
+    assert set(metrics) == {"bus_bandwidth", "all_gather_bandwidth", "reduce_scatter_bandwidth"}
     assert ranks.asked == []
 
 
 def test_a_collective_that_the_backend_lacks_has_no_bandwidth() -> None:
     ranks = Ranks([], [[[1], [1]]])
     ranks.without = ("reduce_scatter",)
-    found = measure(ranks, KEY.with_technique(parallel="fsdp2"))
+    metrics, facts = measure(ranks, KEY.with_technique(parallel="fsdp2"))
     # FSDP2 gathers and scatters: an all-reduce of all gradients may not fit beside its shards.
-    assert set(found.metrics) == {"all_gather_bandwidth"}
-    assert list(found.facts["all_gather_gb_per_second"]) == ["1", "4", "16", "64"]
+    assert set(metrics) == {"all_gather_bandwidth"}
+    assert list(facts["all_gather_gb_per_second"]) == ["1", "4", "16", "64"]

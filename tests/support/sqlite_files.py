@@ -29,6 +29,16 @@ def laid(file: Path, content: bytes) -> str:
     return f"sqlite:///{file}"
 
 
+def sqlite_file(url: str) -> Path:
+    """The file of an SQLite database."""
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def sqlite_copy(url: str, folder: Path) -> str:
+    """The URL of a copy in a folder, for tests that change it."""
+    return laid(folder / "pyrometer.db", sqlite_file(url).read_bytes())
+
+
 def filled_file(fill: Callable[[Database, Path], object]) -> bytes:
     """The file of a database as `fill` leaves it, which gets a folder with the file in `database/`."""
     with tempfile.TemporaryDirectory() as name:
@@ -40,7 +50,7 @@ def filled_file(fill: Callable[[Database, Path], object]) -> bytes:
 
 def open_with_tables(url: str) -> Database:
     """An open database; an SQLite file that is not there yet is laid there with its tables."""
-    file = Path(url.removeprefix("sqlite:///"))
+    file = sqlite_file(url)
     if not file.exists():
         sqlite_with_tables(file)
     return open_database(url)

@@ -78,7 +78,7 @@ def from_database(database: Database) -> JudgedUpgrade:
 
 def as_json(found: JudgedUpgrade) -> dict[str, Any]:
     """The report, but for its end, which a journal that is imported later does not have."""
-    body = upgrade_json(found.subject, found.results, found.upgrade)
+    body = upgrade_json(found)
     del body["run"]["ended_at"]
     return body
 

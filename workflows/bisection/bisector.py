@@ -71,9 +71,8 @@ from .state import Bisection, Current, Shelf, Step
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is a plain version: as typed, as a version, whether a nightly, and its recipe."""
+    """One end that is a plain version: as a version, whether a nightly, and its recipe."""
 
-    spec: str
     version: Version
     nightly: bool
     recipe: Recipe
@@ -125,8 +124,8 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
 
 def _how_to_list(settings: Settings, ends: tuple[str, str]) -> str:
     """What to type where the index cannot list what lies between, with the environments that are declared."""
-    known = ", ".join(name for name in declared_environments(settings) if name not in ends)
-    names = f"names of pyrometer.toml ({known})" if known else "names of pyrometer.toml"
+    declared = ", ".join(name for name in declared_environments(settings) if name not in ends)
+    names = f"names of pyrometer.toml ({declared})" if declared else "names of pyrometer.toml"
     return (
         f"list the environments from {ends[0]} to {ends[1]} after --candidates, with commas between them: "
         f'versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
@@ -143,7 +142,7 @@ def _end(settings: Settings, spec: str, ends: tuple[str, str]) -> _End:
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
     version = parse(text)
     assert version is not None, torch
-    return _End(spec, version, date_of(version) is not None, one.recipe)
+    return _End(version, date_of(version) is not None, one.recipe)
 
 
 def _as_those_between(settings: Settings, torch: str) -> Recipe | None:
@@ -342,8 +341,8 @@ class Bisector:
         """Try unavailable environments again, where the walk ended because of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
         if isinstance(end, BisectionEnd):
-            kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
-            self.bisection = replace(self.bisection, steps=tuple(kept))
+            steps = [step for step in self.bisection.steps if step.run or step.new not in end.between]
+            self.bisection = replace(self.bisection, steps=tuple(steps))
 
     def _left_over(self, current: Current) -> Step | None:
         """Finish the comparison that an earlier process had begun; None if this is interrupted."""
@@ -437,7 +436,7 @@ class Bisector:
         judged = judge_run(header, result)
         (found,) = judged.results
         metric = judged.subject.policy.metric
-        body = upgrade_json(judged.subject, judged.results, judged.upgrade)
+        body = upgrade_json(judged)
         return Step(
             question.old,
             question.new,
@@ -457,5 +456,5 @@ class Bisector:
 def _several(pattern: str, found: Sequence[str]) -> Exception:
     if not found:
         return NothingToMeasure("no case is selected")
-    shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {shown}')
+    first = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {first}')

@@ -92,13 +92,13 @@ class Bisection:
 
     def met(self, position: int, fingerprint: str) -> "Bisection":
         """With the fingerprint of a candidate; raises CannotResume where it was another before."""
-        known = dict(self.fingerprints or {})
-        if known.setdefault(str(position), fingerprint) != fingerprint:
+        fingerprints = dict(self.fingerprints or {})
+        if fingerprints.setdefault(str(position), fingerprint) != fingerprint:
             raise CannotResume(
                 f"environment {self.candidates[position]} has changed since bisection {self.id} met it; "
                 "start a new one"
             )
-        return replace(self, fingerprints=known)
+        return replace(self, fingerprints=fingerprints)
 
     def to_body(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -150,12 +150,12 @@ class Shelf:
 
     def load(self, name: str) -> Bisection:
         """The bisection of that id, or the newest for `latest`; raises CannotResume."""
-        known = sorted(path.stem for path in self._folder.glob("*.json"))
-        if not known:
+        names = sorted(path.stem for path in self._folder.glob("*.json"))
+        if not names:
             raise CannotResume(f"there is no bisection in {self._folder}")
-        found = known[-1] if name == LATEST else name
-        if found not in known:
-            raise CannotResume(unknown("bisection", name, known))
+        found = names[-1] if name == LATEST else name
+        if found not in names:
+            raise CannotResume(unknown("bisection", name, names))
         try:
             body = json.loads(self._path(found).read_text(encoding="utf-8"))
         except ValueError as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.census.census import read_census, summary
+from runner.census import read_census, summary
 
 from ..app_context import AppContext
 from ..errors import UsageError

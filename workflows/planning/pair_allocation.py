@@ -45,12 +45,12 @@ class SuiteAllocation:
             if _works(self._comparison, outcomes)
         }
         over = {*ended, *(case for case in pairs if self._waived(case))}
-        known = [
+        candidates = [
             case_pairs(case, own, self._comparison.policy)
             for case, own in pairs.items()
             if not self._waived(case)
         ]
-        found = self._next(known, cases, over)
+        found = self._next(candidates, cases, over)
         if found.case is not None:
             return found.case, ""
         for case, outcomes in cases.items():
@@ -59,18 +59,18 @@ class SuiteAllocation:
         return None, _REASONS[found.reason]
 
     def _next(
-        self, known: Sequence[CasePairs], cases: Mapping[str, Sequence[Outcome]], over: Collection[str]
+        self, candidates: Sequence[CasePairs], cases: Mapping[str, Sequence[Outcome]], over: Collection[str]
     ) -> NextPairs:
         plan = self._comparison.plan
         # A case without enough pairs that gets no more of them has a share of its own in the policy.
-        known = [one for one in known if plan.look(len(one.worse)) or one.case not in over]
-        while known:
-            decision = judge_suite(known, self._limits, plan, over)
+        candidates = [one for one in candidates if plan.look(len(one.worse)) or one.case not in over]
+        while candidates:
+            decision = judge_suite(candidates, self._limits, plan, over)
             blockers = _blockers(decision)
             if not blockers:
                 seconds = [_seconds(cases[one.case]) for one in decision.cases]
                 return next_pairs(decision, seconds, self._limits, plan, over)
-            known = [one for one in known if one.case not in blockers]
+            candidates = [one for one in candidates if one.case not in blockers]
         return NextPairs(None, reason="decided")
 
     def _pairs(self, case: str, outcomes: Sequence[Outcome]) -> list[Pair]:

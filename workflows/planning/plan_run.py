@@ -16,6 +16,7 @@ from common.bounded_files import size_of
 from common.text import plural
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.fingerprints import own_fingerprint
 from records.kinds import RunKind
 from records.outcomes import Outcome, PlannedReplicate
 from runner import environment as environments
@@ -40,7 +41,6 @@ from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
 from ..ingest import FORGOTTEN, read_run
 from ..measure import new_run_id
 from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
-from ..session_queue import own_fingerprint
 from .resolve_environment import ReadyEnvironment
 
 #: Noted where telemetry cannot know which of NVML's devices are measured.
@@ -90,7 +90,8 @@ class ProbedMachine:
 class RunPlan:
     """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`.
 
-    `lock_clocks` is where the SM clocks of its GPUs are held, in MHz.
+    `fingerprints`: whether they are taken as well, see `Header`. `lock_clocks` is where the SM clocks of its
+    GPUs are held, in MHz.
     """
 
     planned: Sequence[PlannedReplicate]
@@ -99,6 +100,7 @@ class RunPlan:
     device: str
     comparison: Comparison | None = None
     kind: RunKind = RunKind.RUN
+    fingerprints: bool = True
     lock_clocks: int | None = None
 
 
@@ -116,8 +118,8 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
         for module, reason in one.broken_cases.items():
             raise NothingToMeasure(f"{module}.py cannot be loaded{where}: {reason}")
     found = probing.result()
-    known = tuple(replace(one, facts=without_uuids_of_whole_gpus(one.facts, found)) for one in described)
-    return ProbedMachine(known, telemetry_body(found, host_capabilities()))
+    examined = tuple(replace(one, facts=without_uuids_of_whole_gpus(one.facts, found)) for one in described)
+    return ProbedMachine(examined, telemetry_body(found, host_capabilities()))
 
 
 def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mapping[str, Any]:
@@ -138,11 +140,11 @@ def _describe_environments(
     chosen: Chosen, ready: Sequence[ReadyEnvironment]
 ) -> tuple[MeasuredEnvironment, ...]:
     """Each environment as it describes itself; one that is compared with itself is run once."""
-    known: dict[Path, MeasuredEnvironment] = {}
+    by_python: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
-        if one.python not in known:
-            known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.preset)
-    return tuple(replace(known[one.python], name=one.name) for one in ready)
+        if one.python not in by_python:
+            by_python[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.preset)
+    return tuple(replace(by_python[one.python], name=one.name) for one in ready)
 
 
 def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
@@ -201,6 +203,7 @@ def prepare(
         telemetry=probed.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
         kind=RunKind.TRACE if traced else plan.kind,
+        fingerprints=plan.fingerprints,
         step=harness.step.to_body() if harness.step else None,
     )
     if gpus and not header.gpus:
@@ -404,13 +407,15 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
         raise UsageError(f"run {header.run} measures together with {names}: resume it with the same --nodes")
     nodes = nodes if header.nodes else ()
     others: NodeMachines | None = None
-    known: dict[str, MeasuredEnvironment] = {}
+    by_python: dict[str, MeasuredEnvironment] = {}
     changed = ""
     for target in header.targets.values():
         # One that is compared with itself is asked once.
-        if target.python not in known:
-            known[target.python] = environments.describe(target.name, Path(target.python), harness, preset)
-        described = known[target.python]
+        if target.python not in by_python:
+            by_python[target.python] = environments.describe(
+                target.name, Path(target.python), harness, preset
+            )
+        described = by_python[target.python]
         if described.fingerprint != own_fingerprint(target.fingerprint):
             raise CannotResume(
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
@@ -466,25 +471,25 @@ def find_run(app: AppContext, run: str) -> Path:
     """
     # An empty journal is a run that was killed before it began: there is nothing to resume.
     journals = journal.paths_in(app.places.data_dir)
-    known = sorted(path.parent.name for path in journals if size_of(path))
-    if not known:
+    names = sorted(path.parent.name for path in journals if size_of(path))
+    if not names:
         raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {app.runs}")
     if run == "latest":
-        return _latest(app.runs, known)
-    if run not in known:
-        raise CannotResume(unknown("run", run, [*known, "latest"], newest_first=True))
+        return _latest(app.runs, names)
+    if run not in names:
+        raise CannotResume(unknown("run", run, [*names, "latest"], newest_first=True))
     if (mark := app.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
     return app.runs / run
 
 
-def _latest(runs: Path, known: Sequence[str]) -> Path:
+def _latest(runs: Path, names: Sequence[str]) -> Path:
     """The folder of the newest run of this machine: the head of a fleet has those of its nodes as well."""
-    left = [name for name in known if not (runs / name / FORGOTTEN).exists()]
-    if not left:
+    remaining = [name for name in names if not (runs / name / FORGOTTEN).exists()]
+    if not remaining:
         raise NothingToResume(f"every run in {runs} was forgotten")
     facts = machine.describe([])
-    for name in reversed(left):
+    for name in reversed(remaining):
         try:
             header = Header.from_body(journal.read_header(runs / name / journal.FILE))
         except JournalError:

@@ -31,7 +31,7 @@ from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import NothingToMeasure, UsageError
-from ..session_queue import pairs_planned, second_identity
+from ..session_queue import pairs_planned
 from .plan_run import Chosen, PreparedRun, ProbedMachine, RunPlan, ask, gpus_in_use, prepare, timing_of
 from .resolve_environment import make_ready
 from .screening import short
@@ -132,9 +132,10 @@ def prepare_upgrade(
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
-    run_plan = RunPlan(planned, timing, budget, device, comparison, kind, request.lock_clocks)
-    prepared = prepare(app, chosen, probed, run_plan, request.run_id)
-    return replace(prepared, header=replace(prepared.header, fingerprints=request.fingerprints))
+    run_plan = RunPlan(
+        planned, timing, budget, device, comparison, kind, request.fingerprints, request.lock_clocks
+    )
+    return prepare(app, chosen, probed, run_plan, request.run_id)
 
 
 def with_screen(prepared: PreparedRun) -> PreparedRun:
@@ -220,7 +221,7 @@ def distinguish_environments(app: AppContext, probed: ProbedMachine) -> ProbedMa
 
 
 def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:
-    facts = {**environment.facts, "fingerprint": second_identity(environment.fingerprint)}
+    facts = {**environment.facts, "fingerprint": environment.fingerprint + AGAIN}
     return replace(environment, name=f"{environment.name}{AGAIN}", facts=facts)
 
 

@@ -12,7 +12,7 @@ from analysis.decision.comparison import Comparison, stored_comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from records.environments import Environment, packages_in
-from records.fingerprints import AGAIN
+from records.fingerprints import AGAIN, own_fingerprint
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.runs import Run
 from runner.environments.recipe import NIGHTLY
@@ -23,7 +23,6 @@ from runner.execution import harness
 from ..app_context import AppContext
 from ..errors import UsageError
 from ..load_run import LoadedRun, judge_loaded, load_run
-from ..session_queue import own_fingerprint
 from .resolve_environment import declared_environments, store_of
 from .select_cases import CHOSEN
 
@@ -191,10 +190,10 @@ def _with_sides(
     """The command of an upgrade with both environments as they last, where it names them side by side."""
     if comparison is None:
         return words
-    known = {lock.fingerprint: lock.python for lock in locks}
+    pythons = {lock.fingerprint: lock.python for lock in locks}
     prints = (own_fingerprint(side) for side in (comparison.old, comparison.new))
     asked = comparison.asked
-    sides = [_side(words, known.get(one), text) for one, text in zip(prints, asked, strict=True)]
+    sides = [_side(words, pythons.get(one), text) for one, text in zip(prints, asked, strict=True)]
 
     def is_typed(at: int) -> bool:
         # `nightly` was typed, and the nightly of a day is asked for.

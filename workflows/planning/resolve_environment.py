@@ -72,14 +72,14 @@ def _declared_environment(name: str, written: EnvironmentSettings) -> Environmen
 
 def parse_environment(settings: Settings, text: str, defaults: Recipe | None = None) -> EnvironmentSpec:
     """What `text` means, by a declared name or by a spec; raises UsageError."""
-    known = declared_environments(settings)
+    declared = declared_environments(settings)
     try:
-        return parse_spec(text, known, defaults)
+        return parse_spec(text, declared, defaults)
     except BadSpec as error:
         if not error.word:
             raise UsageError(str(error)) from None
         others = 'or a version such as 2.13.0, "nightly", the path of a wheel or of an interpreter'
-        raise UsageError(f"{unknown('environment', text, known)}, {others}") from None
+        raise UsageError(f"{unknown('environment', text, declared)}, {others}") from None
 
 
 def with_packages(one: EnvironmentSpec, packages: Sequence[str]) -> EnvironmentSpec:
@@ -162,8 +162,8 @@ def make_ready(
     if failures:
         raise failures[0]
     found = {name: made for name, made in built.items() if isinstance(made, StoredEnvironment)}
-    known = declared_environments(app.settings)
-    return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
+    declared = declared_environments(app.settings)
+    return [_ready(text, one, found, declared) for text, one in zip(texts, meant, strict=True)]
 
 
 def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
@@ -214,14 +214,14 @@ def _distinct(meant: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
 
 
 def _ready(
-    text: str, one: EnvironmentSpec, built: Mapping[str, StoredEnvironment], known: Collection[str]
+    text: str, one: EnvironmentSpec, built: Mapping[str, StoredEnvironment], declared: Collection[str]
 ) -> ReadyEnvironment:
     if one.recipe is None:
         assert one.python is not None
-        asked = text if text in known else str(one.python).removesuffix("/bin/python")
+        asked = text if text in declared else str(one.python).removesuffix("/bin/python")
         return ReadyEnvironment(one.name, one.python, asked)
     made = built[one.name]
-    asked = one.recipe.wheel if one.recipe.wheel and text not in known else text
+    asked = one.recipe.wheel if one.recipe.wheel and text not in declared else text
     if not one.recipe.dated:
         # `nightly`, or the name of a declared one, and which day's it was.
         asked = f"{text} {str(made.recipe['torch']).removeprefix(NIGHTLY).strip()}"
@@ -241,10 +241,10 @@ def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, StoredEn
         context = BuildContext(store, describer(app), threading.Event())
         made = build_all(context, missing, _Progress(app.reporter))
         _report(app.reporter, made.values())
-        kept = {
+        in_use = {
             built.name for built in (*there.values(), *made.values()) if isinstance(built, StoredEnvironment)
         }
-        keep = kept | named_folders(app.settings, store)
+        keep = in_use | named_folders(app.settings, store)
         for sentence in store.make_room(app.settings.environments_gib, keep):
             app.reporter.note(sentence)
     return {**there, **made}

@@ -128,8 +128,8 @@ class ScreenedPairs:
         sides, look = (self._comparison.old, self._comparison.new), first_look(self._comparison)
         allocate = SuiteAllocation(self._comparison, single_cases=bool(passed)).choose
         pairs = Pairs(planned, sides, enough_lost(self._comparison), look, allocate)
-        known = {outcome.planned_replicate for own in self._outcomes.values() for outcome in own}
-        self._passed = [one for one in passed if one not in known]
+        measured = {outcome.planned_replicate for own in self._outcomes.values() for outcome in own}
+        self._passed = [one for one in passed if one not in measured]
         for outcome in (one for own in self._outcomes.values() for one in own):
             if outcome.replicate >= FIRST_FULL and outcome.case in selected:
                 pairs.learn(outcome)

@@ -36,13 +36,13 @@ def choose_preset(settings: Settings, name: str | None) -> preset.MachinePreset:
     name = settings.preset if name is None else name
     if name not in settings.presets:
         raise UsageError(unknown("preset", name, settings.presets))
-    wanted = settings.presets[name]
+    chosen = settings.presets[name]
     return preset.make(
         name,
-        wanted.base,
-        variables=wanted.environment,
-        cpus=preset.parse_cpus(wanted.cpus) if wanted.cpus else None,
-        threads=wanted.threads,
+        chosen.base,
+        variables=chosen.environment,
+        cpus=preset.parse_cpus(chosen.cpus) if chosen.cpus else None,
+        threads=chosen.threads,
     )
 
 
@@ -63,17 +63,17 @@ def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> S
     if name not in settings.suites:
         return built_in()[name]
     table = settings.suites[name].model_dump(exclude_none=True)
-    known = {other: built_in().get(other, Suite(other, ())) for other in names}
+    suites = {other: built_in().get(other, Suite(other, ())) for other in names}
     if name not in built_in():
-        known[name] = Suite(name, (), summary="from pyrometer.toml")
+        suites[name] = Suite(name, (), summary="from pyrometer.toml")
     for number, other in enumerate(table.get("include", ())):
         if other in above:
             place = _place(settings, name, ("include", number))
             raise UsageError(f'{place}: "{other}" includes "{name}" itself')
         if other in settings.suites and other != name:
-            known[other] = suite_named(settings, other, (*above, name))
+            suites[other] = suite_named(settings, other, (*above, name))
     try:
-        return compose(name, table, known)
+        return compose(name, table, suites)
     except BadSuite as error:
         raise UsageError(f"{_place(settings, name, error.path)}: {_error_text(error)}") from None
 
@@ -211,16 +211,16 @@ def choose_cases(
     return chosen
 
 
-def _small(pattern: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _small(pattern: str, workloads: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What a built-in workload's bare name means without a suite: what `smoke` has of it, or a small case.
 
     That is the first value of each parameter, in its first phase, eager. Anything else means what it says.
     """
-    if pattern not in known:
+    if pattern not in workloads:
         return [pattern]
     if listed := plan.select(built_in()[DEFAULT_SUITE].cases, [pattern]):
         return listed
-    one = known[pattern]
+    one = workloads[pattern]
     return [str(CaseKey.of(pattern, one["phases"][0], {k: v[0] for k, v in one["grid"].items()}, {}))]
 
 
@@ -235,14 +235,14 @@ def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> No
         return
     offered = plan.eager_cases(workloads)
     own = any(map(_is_own, workloads))
-    for wanted in suite.cases:
-        if not is_glob(wanted):
-            problem = _problem(wanted, workloads)
+    for case in suite.cases:
+        if not is_glob(case):
+            problem = _problem(case, workloads)
         else:
-            problem = "" if plan.select(offered, [wanted]) else unknown("case", wanted, offered)
+            problem = "" if plan.select(offered, [case]) else unknown("case", case, offered)
         if problem:
             hint = "" if own else "; cases of your own come with --cases FILE"
-            place = _place(settings, suite.name, suite.places.get(wanted, ()))
+            place = _place(settings, suite.name, suite.places.get(case, ()))
             raise UsageError(f"{place}: {problem}{hint}")
 
 
@@ -328,8 +328,8 @@ def schedule_devices(
         if schedule.machines and not set(schedule.machines) & set(labels):
             continue
         suite = choose_suite(settings, schedule.suite, list(schedule.cases or ()), bool(schedule.case_files))
-        wanted = schedule.device or suite.device
-        on_gpu = wanted == "cuda" or (wanted == "auto" and bool(gpus))
+        choice = schedule.device or suite.device
+        on_gpu = choice == "cuda" or (choice == "auto" and bool(gpus))
         device = (gpus[0] if gpus else "a GPU, which this machine does not have") if on_gpu else "the CPU"
         sides = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         environments = ", ".join(filter(None, sides))

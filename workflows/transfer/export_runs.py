@@ -51,16 +51,16 @@ Progress = Callable[[ExportCounts], None]
 Note = Callable[[str], None]
 
 
-def requested_run_ids(database: Database, wanted: Sequence[str]) -> list[str]:
+def requested_run_ids(database: Database, requests: Sequence[str]) -> list[str]:
     """The ids of the requested runs, each once; `latest` is the one that started last. Raises NoSuchRun."""
     latest = queries.latest_run_id(database)
     if latest is None:
         raise NoSuchRun("no run is stored yet: `pyrometer run` measures one")
-    names = list(dict.fromkeys(latest if name == LATEST else name for name in wanted))
-    known = queries.run_ids(database)
+    names = list(dict.fromkeys(latest if name == LATEST else name for name in requests))
+    stored = queries.run_ids(database)
     for name in names:
-        if name not in known:
-            raise NoSuchRun(unknown("run", name, known, newest_first=True))
+        if name not in stored:
+            raise NoSuchRun(unknown("run", name, stored, newest_first=True))
     return names
 
 
@@ -169,5 +169,5 @@ def exported_run(
 
 
 def _telemetry_unit(column: str) -> str:
-    known = COLUMNS.get(column)
-    return known.unit if known else "%" if _CPU.fullmatch(column) else ""
+    definition = COLUMNS.get(column)
+    return definition.unit if definition else "%" if _CPU.fullmatch(column) else ""

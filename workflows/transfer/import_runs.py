@@ -15,11 +15,11 @@ from db.errors import DatabaseError
 from db.runs import metric_definitions
 from interchange import formats
 from interchange.errors import BadFile, SourcePlace
-from interchange.foreign_runs import MOST_PROBLEMS, digest, machine_called
+from interchange.foreign_runs import digest, machine_called
 from interchange.importers import pyrometer, submission
 from interchange.importers.submission import Gpu
 from interchange.overrides import JOURNAL
-from interchange.runs import ImportBatch, ImportedRun, ImportProblem
+from interchange.runs import ImportBatch, ImportedRun, ImportProblem, ProblemLog
 from interchange.source_file import json_of, refuse_streams
 from records.machines import Hardware, Machine
 from records.outcomes import MetricDefinition
@@ -55,8 +55,8 @@ class Definitions:
             try:
                 if (first.unit, first.better) != (each.unit, each.better):
                     raise ValueError(f"metric {each.name} is defined twice in the file, and not alike")
-                if known := METRICS.get(each.name):
-                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {known.unit}")
+                if metric := METRICS.get(each.name):
+                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {metric.unit}")
                 if database is not None:
                     metric_definitions.save_metrics(database, [each])
             except (KeyError, ValueError) as error:
@@ -209,7 +209,7 @@ def keep(
     except BadFile as error:
         if not keeping.held.runs:
             raise
-        keeping.add_problem(error.place, f"{error.sentence}; the rest of the file is not read")
+        keeping.log.add(error.place, f"{error.sentence}; the rest of the file is not read")
     return ImportSummary(name, keeping.held, keeping.new, keeping.problems, tuple(keeping.changed))
 
 
@@ -249,8 +249,7 @@ class _FileImport:
     ) -> None:
         self.held = Amount()
         self.new = Amount()
-        self._problems: list[ImportProblem] = []
-        self._more_problems = 0
+        self.log = ProblemLog()
         self.changed: list[ChangedRun] = []
         self._with_journal = with_journal
         self._place = place
@@ -264,7 +263,8 @@ class _FileImport:
         """The runs; notes of the reader are collected meanwhile, also those of the next run."""
         for part in parts:
             for each in part.set_aside:
-                self.add_problem(each.place, each.sentence)
+                self.log.add(each.place, each.sentence)
+            self.log.many_more += part.many_more
             self._definitions.add(part.metrics)
             for one in part.runs:
                 yield _RunPiece(one, len(self._definitions))
@@ -334,20 +334,13 @@ class _FileImport:
         return f"here only in part, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
-        self.add_problem(self._place, sentence)
-
-    def add_problem(self, place: SourcePlace, sentence: str) -> None:
-        """Report what is set aside, or only count it where enough is reported."""
-        if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(ImportProblem(place, sentence))
-        else:
-            self._more_problems += 1
+        self.log.add(self._place, sentence)
 
     @property
     def problems(self) -> tuple[ImportProblem, ...]:
         """What was set aside, with the count of what is not reported one by one."""
-        more = f"and {self._more_problems:,} more"
-        return (*self._problems, *([ImportProblem(self._place, more)] if self._more_problems else []))
+        more = ImportProblem(self._place, f"and {self.log.many_more:,} more")
+        return (*self.log.problems, *([more] if self.log.many_more else []))
 
 
 def _with_a_look_ahead(pieces: Iterable[_RunPiece]) -> Iterator[tuple[_RunPiece, bool]]:
@@ -425,12 +418,12 @@ def _from_journal(
 
 def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[ImportBatch]:
     """A journal piece by piece, without its dispatch fingerprints: a machine takes its own."""
-    known = 0
+    reported = 0
     try:
         for read in JournalPart.pieces(path):
             aside = read.position.set_aside
-            problems = tuple(_torn(place, line) for line in aside[known:])
-            known = len(aside)
+            problems = tuple(_torn(place, line) for line in aside[reported:])
+            reported = len(aside)
             one = ImportedRun(read.run, (*read.outcomes, *read.canaries), tuple(read.measurements))
             del read
             yield ImportBatch(JOURNAL, (one,), (), problems)

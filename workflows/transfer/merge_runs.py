@@ -111,19 +111,19 @@ def merge_run(
     if stored is None:
         store.save_run(database, begun)
     cases = _case_filter({each.case for each in (*one.outcomes, *one.measurements)})
-    known = _StoredRun(
+    stored_run = _StoredRun(
         begun,
         {each.key: each for each in queries.outcomes_of_run(database, one.run.id, cases=cases)},
         {each.key: each for each in queries.measurements_of_run(database, one.run.id, cases=cases)},
     )
     if _is_foreign(one.run):
-        added = _more_of_a_foreign_run(one, known, database, more)
+        added = _more_of_a_foreign_run(one, stored_run, database, more)
     elif stored is not None and UNFINISHED not in stored.notes and (has_journal or _is_complete(stored)):
-        added = _nothing_of_ours(one, known)
+        added = _nothing_of_ours(one, stored_run)
     else:
-        added = _more_of_ours(one, known, database, more)
-    added = MergeResult(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
-    facts = _facts_otherwise(one, known) if stored is not None and not _is_foreign(one.run) else ()
+        added = _more_of_ours(one, stored_run, database, more)
+    added = MergeResult(stored is None, otherwise=tuple(_otherwise(one, stored_run.outcomes))) | added
+    facts = _facts_otherwise(one, stored_run) if stored is not None and not _is_foreign(one.run) else ()
     return added | MergeResult(otherwise=tuple(facts))
 
 
@@ -158,7 +158,7 @@ class _StoredRun:
 def _refuse_another(run: Run, stored: Run) -> None:
     """Raise ValueError where two runs of one id are not the same run."""
     pairs = zip(_identity(run), _identity(stored), strict=False)
-    if others := [name for (name, value), (_, known) in pairs if value != known]:
+    if others := [name for (name, value), (_, stored_value) in pairs if value != stored_value]:
         raise ValueError(f"run {run.id} is stored with another {' and another '.join(others)}")
 
 
@@ -257,17 +257,17 @@ def _more_of_a_foreign_run(
     values = _values((*{**outcomes, **{each.key: each for each in gained}}.values(), *added))
     fresh: list[Measurement] = []
     for each in one.measurements:
-        known = stored.numbers.get(each.key)
+        number = stored.numbers.get(each.key)
         agreed = each.key not in differing
-        if known is None and agreed and (each.case, each.environment) not in unlike:
+        if number is None and agreed and (each.case, each.environment) not in unlike:
             fresh.append(each)
-        elif known is None or (known.point, known.n) == (each.point, each.n):
+        elif number is None or (number.point, number.n) == (each.point, each.n):
             continue
-        elif agreed and known.n < each.n and _is_of(each, values.get(each.key, ())):
+        elif agreed and number.n < each.n and _is_of(each, values.get(each.key, ())):
             # Of a run that went on since, the measurement that counts all of its processes is the right one.
             fresh.append(each)
         else:
-            otherwise.append(_unlike(known, each))
+            otherwise.append(_unlike(number, each))
     if added or fresh or (stored.ends_with(one.run) and not more):
         # What another file holds of the same foreign run was planned as well.
         summary = queries.run_summary(database, one.run.id)
@@ -284,25 +284,25 @@ def _more_of_a_foreign_run(
 
 def _with_more_metrics(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
     """The stored outcomes for which the file has more metrics, with these metrics."""
-    known = ((stored.get(each.key), each) for each in one.outcomes)
+    pairs = ((stored.get(each.key), each) for each in one.outcomes)
     return [
-        replace(mine, metrics={**its.metrics, **mine.metrics})
-        for mine, its in known
-        if mine and mine.status == its.status and its.metrics.keys() - mine.metrics.keys()
+        replace(own, metrics={**new.metrics, **own.metrics})
+        for own, new in pairs
+        if own and own.status == new.status and new.metrics.keys() - own.metrics.keys()
     ]
 
 
 def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
     """Sentences about outcomes that are stored with another status, or with other numbers."""
-    known = ((stored.get(each.key, each), each) for each in one.outcomes)
+    pairs = ((stored.get(each.key, each), each) for each in one.outcomes)
     ends = [
-        f"{its.case} is stored as {mine.status} and here as {its.status}"
-        for mine, its in known
-        if mine.status != its.status
+        f"{new.case} is stored as {own.status} and here as {new.status}"
+        for own, new in pairs
+        if own.status != new.status
     ]
     numbers = [
-        f"{metric} of {case} is stored as {mine!r} and here as {its!r}"
-        for (case, _, metric), mine, its in _differing(one, stored)
+        f"{metric} of {case} is stored as {own!r} and here as {new!r}"
+        for (case, _, metric), own, new in _differing(one, stored)
     ]
     return ends + numbers
 
@@ -312,32 +312,34 @@ def _facts_otherwise(one: ImportedRun, stored: _StoredRun) -> list[str]:
     if UNFINISHED in stored.run.notes:
         # Its later pieces may know more.
         return []
-    run, mine = one.run, stored.run
-    said = [
-        f"its {name} is stored as {getattr(mine, name)!s:.100} and here as {getattr(run, name)!s:.100}"
+    run, own = one.run, stored.run
+    sentences = [
+        f"its {name} is stored as {getattr(own, name)!s:.100} and here as {getattr(run, name)!s:.100}"
         for name in ("kind", "planned", "command")
-        if getattr(mine, name) != getattr(run, name)
+        if getattr(own, name) != getattr(run, name)
     ]
-    known, its = finite(mine.facts), finite(run.facts)
+    own_facts, new_facts = finite(own.facts), finite(run.facts)
     # Only a complete run has a decision.
-    compared = [name for name in its if name != DECIDED or _is_complete(mine)]
-    if others := [name for name in compared if name not in known or known[name] != its[name]]:
-        said.append(f"its facts are stored without what the file says of {', '.join(sorted(others)[:5])}")
+    compared = [name for name in new_facts if name != DECIDED or _is_complete(own)]
+    if others := [name for name in compared if name not in own_facts or own_facts[name] != new_facts[name]]:
+        sentences.append(
+            f"its facts are stored without what the file says of {', '.join(sorted(others)[:5])}"
+        )
     for each in one.outcomes:
         found = stored.outcomes.get(each.key, each)
         if found.status == each.status and finite(found.facts) != finite(each.facts):
-            said.append(f"facts of replicate {each.replicate} of {each.case} are stored otherwise")
-    return said
+            sentences.append(f"facts of replicate {each.replicate} of {each.case} are stored otherwise")
+    return sentences
 
 
 def _differing(one: ImportedRun, stored: Mapping[Key, Outcome]) -> Iterator[tuple[Name, float, float]]:
     """Of which measurement a process is stored with another number, with which, and what it is here."""
     for each in one.outcomes:
-        known = stored.get(each.key, each)
-        for metric in sorted(known.metrics.keys() & each.metrics.keys()):
-            mine, its = known.metrics[metric], each.metrics[metric]
-            if known.status == each.status and mine != its:
-                yield (each.case, each.environment, metric), mine, its
+        own = stored.get(each.key, each)
+        for metric in sorted(own.metrics.keys() & each.metrics.keys()):
+            own_value, new_value = own.metrics[metric], each.metrics[metric]
+            if own.status == each.status and own_value != new_value:
+                yield (each.case, each.environment, metric), own_value, new_value
 
 
 def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
@@ -353,18 +355,16 @@ def _is_of(one: Measurement, values: Sequence[float]) -> bool:
     """Whether it can be what these numbers say: where a run comes in pieces, an earlier one brought them."""
     if one.n != len(values):
         return False
-    said, found = (one.point, one.smallest, one.largest), (median(values), min(values), max(values))
-    pairs = zip(said, found, strict=True)
+    summary, expected = (one.point, one.smallest, one.largest), (median(values), min(values), max(values))
+    pairs = zip(summary, expected, strict=True)
     return all(math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=_SMALLEST) for a, b in pairs)
 
 
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
     """The measurements that differ from the stored ones although they have as many processes."""
-    known = ((stored.get(each.key), each) for each in one.measurements)
+    pairs = ((stored.get(each.key), each) for each in one.measurements)
     return [
-        _unlike(mine, its)
-        for mine, its in known
-        if mine and mine.n == its.n and not _same_measurement(mine, its)
+        _unlike(own, new) for own, new in pairs if own and own.n == new.n and not _same_measurement(own, new)
     ]
 
 
@@ -372,8 +372,8 @@ def _same_measurement(one: Measurement, other: Measurement) -> bool:
     return math.isclose(one.point, other.point, rel_tol=_ROUNDING, abs_tol=_SMALLEST)
 
 
-def _unlike(known: Measurement, other: Measurement) -> str:
-    return f"{other.metric} of {other.case} is stored as {known.point!r} and here as {other.point!r}"
+def _unlike(own: Measurement, other: Measurement) -> str:
+    return f"{other.metric} of {other.case} is stored as {own.point!r} and here as {other.point!r}"
 
 
 def _save(database: Database, one: ImportedRun, planned: int, gained: Collection[Outcome] = ()) -> None:

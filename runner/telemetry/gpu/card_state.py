@@ -23,7 +23,7 @@ def card_state(handle: Any, parent: Any = None, root: Path = _SYS) -> dict[str, 
     Power in W, clocks in MHz.
     """
     whole = handle if parent is None else parent
-    asked: Mapping[str, Callable[[], Any]] = {
+    queries: Mapping[str, Callable[[], Any]] = {
         "power_limit_w": lambda: _watts(ask(N.nvmlDeviceGetEnforcedPowerLimit, whole)),
         "default_power_limit_w": lambda: _watts(ask(N.nvmlDeviceGetPowerManagementDefaultLimit, whole)),
         "max_sm_clock_mhz": lambda: ask(N.nvmlDeviceGetMaxClockInfo, whole, N.NVML_CLOCK_SM),
@@ -42,7 +42,7 @@ def card_state(handle: Any, parent: Any = None, root: Path = _SYS) -> dict[str, 
         "nvlinks": lambda: _active_links(whole),
         "numa_node": lambda: _numa_node(whole, root),
     }
-    return _collect_answers(asked)
+    return _collect_answers(queries)
 
 
 def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
     def count_ecc_errors(counter: int) -> Any:
         return ask(N.nvmlDeviceGetTotalEccErrors, whole, N.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, counter)
 
-    asked: Mapping[str, Callable[[], Any]] = {
+    queries: Mapping[str, Callable[[], Any]] = {
         "uncorrected_ecc_errors": lambda: count_ecc_errors(N.NVML_VOLATILE_ECC),
         "uncorrected_ecc_errors_ever": lambda: count_ecc_errors(N.NVML_AGGREGATE_ECC),
         "remapped_rows": lambda: rows if _absent(rows) else rows[0] + rows[1],
@@ -66,12 +66,12 @@ def card_health(handle: Any, parent: Any = None) -> dict[str, Any]:
         "pcie_width": lambda: ask(N.nvmlDeviceGetCurrPcieLinkWidth, whole),
         "pcie_width_possible": lambda: ask(N.nvmlDeviceGetMaxPcieLinkWidth, whole),
     }
-    return _collect_answers(asked)
+    return _collect_answers(queries)
 
 
-def _collect_answers(asked: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+def _collect_answers(queries: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
     """The answers that there are."""
-    answers = {name: call() for name, call in asked.items()}
+    answers = {name: call() for name, call in queries.items()}
     return {name: value for name, value in answers.items() if not _absent(value) and value not in (None, "")}
 
 
@@ -100,8 +100,8 @@ def _confidential() -> Any:
 def _active_links(handle: Any) -> int | None:
     """The NVLinks that are up; None for a card without any."""
     states = [ask(N.nvmlDeviceGetNvLinkState, handle, link) for link in range(_MOST_LINKS)]
-    known = [int(state) for state in states if not isinstance(state, Absent)]
-    return sum(known) if known else None
+    states_up = [int(state) for state in states if not isinstance(state, Absent)]
+    return sum(states_up) if states_up else None
 
 
 def _numa_node(handle: Any, root: Path) -> int | None:

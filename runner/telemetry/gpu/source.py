@@ -1,8 +1,15 @@
 """The GPUs as the sampler reads them, found by UUID: counters at a moment, and rows from the best source."""
 
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
 from typing import Any
+
+from common.processes import descendants
 
 from ..capability import UtilisationSource
 from ..sample_log import SampleLog, bare
@@ -24,8 +31,155 @@ from .nvml import (
     text,
     throttled_ns,
 )
-from .nvml_sample_buffer import DriverBuffer
-from .processes import Pids
+
+#: The first pid namespace's inode, the same on every Linux (PROC_PID_INIT_INO).
+_FIRST_NAMESPACE = "pid:[4026531836]"
+#: A process that computes on a GPU holds it open.
+_COMPUTES = "/dev/nvidia-uvm"
+
+
+class Pids:
+    """Process ids as seen from here. `controller` is the root of our processes, `members` are measured."""
+
+    def __init__(self, controller: int, members: Callable[[], frozenset[int]]) -> None:
+        self._controller = controller
+        self._members = members
+
+    def measured(self, pid: int) -> bool:
+        """Whether it is one of the measured processes."""
+        return pid in self._members()
+
+    def visible(self, listed: Collection[int]) -> tuple[int, ...] | None:
+        """The ids in order; None where ours must be among them and is not: they are another namespace's."""
+        if listed and not _in_the_first_namespace():
+            ours = {self._controller, *(pid for pid, _ in descendants(self._controller))} - {os.getpid()}
+            if ours.isdisjoint(listed) and any(_computes(pid) for pid in ours):
+                return None
+        return tuple(sorted(listed))
+
+
+def _in_the_first_namespace() -> bool:
+    try:
+        return os.readlink("/proc/self/ns/pid") == _FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def _computes(pid: int) -> bool:
+    return any(name.startswith(_COMPUTES) for name in _open_files(pid))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """The paths of its open files, devices included, which psutil's `open_files` leaves out."""
+    try:
+        entries = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            yield os.readlink(entry)
+        except OSError:
+            continue
+
+
+#: As long as the clocks' distance moves no more between two fetches, the clock was not set.
+_STEP_NS = 1_000_000
+#: The member of NVML's union that holds a value, by the value's type.
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+#: Between samples, where the buffer does not show it (nvml.h: a sixth of a second to a second).
+_USUAL_SPACING_NS = 1_000_000_000 // 6
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A mean over the time from `started_ns` to `ended_ns`, CLOCK_MONOTONIC."""
+
+    started_ns: int
+    ended_ns: int
+    value: float
+
+
+class DriverBuffer:
+    """The driver's samples of the utilisation of one device, fetched from time to time.
+
+    `spacing_ns` is the usual time between two of them.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._offset_ns = 0
+        self._newest_us = 0
+        self._ended_ns: int | None = None
+        self._doubtful: frozenset[int] = frozenset()
+        self.spacing_ns = _USUAL_SPACING_NS
+
+    def start(self) -> Absent | None:
+        """Fetch from here on: what the buffer already holds only shows how far its samples lie apart."""
+        self._offset_ns = _offset_ns()
+        found = self._fetch(0)
+        if isinstance(found, Absent):
+            return found
+        stamps = [stamp for stamp, _ in found]
+        if len(stamps) > 2:
+            distances = [after - before for before, after in pairwise(stamps)]
+            self.spacing_ns = int(median(distances) * 1000)
+        self._doubtful = frozenset()
+        self._newest_us = stamps[-1] if stamps else time.time_ns() // 1000
+        self._ended_ns = stamps[-1] * 1000 + self._offset_ns if stamps else None
+        return None
+
+    def next(self) -> list[Span] | Absent | None:
+        """The samples since the last fetch; None if the clock was set meanwhile and they cannot be placed."""
+        before = _offset_ns()
+        found = self._fetch(self._newest_us)
+        offset = _offset_ns()
+        if max(abs(before - self._offset_ns), abs(offset - before)) > _STEP_NS:
+            self._start_anew()
+            return None
+        self._offset_ns = offset
+        if isinstance(found, Absent):
+            return found
+        spans: list[Span] = []
+        now = time.monotonic_ns()
+        for stamp, value in found:
+            ended = stamp * 1000 + offset
+            if stamp in self._doubtful or ended > now:
+                continue
+            # The first sample of all is a mean over an unknown time.
+            if self._ended_ns is not None and ended > self._ended_ns:
+                spans.append(Span(self._ended_ns, ended, value))
+            self._newest_us, self._ended_ns = stamp, ended
+        return spans
+
+    def _start_anew(self) -> None:
+        """Forget the place: stamps of before the step may lie in the future now, and are not believed."""
+        self._offset_ns = _offset_ns()
+        self._newest_us, self._ended_ns = time.time_ns() // 1000, None
+        found = self._fetch(0)
+        self._doubtful = frozenset() if isinstance(found, Absent) else frozenset(stamp for stamp, _ in found)
+
+    def _fetch(self, since_us: int) -> list[tuple[int, float]] | Absent:
+        """(stamp, value) of every sample after a stamp, the oldest first."""
+        answer = ask(N.nvmlDeviceGetSamples, self._handle, N.NVML_GPU_UTILIZATION_SAMPLES, since_us)
+        if isinstance(answer, Absent):
+            # Nothing new is no problem.
+            return [] if answer.code == N.NVML_ERROR_NOT_FOUND else answer
+        kind, samples = answer
+        member = _MEMBERS[kind] if 0 <= kind < len(_MEMBERS) else _MEMBERS[1]
+        found = ((int(each.timeStamp), float(getattr(each.sampleValue, member))) for each in samples)
+        return sorted((stamp, value) for stamp, value in found if stamp > since_us)
+
+
+def _offset_ns() -> int:
+    """CLOCK_MONOTONIC minus CLOCK_REALTIME, by the tightest of three looks."""
+    looks: list[tuple[int, int]] = []
+    for _ in range(3):
+        before = time.monotonic_ns()
+        wall = time.time_ns()
+        after = time.monotonic_ns()
+        looks.append((after - before, (before + after) // 2 - wall))
+    return min(looks)[1]
+
 
 #: With these it makes no sense to ask the same thing again.
 _FOR_GOOD = (N.NVML_ERROR_NOT_SUPPORTED, N.NVML_ERROR_FUNCTION_NOT_FOUND, N.NVML_ERROR_NO_PERMISSION)
@@ -74,7 +228,7 @@ class GpuDevice:
         else:
             self._gpm = gpm
         self.utilisation_source: UtilisationSource = "gpm" if self._gpm else busy_source(handle)
-        buffer = DriverBuffer(handle, N.NVML_GPU_UTILIZATION_SAMPLES)
+        buffer = DriverBuffer(handle)
         self._buffer = None if isinstance(buffer.start(), Absent) else buffer
         self._started_ns = 0
         self._energy_mj: int | None = None
@@ -97,7 +251,8 @@ class GpuDevice:
             xids,
             None if running is None else self._pids.visible(running),
             None if busy is None else tuple(sorted(busy)),
-            1 - room["used"] / room["total"] if room.get("total") else None,
+            # What the driver reserves is neither used nor free; old ones count it as used.
+            1 - (room["used"] + room.get("reserved", 0)) / room["total"] if room.get("total") else None,
         )
 
     def begin(self, hz: float, log: SampleLog) -> float:
@@ -197,11 +352,11 @@ class GpuDevice:
             values["energy"] = (energy - self._energy_mj) / 1e3
         if throttled is not None and self._throttled:
             before = self._throttled
-            held = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
-            if held and min(held.values()) >= 0:
-                values["throttled"] = min(100.0, max(held.values()) / seconds / 1e7)
+            growth = {reason: now - before[reason] for reason, now in throttled.items() if reason in before}
+            if growth and min(growth.values()) >= 0:
+                values["throttled"] = min(100.0, max(growth.values()) / seconds / 1e7)
                 for cause, reasons in _CAUSES.items():
-                    own = [held[reason] for reason in reasons if reason in held]
+                    own = [growth[reason] for reason in reasons if reason in growth]
                     values[cause] = min(100.0, max(own) / seconds / 1e7) if own else None
         self._energy_mj, self._throttled = energy, throttled or {}
         return values

@@ -1,10 +1,12 @@
 """What communication costs a data parallel step: the part that is not hidden, and the links' bandwidth."""
 
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..case_key import CaseKey
+
+if TYPE_CHECKING:
+    from .leader import RankGroup
 
 MIB = 2**20
 #: Sizes of the table of bus bandwidths, in MiB.
@@ -13,42 +15,10 @@ _TABLE = (1, 4, 16, 64)
 _PASSES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 
 
-class Ranks(Protocol):
-    """Who is measured: the leader of the ranks."""
+def measure(group: "RankGroup", key: CaseKey) -> tuple[dict[str, float], dict[str, Any]]:
+    """Metrics by the catalogue's names, and facts.
 
-    @property
-    def ranks(self) -> int:
-        """World size."""
-        ...
-
-    def common_steps(self) -> list[int]:
-        """Nanoseconds of steps as they are, the slowest rank's each."""
-        ...
-
-    def local_steps(self) -> list[list[int]]:
-        """Nanoseconds of steps without communication, of every rank."""
-        ...
-
-    def collective(self, kind: str, sizes: list[int]) -> list[float]:
-        """Seconds of a collective of each size in bytes; empty where there is none of this kind."""
-        ...
-
-    def gradient_bytes(self) -> int:
-        """The size of all gradients."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class CommunicationCost:
-    """Metrics by the catalogue's names, and facts."""
-
-    metrics: dict[str, float]
-    facts: dict[str, Any]
-
-
-def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
-    """Blocks of steps with and without communication, taken A B B A, and collectives of several sizes.
-
+    They are of blocks of steps with and without communication, taken A B B A, and of collectives.
     Exposed communication is the step less the same under `no_sync()`; skew compares the ranks' steps under
     it. Neither is clamped: noise can make them negative. Under torch.compile, ZeRO-1 and FSDP2 only
     bandwidths are measured: `no_sync()` would be other code, compiled anew, or not without communication.
@@ -60,7 +30,7 @@ def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
     if key.axis("compile") == "none" and key.axis("parallel") == "ddp":
         metrics |= _measure_exposure(group)
     if group.ranks == 1:
-        return CommunicationCost(metrics, facts)
+        return metrics, facts
     if key.axis("parallel") != "fsdp2":
         own = group.gradient_bytes()
         facts["gradient_mib"] = own / MIB
@@ -72,7 +42,7 @@ def measure(group: Ranks, key: CaseKey) -> CommunicationCost:
         if table := _table(group, kind):
             metrics[f"{kind}_bandwidth"] = table[str(_TABLE[-1])]
             facts[f"{kind}_gb_per_second"] = table
-    return CommunicationCost(metrics, facts)
+    return metrics, facts
 
 
 def bus_bandwidth(size: int, seconds: float, ranks: int, kind: str = "all_reduce") -> float:
@@ -84,7 +54,7 @@ def bus_bandwidth(size: int, seconds: float, ranks: int, kind: str = "all_reduce
     return size / seconds * _PASSES[kind] * (ranks - 1) / ranks / 1e9
 
 
-def _bandwidths(group: Ranks, kind: str, sizes: list[int]) -> list[float]:
+def _bandwidths(group: "RankGroup", kind: str, sizes: list[int]) -> list[float]:
     """The bus bandwidth for each size in bytes; empty where there is no collective of this kind."""
     taken = group.collective(kind, sizes)
     return [
@@ -93,13 +63,13 @@ def _bandwidths(group: Ranks, kind: str, sizes: list[int]) -> list[float]:
     ]
 
 
-def _table(group: Ranks, kind: str) -> dict[str, float]:
+def _table(group: "RankGroup", kind: str) -> dict[str, float]:
     """The bus bandwidth by size in MiB."""
     found = _bandwidths(group, kind, [mib * MIB for mib in _TABLE])
     return dict(zip(map(str, _TABLE), found, strict=bool(found)))
 
 
-def _measure_exposure(group: Ranks) -> dict[str, float]:
+def _measure_exposure(group: "RankGroup") -> dict[str, float]:
     common = group.common_steps()
     local = group.local_steps()
     for own, more in zip(local, group.local_steps(), strict=True):

@@ -103,7 +103,7 @@ class RankGroup:
         return max(one["ns"] for one in reports)
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
-        """Rounds of steps until they are steady, judged as one process's are.
+        """Rounds of steps until they are steady, judged as one process's are, the clocks of GPUs included.
 
         Every shape of inputs comes twice before.
         """
@@ -120,11 +120,31 @@ class RankGroup:
             ended = ended or ("cap" if elapsed >= max_seconds else "")
             last = round(median(steps[-3:]))
             if ended:
+                by_steps = timing.seconds_to_steady(steps, elapsed)
+                if self._device.startswith("cuda"):
+                    last, is_steady = self._queued_until_clocks_are_steady(
+                        last, started + round(max_seconds * 1e9)
+                    )
+                    ended = ended if is_steady else "cap"
+                    elapsed = (time.perf_counter_ns() - started) / 1e9
                 self._members.request("settle")
-                return timing.WarmUp(
-                    len(steps), elapsed, ended, last, timing.seconds_to_steady(steps, elapsed)
-                )
+                return timing.WarmUp(len(steps), elapsed, ended, last, by_steps)
             count = max(1, _ROUND_NS // max(1, last))
+
+    def _queued_until_clocks_are_steady(self, alone_ns: int, until_ns: int) -> tuple[int, bool]:
+        """Nanoseconds of a queued step of the slowest, and whether all clocks were steady by `until_ns`."""
+        before: list[int] = []
+        while True:
+            reports = self._members.request("queued", alone_ns=alone_ns, start_ns=self._members.soon())
+            taken, clocks = max(one["ns"] for one in reports), [one["mhz"] for one in reports]
+            pairs = [*zip(before, clocks, strict=False)]
+            if None in clocks or (
+                pairs and all(abs(now - then) <= timing.STEADY_CLOCK * then for then, now in pairs)
+            ):
+                return taken, True
+            if time.perf_counter_ns() >= until_ns:
+                return taken, False
+            before = clocks
 
     def block(self, iterations: int, lead_in: int, per_sample: int) -> Block:
         """Timed steps of all members, begun together."""
@@ -165,32 +185,32 @@ class RankGroup:
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole; `members` says it of each, placement included."""
         reports: list[dict[str, Any]] = self._members.request("facts")
-        known = {**reports[0], **self._facts}
+        facts = {**reports[0], **self._facts}
         if not self._parallel:
-            known["items"] = sum(one["items"] for one in reports)
-            counted = [name for name in ("flops", "bytes_moved") if reports[0].get(name)]
-            known |= {name: sum(one[name] for one in reports) for name in counted}
+            facts["items"] = sum(one["items"] for one in reports)
+            totals = [name for name in ("flops", "bytes_moved") if reports[0].get(name)]
+            facts |= {name: sum(one[name] for one in reports) for name in totals}
         else:
-            known |= add_peaks(reports)
+            facts |= add_peaks(reports)
         # CPU 3 of another machine is not ours.
         own = [reports[number]["affinity"] for number in self._members.own]
-        known["affinity"] = {
+        facts["affinity"] = {
             "allowed": sorted({text for one in own for text in one["allowed"]}),
             "seen": sorted({cpu for one in own for cpu in one["seen"]}),
         }
-        known["members"] = [self._facts_of(number, one) for number, one in enumerate(reports)]
+        facts["members"] = [self._facts_of(number, one) for number, one in enumerate(reports)]
         if notes := [one["ceiling_note"] for one in reports if "ceiling_note" in one]:
             # What one of them lacks the case has not.
-            known["ceiling_note"] = notes[0]
-        known["members_pinned_by"] = self._members.pinned_by
-        known |= self._members.facts()
+            facts["ceiling_note"] = notes[0]
+        facts["members_pinned_by"] = self._members.pinned_by
+        facts |= self._members.facts()
         if self._members.one_clock:
-            known["started_apart_us"] = self._late_ns / 1e3
+            facts["started_apart_us"] = self._late_ns / 1e3
         else:
-            known["looked_at"] = "threads, counters and memory of this machine; of others what members report"
+            facts["looked_at"] = "threads, counters and memory of this machine; of others what members report"
         if not self._device.startswith("cuda"):
-            known["cpus_in_use"] = self._cpus_in_use(reports)
-        return known
+            facts["cpus_in_use"] = self._cpus_in_use(reports)
+        return facts
 
     def metrics(self) -> Mapping[str, float]:
         """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
@@ -206,9 +226,9 @@ class RankGroup:
             # Where no block counts there is none.
             known |= {"throughput": self._throughput()} if all(self._samples) else {}
         elif self._key.axis("parallel") in DATA_PARALLEL:
-            found = communication.measure(self, self._key)
-            known |= found.metrics
-            self._facts |= found.facts
+            metrics, facts = communication.measure(self, self._key)
+            known |= metrics
+            self._facts |= facts
         return known
 
     def check(self) -> correctness.Check:
@@ -366,18 +386,18 @@ def merge_metrics(reports: Sequence[Mapping[str, float]], *, one_gpu: bool) -> d
 
     Where some members have no value, the worst is that of the others, a sum is none; the rest is the first's.
     """
-    known = dict(reports[0])
+    merged = dict(reports[0])
     for name in dict.fromkeys(name for one in reports for name in one):
         values = [one[name] for one in reports if name in one]
         if name.startswith(_LARGEST) or (one_gpu and name in _OF_THE_GPU):
-            known[name] = max(values)
+            merged[name] = max(values)
         elif name in _SMALLEST:
-            known[name] = min(values)
+            merged[name] = min(values)
         elif name in _ADDED and len(values) == len(reports):
-            known[name] = sum(values)
+            merged[name] = sum(values)
         elif name in _ADDED:
-            known.pop(name, None)
-    return known
+            merged.pop(name, None)
+    return merged
 
 
 def merge_blocks(blocks: Sequence[Block], *, ranks: bool) -> Block:

@@ -40,6 +40,7 @@ class Member:
             "build": self._build,
             "first_call": self._first_call,
             "steps": self._steps,
+            "queued": self._queue_steps,
             "settle": self._settle,
             "block": self._block,
             "forget": self._placement.forget,
@@ -103,6 +104,15 @@ class Member:
         self._await_start(start_ns)
         return [timing.first_call(self._single_process.prepared.step, self._device) for _ in range(count)]
 
+    def _queue_steps(self, alone_ns: int, start_ns: int) -> dict[str, Any]:
+        """Nanoseconds of a step among others in the queue of this member's GPU, and the SM clock after them.
+
+        The clock is in MHz, None where it is not known: instances would count each other's turns.
+        """
+        self._await_start(start_ns)
+        taken = timing.queued_step_ns(self._single_process.prepared.step, self._device, alone_ns)
+        return {"ns": taken, "mhz": timing.clock_now() if isinstance(self._part, Rank) else None}
+
     def _settle(self) -> None:
         if not self._allocates_elsewhere:
             self._metrics |= memory.cuda_peaks(self._device, "_compile")
@@ -153,13 +163,13 @@ class Member:
 
     def _report(self) -> dict[str, float]:
         # Peaks first: what is measured last takes memory of its own.
-        known = dict(self._metrics)
+        metrics = dict(self._metrics)
         if not self._allocates_elsewhere:
-            known |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+            metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
-            known["rss_peak_steady"] = after
-        return {**known, **self._placement.metrics(self._device), **self._single_process.metrics()}
+            metrics["rss_peak_steady"] = after
+        return {**metrics, **self._placement.metrics(self._device), **self._single_process.metrics()}
 
     def _device_time(self, step_ns: float, start_ns: int) -> dict[str, float]:
         self._await_start(start_ns)

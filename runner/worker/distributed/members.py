@@ -36,12 +36,16 @@ GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 class MemberFailed(Exception):
-    """A member could not go on; the text says which and why, `status` what kind of outcome that is."""
+    """A member could not go on; the text says which and why, `status` what kind of outcome that is.
 
-    def __init__(self, status: str, reason: str, traceback: str = "") -> None:
+    With `device_lost` a GPU of this machine failed.
+    """
+
+    def __init__(self, status: str, reason: str, traceback: str = "", device_lost: bool = False) -> None:
         super().__init__(reason)
         self.status = status
         self.traceback = traceback
+        self.device_lost = device_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,13 @@ class Members(ABC):
         node = self.node_of(number)
         return f"{self.spec.word} {number}" + (f" on {node}" if node else "")
 
-    def member_failure(self, number: int, failed: Mapping[str, str]) -> MemberFailed:
+    def member_failure(self, number: int, failed: Mapping[str, Any]) -> MemberFailed:
         """The failure that a member reported."""
         reason = failed["reason"]
         if failed["status"] != "unsupported":
             reason = f"{self.name(number)}: {reason}"
-        return MemberFailed(failed["status"], reason, failed["traceback"])
+        lost = bool(failed.get("device_lost")) and number in self.own
+        return MemberFailed(failed["status"], reason, failed["traceback"], lost)
 
     @abstractmethod
     def order_one(self, number: int, do: str, **details: Any) -> None:

@@ -424,8 +424,8 @@ def pipeline_parallel(prep: Preparation, micro: Inputs, losses: list[Loss]) -> N
 
 def _release_memory(modules: list[nn.Module], own: nn.Module) -> None:
     """Free the weights and buffers of all stages but `own`, which the schedule would keep by its trace."""
-    kept = {tensor.untyped_storage().data_ptr() for tensor in (*own.parameters(), *own.buffers())}
+    storages = {tensor.untyped_storage().data_ptr() for tensor in (*own.parameters(), *own.buffers())}
     for module in modules:
         for tensor in (*module.parameters(), *module.buffers()):
-            if (storage := tensor.untyped_storage()).data_ptr() not in kept:
+            if (storage := tensor.untyped_storage()).data_ptr() not in storages:
                 storage.resize_(0)

@@ -81,16 +81,16 @@ class Rank(SingleProcess):
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole: items, flops and bytes of all ranks."""
-        known = super().facts()
-        known["backend"] = dist.get_backend()
+        facts = super().facts()
+        facts["backend"] = dist.get_backend()
         if self.prepared.model is not None:
-            known["gradient_bytes"] = sum(
+            facts["gradient_bytes"] = sum(
                 p.numel() * p.element_size() for p in self.prepared.model.parameters()
             )
         if self._key.axis("parallel") in DATA_PARALLEL:
-            counted = [name for name in ("items", "flops", "bytes_moved") if known.get(name)]
-            known |= {name: known[name] * self._world for name in counted}
-        return known
+            totals = [name for name in ("items", "flops", "bytes_moved") if facts.get(name)]
+            facts |= {name: facts[name] * self._world for name in totals}
+        return facts
 
     def metrics(self) -> Mapping[str, float]:
         """Metrics of the preparation, final metrics, compiler counters; nothing that takes steps of its own.
@@ -98,10 +98,10 @@ class Rank(SingleProcess):
         A step is a common one: ranks that took different numbers of them would wait for each other for ever.
         So the leader has all of them measure `device_time` at once.
         """
-        known = self.prepared.metrics | final_metrics(self.prepared)
+        metrics = self.prepared.metrics | final_metrics(self.prepared)
         if self._key.axis("compile") != "none":
-            known |= compiling.report(compilation.records_graphs(self._key, self._device)).metrics
-        return known
+            metrics |= compiling.report(compilation.records_graphs(self._key, self._device)).metrics
+        return metrics
 
     def device_time(self, step_ns: float) -> Mapping[str, float]:
         """`common_device_time` of this rank, of steps that take so long."""

@@ -246,8 +246,8 @@ class TorchrunMembers(Members):
     def _dead(self) -> list[int]:
         """Nodes with a rank that died, or whose command did."""
         died = [number for number, ended in self._ended.items() if ended.get("ranks")]
-        gone = [k for k, process in enumerate(self._processes) if process.poll() and k not in self._ended]
-        return died or gone
+        exits = [k for k, process in enumerate(self._processes) if process.poll() and k not in self._ended]
+        return died or exits
 
     def _kill(self) -> None:
         for process in self._processes:

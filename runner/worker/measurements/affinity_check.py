@@ -146,10 +146,10 @@ def check_start_conditions(key: CaseKey, threads: int) -> dict[str, Any]:
         raise StartConditionNotMet(
             f"OMP_THREAD_LIMIT={limit} leaves fewer threads than the {threads} torch counts on"
         )
-    wanted, loaded = key.axis("allocator"), allocator()
-    if wanted != "preset" and loaded != (wanted if wanted in _PRELOADED else "libc"):
+    name, loaded = key.axis("allocator"), allocator()
+    if name != "preset" and loaded != (name if name in _PRELOADED else "libc"):
         raise StartConditionNotMet(
-            f"malloc was to be {wanted}, but {loaded} serves it: the preload did not work"
+            f"malloc was to be {name}, but {loaded} serves it: the preload did not work"
         )
     return {"allocator_loaded": loaded}
 

@@ -169,8 +169,8 @@ def measure_device_time(
 def steps_looked_at(step_ns: float, shapes: int = 1) -> int:
     """How many steps `measure_device_time` takes; `step_ns` and `shapes` are as there."""
     enough = round(_LOOKED_AT_NS / step_ns) if step_ns else _FEWEST_STEPS
-    wanted = min(_MOST_STEPS, max(_FEWEST_STEPS, enough))
-    return shapes * -(-wanted // shapes)
+    steps = min(_MOST_STEPS, max(_FEWEST_STEPS, enough))
+    return shapes * -(-steps // shapes)
 
 
 def union(intervals: Iterable[tuple[float, float]]) -> float:

@@ -111,17 +111,17 @@ def unavailable(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
     if isinstance(error, RuntimeError) and any(part in text for part in _NO_KERNEL):
         return text
-    for seen in _passed_on(error):
-        if type(seen).__name__ in _NO_COMPILER or (seen is not error and isinstance(seen, ImportError)):
-            return str(seen).strip().split("\n")[0] or type(seen).__name__
+    for cause in _passed_on(error):
+        if type(cause).__name__ in _NO_COMPILER or (cause is not error and isinstance(cause, ImportError)):
+            return str(cause).strip().split("\n")[0] or type(cause).__name__
     return ""
 
 
-def compiler_said(error: BaseException) -> str:
+def compiler_error(error: BaseException) -> str:
     """The first error of a C++ compiler, reported by Inductor after its command; empty for another error."""
-    for seen in _passed_on(error):
-        output = getattr(seen, "output", None)
-        if type(seen).__name__ == "CppCompileError" and isinstance(output, str):
+    for cause in _passed_on(error):
+        output = getattr(cause, "output", None)
+        if type(cause).__name__ == "CppCompileError" and isinstance(output, str):
             found = re.search(r"\b(?:fatal )?error: .*", output)
             return found[0].strip() if found else ""
     return ""
@@ -132,11 +132,11 @@ def _passed_on(error: BaseException) -> Iterator[BaseException]:
 
     No other cause: an ImportError of the model's own code, for instance, is a crash.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        inner = getattr(seen, "inner_exception", None) or seen.__cause__
-        seen = inner if type(seen).__name__ in _FROM_BACKEND else None
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        inner = getattr(cause, "inner_exception", None) or cause.__cause__
+        cause = inner if type(cause).__name__ in _FROM_BACKEND else None
 
 
 def report(records_graphs: bool = False) -> CompileReport:
@@ -238,12 +238,12 @@ def shape_costs(shapes: Sequence[Shapes], calls_ns: Sequence[int]) -> Mapping[st
     """
     if len(set(shapes)) < 2:
         return {}
-    seen: dict[Shapes, int] = {}
+    calls: dict[Shapes, int] = {}
     new: list[int] = []
     known: list[int] = []
     for shape, taken in zip(itertools.cycle(shapes), calls_ns, strict=False):
-        number = seen[shape] = seen.get(shape, 0) + 1
-        if number == 1 and len(seen) > 1:
+        number = calls[shape] = calls.get(shape, 0) + 1
+        if number == 1 and len(calls) > 1:
             new.append(taken)
         elif number == 2:
             known.append(taken)

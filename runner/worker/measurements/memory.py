@@ -5,6 +5,7 @@ import ctypes
 import errno
 import gc
 import resource
+import sys
 from pathlib import Path
 
 import torch
@@ -107,12 +108,21 @@ def _peak_allocated(device: str) -> int:
     except RuntimeError:
         # CUDA's own allocator (backend:cudaMallocAsync) has no segments, and refuses.
         segments = []
-    held = sum(
+    pooled = sum(
         int(segment["total_size"]) - int(segment["allocated_size"])
         for segment in segments
         if segment.get("device") == index and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
     )
-    return torch.cuda.max_memory_allocated(device) + held
+    return torch.cuda.max_memory_allocated(device) + pooled
+
+
+def log_cuda_memory() -> None:
+    """Write what PyTorch's allocator holds of the device into the log of this process; nothing off CUDA."""
+    if torch.cuda.is_initialized():
+        # Whatever it lacks must not replace the error that is reported.
+        with contextlib.suppress(Exception):
+            sys.stderr.write(torch.cuda.memory_summary(abbreviated=True) + "\n")
+            sys.stderr.flush()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

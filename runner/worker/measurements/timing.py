@@ -1,13 +1,13 @@
-"""Timing: warm up until steady, then blocks of iterations between two synchronisations."""
+"""Timing: warm up until steady, then blocks of iterations, and at the end requests one by one."""
 
 import gc
 import itertools
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
-from typing import Any, ClassVar
+from statistics import fmean, median, quantiles
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -97,7 +97,7 @@ def _queued_until_clock_is_steady(step: Step, device: str, alone_ns: int, until_
     before = None
     while True:
         taken = queued_step_ns(step, device, alone_ns)
-        clock = _clock_now()
+        clock = clock_now()
         if clock is None or (before is not None and abs(clock - before) <= STEADY_CLOCK * before):
             return taken, True
         if time.perf_counter_ns() >= until_ns:
@@ -105,7 +105,7 @@ def _queued_until_clock_is_steady(step: Step, device: str, alone_ns: int, until_
         before = clock
 
 
-def _clock_now() -> int | None:
+def clock_now() -> int | None:
     """The SM clock in MHz, right after what was queued; None where it cannot be measured."""
     begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     has_clock = queue_clock(begun, ended)
@@ -322,3 +322,46 @@ def observe(step: Step, device: str, seconds: float) -> Window:
             break
     synchronize(device)
     return Window(started, time.monotonic_ns(), iterations)
+
+
+#: As many as a 99th percentile takes (see runner/execution/metrics.py), or this long.
+_REQUESTS = 662
+_REQUEST_SECONDS = 2.0
+_FEWEST_REQUESTS = 10
+#: From how many requests on a percentile is published.
+_PERCENTILES = {"request_latency_p90": (90, 64), "request_latency_p99": (99, _REQUESTS)}
+
+
+def measure_request_latency(step: Callable[[], object], device: str) -> Mapping[str, float]:
+    """Metrics `request_latency` and its percentiles in ms of an inference on CUDA; empty off CUDA.
+
+    Blocks queue their steps, so the time between two of them is a throughput and no request's latency: a
+    request is not queued behind another, and is done when its answer has been copied to the host.
+    """
+    if not device.startswith("cuda"):
+        return {}
+    taken: list[int] = []
+    synchronize(device)
+    ends = time.perf_counter() + _REQUEST_SECONDS
+    while len(taken) < _REQUESTS and (len(taken) < _FEWEST_REQUESTS or time.perf_counter() < ends):
+        started = time.perf_counter_ns()
+        to_host(step())
+        synchronize(device)
+        taken.append(time.perf_counter_ns() - started)
+    cuts = quantiles(taken, n=100, method="inclusive")
+    found = {"request_latency": cuts[49] / 1e6}
+    return found | {
+        name: cuts[share - 1] / 1e6 for name, (share, enough) in _PERCENTILES.items() if len(taken) >= enough
+    }
+
+
+def to_host(answer: Any) -> None:
+    """Copy every tensor of an answer to the host; its parts may be tuples, lists and mappings."""
+    if isinstance(answer, torch.Tensor):
+        answer.to("cpu")
+    elif isinstance(answer, Mapping):
+        for part in cast("Mapping[Any, Any]", answer).values():
+            to_host(part)
+    elif isinstance(answer, (tuple, list)):
+        for part in cast("list[Any]", answer):
+            to_host(part)

@@ -1,17 +1,24 @@
-"""One pass under torch.profiler: the table of operators and kernels, and the trace as a file.
+"""Passes under torch.profiler: a trace with its table of operators, or the files of a fingerprint.
 
 The profiler slows what it looks at, so a worker that traces measures no block.
 """
 
+import contextlib
+import ctypes
 import gzip
 import os
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Generator, Iterable
+from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from ..messages import Traced
+from ..prepared_case import PreparedCase
+from . import compiling
 from .timing import Step, synchronize
 
 #: Steps under the profiler that are thrown away: its own first steps are slow.
@@ -35,9 +42,6 @@ def trace(step: Step, device: str, steps: int, path: str) -> Traced:
     Times are microseconds a step, as the profiler slows them down. A trace that is too large or cannot be
     written is a note; the table is kept.
     """
-    activities = [ProfilerActivity.CPU]
-    if device.startswith("cuda"):
-        activities.append(ProfilerActivity.CUDA)
     answers: list[Traced] = []
     last = _WARM_UP_STEPS + steps
     number = 0
@@ -48,7 +52,7 @@ def trace(step: Step, device: str, steps: int, path: str) -> Traced:
             answers.append(_summarise_trace(profiler, steps, path))
 
     with profile(
-        activities=activities,
+        activities=_activities(device),
         schedule=schedule(wait=0, warmup=_WARM_UP_STEPS, active=steps, repeat=1),
         on_trace_ready=ready,
         record_shapes=True,
@@ -62,6 +66,11 @@ def trace(step: Step, device: str, steps: int, path: str) -> Traced:
                 synchronize(device)
             profiler.step()
     return answers[0]
+
+
+def _activities(device: str) -> list[ProfilerActivity]:
+    """What the profiler looks at."""
+    return [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.startswith("cuda") else ())]
 
 
 def _summarise_trace(profiler: Any, steps: int, path: str) -> Traced:
@@ -131,15 +140,15 @@ def _write(profiler: Any, path: str) -> str:
     """Write the compressed trace; answers why it was not kept, or an empty text."""
     raw = path.removesuffix(".gz")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    kept = False
+    fits = False
     try:
         profiler.export_chrome_trace(raw)
-        kept = _compressed(raw, path)
+        fits = _compressed(raw, path)
     finally:
-        for leftover in (raw,) if kept else (raw, path):
+        for leftover in (raw,) if fits else (raw, path):
             if os.path.exists(leftover):
                 os.remove(leftover)
-    return "" if kept else f"the trace was larger than {_TRACE_BYTES >> 20} MiB, and only the table is kept"
+    return "" if fits else f"the trace was larger than {_TRACE_BYTES >> 20} MiB, and only the table is kept"
 
 
 def _compressed(source: str, target: str) -> bool:
@@ -151,3 +160,69 @@ def _compressed(source: str, target: str) -> bool:
                 if file.tell() > _TRACE_BYTES:
                     return False
         return file.tell() <= _TRACE_BYTES
+
+
+#: Files in the folder of a fingerprint: events of the profiler, and what the libraries printed.
+EVENTS, PRINTED = "events.json", "printed.txt"
+#: The first step compiles and fills caches; under CUDA graphs the second records and the third replays.
+_STEPS_BEFORE = 3
+
+
+def capture_dispatch(prepared: PreparedCase, device: str, folder: str) -> dict[str, Any]:
+    """Run one untimed step (of inputs of several shapes one of each) and write what was chosen into `folder`.
+
+    The verbose modes of oneDNN and MKL are on. Answers counters of the compiler, and by library why it has no
+    lines. The controller reads the files: what they mean can be learnt anew without another harness.
+    """
+    steps = len(prepared.shapes) if len(set(prepared.shapes)) > 1 else 1
+    for _ in range(_STEPS_BEFORE * steps):
+        prepared.step()
+    synchronize(device)
+    prepared.rotation.rewind()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_stdout_in(os.path.join(folder, PRINTED)))
+        missing = _verbose(stack)
+        profiler = stack.enter_context(profile(activities=_activities(device), record_shapes=True))
+        for _ in range(steps):
+            prepared.step()
+        synchronize(device)
+    profiler.export_chrome_trace(os.path.join(folder, EVENTS))
+    facts: dict[str, Any] = {"missing": missing}
+    if prepared.key.axis("compile") != "none":
+        facts["compile"] = asdict(compiling.report())
+    return facts
+
+
+def _verbose(stack: contextlib.ExitStack) -> dict[str, str]:
+    """Switch the verbose modes on within `stack`; answers why one is not."""
+    missing: dict[str, str] = {}
+    for name, library in (("onednn", torch.backends.mkldnn), ("mkl", torch.backends.mkl)):
+        if not library.is_available():
+            missing[name] = "this PyTorch is built without it"
+            continue
+        try:
+            stack.enter_context(library.verbose(library.VERBOSE_ON))
+        except Exception as error:
+            missing[name] = f"its verbose mode cannot be switched on: {type(error).__name__}"
+    return missing
+
+
+@contextlib.contextmanager
+def _stdout_in(path: str) -> Generator[None]:
+    """Within the block what this process prints, C libraries included, goes to a file."""
+    _flush()
+    stdout = os.dup(1)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.dup2(file, 1)
+        yield
+    finally:
+        _flush()
+        os.dup2(stdout, 1)
+        os.close(file)
+        os.close(stdout)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)

@@ -49,16 +49,16 @@ def _index(device: str) -> int:
 
 def _require_allocator(prep: Preparation) -> None:
     """Raise UnsupportedCase where axis `device_allocator` has no device, or the process began without it."""
-    wanted = prep.key.axis("device_allocator")
-    if wanted == "default":
+    allocator = prep.key.axis("device_allocator")
+    if allocator == "default":
         return
     if not prep.device.startswith("cuda"):
         raise UnsupportedCase(
-            f"device_allocator={wanted} is PyTorch's allocator for CUDA, and this device is {prep.device}"
+            f"device_allocator={allocator} is PyTorch's allocator for CUDA, and this device is {prep.device}"
         )
     if not os.environ.get(ALLOCATOR_VARIABLE):
         raise UnsupportedCase(
-            f"device_allocator={wanted} takes {ALLOCATOR_VARIABLE} before the process begins"
+            f"device_allocator={allocator} takes {ALLOCATOR_VARIABLE} before the process begins"
         )
 
 

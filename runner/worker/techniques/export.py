@@ -203,8 +203,8 @@ def find(path: str) -> Callable[..., Any]:
     try:
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
-        gone = "was removed in" if module == "torch.jit" else "is not in"
-        raise UnsupportedCase(f"torch.{path} {gone} this version of PyTorch ({torch.__version__})") from None
+        verb = "was removed in" if module == "torch.jit" else "is not in"
+        raise UnsupportedCase(f"torch.{path} {verb} this version of PyTorch ({torch.__version__})") from None
     return found
 
 
@@ -217,9 +217,9 @@ def _private_places(folder: Path) -> Generator[None]:
     left alone: an earlier compilation has filled it.
     """
     cache = str(folder / "cache")
-    ours = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
+    places = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
+    before = {name: os.environ.get(name) for name in places}
+    os.environ.update(places)
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ def _refuse(prep: Preparation, way: str) -> None:
     how = prep.key.axis("compile")
     if how in (*compilation.RECORDS_GRAPHS, "cudagraphs"):
         raise UnsupportedCase(f"compile={how} records CUDA graphs itself: give either it or graph={way}")
-    if way == "callables" and prep.called is not prep.model:
+    if way == "callables" and (prep.called is not prep.model or how != "none"):
         raise UnsupportedCase("graph=callables records an eager module, and this case calls something else")
     if way == "capture" and prep.training and prep.key.axis("precision") == "amp-fp16":
         raise UnsupportedCase(
@@ -178,8 +178,10 @@ def _restore(prep: Preparation, weights: list[torch.Tensor], optimizers: list[to
     """Undo the steps that preparing took, in place: the graph knows addresses."""
     with torch.no_grad():
         if weights:
-            for tensor, kept in zip((*prep.model.parameters(), *prep.model.buffers()), weights, strict=True):
-                tensor.copy_(kept)
+            for tensor, original in zip(
+                (*prep.model.parameters(), *prep.model.buffers()), weights, strict=True
+            ):
+                tensor.copy_(original)
         for optimizer in optimizers:
             for state in optimizer.state.values():
                 for value in state.values():

@@ -31,10 +31,10 @@ def _attention(prep: Preparation) -> None:
     Raises UnsupportedCase where this PyTorch cannot choose or has no such kernel. A call for whose inputs the
     kernel cannot be taken raises it, too: PyTorch refuses instead of taking another.
     """
-    wanted = prep.key.axis("attention")
-    if wanted == "auto":
+    kernel = prep.key.axis("attention")
+    if kernel == "auto":
         return
-    allow, backend = _find(wanted)
+    allow, backend = _find(kernel)
     around, backward = prep.context, prep.backward
 
     @contextlib.contextmanager
@@ -46,7 +46,7 @@ def _attention(prep: Preparation) -> None:
                 if "No available kernel" not in str(error):
                     raise
                 raise UnsupportedCase(
-                    f"attention={wanted}: PyTorch has no such kernel for this case on {prep.device}"
+                    f"attention={kernel}: PyTorch has no such kernel for this case on {prep.device}"
                 ) from error
 
     @contextlib.contextmanager
@@ -61,13 +61,13 @@ def _attention(prep: Preparation) -> None:
     prep.context, prep.backward = context, backward_with_backend
 
 
-def _find(wanted: str) -> tuple[Callable[[Any], Any], Any]:
+def _find(kernel: str) -> tuple[Callable[[Any], Any], Any]:
     try:
         module = importlib.import_module("torch.nn.attention")
-        return module.sdpa_kernel, getattr(module.SDPBackend, _BACKENDS[wanted])
+        return module.sdpa_kernel, getattr(module.SDPBackend, _BACKENDS[kernel])
     except (ImportError, AttributeError):
         raise UnsupportedCase(
-            f"attention={wanted} cannot be chosen in this version of PyTorch ({torch.__version__})"
+            f"attention={kernel} cannot be chosen in this version of PyTorch ({torch.__version__})"
         ) from None
 
 

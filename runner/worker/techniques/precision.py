@@ -1,4 +1,4 @@
-"""Number formats: TF32, autocast with or without a GradScaler, whole models in a smaller type, int8."""
+"""Number formats: TF32, autocast with or without a GradScaler, whole models in a smaller type, quantised."""
 
 import contextlib
 import importlib
@@ -6,7 +6,7 @@ import importlib.util
 import io
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, cast
 
 import torch
@@ -24,11 +24,12 @@ def quantise(prep: Preparation) -> None:
     """Replace the preparation's model by a quantised one, as axis `precision` says.
 
     Metric `model_size`: MiB of the saved state, because packed weights are no parameters. Fact
-    `quantised`: the layers that now compute in int8, by kind. Raises UnsupportedCase where there are none.
+    `quantised`: the layers that now compute so, by kind. Raises UnsupportedCase where there are none.
     """
     precision = prep.key.axis("precision")
     if prep.training:
-        raise UnsupportedCase(f"precision={precision} is for inference: int8 weights do not train")
+        kind = precision.partition("-")[0]
+        raise UnsupportedCase(f"precision={precision} is for inference: {kind} weights do not train")
     if precision == "int8-qat":
         raise UnsupportedCase(
             "precision=int8-qat is for training: it rounds weights and activations that train"
@@ -41,7 +42,7 @@ def quantise(prep: Preparation) -> None:
     prep.called = prep.model
     # Or the step would keep the fp32 model alive as well.
     prep.workload = replace(prep.workload, model=prep.model, checkpointed=())
-    prep.facts["dtype"] = "torch.qint8"
+    prep.facts["dtype"] = _KEPT_IN.get(precision, "torch.qint8")
     prep.metrics["model_size"] = _saved_bytes(prep.model) / memory.MIB
 
 
@@ -166,15 +167,50 @@ def train_for_int8(prep: Preparation) -> None:
     prep.facts["quantised"] = {"rounded": sum(isinstance(one, rounding) for one in prep.model.modules())}
 
 
+@dataclass(frozen=True, slots=True)
+class _TorchAo:
+    """A configuration of torchao; with a `capability` it is for models in bf16, on such a GPU or newer."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capability: tuple[int, int] | None = None
+
+    def make(self) -> Any:
+        """The configuration; releases that do not know the options have only what these choose."""
+        make = _find("torchao.quantization", self.name)
+        try:
+            return make(**self.options)
+        except TypeError:
+            return make()
+
+
+#: Weights and, but for int4, activations of each call. Ada and Hopper have kernels of fp8; those of int4 are
+#: PyTorch's own, which take bf16: other layouts of int4 need another package.
+_TORCHAO = {
+    "int8-torchao": _TorchAo("Int8DynamicActivationInt8WeightConfig"),
+    "fp8-torchao": _TorchAo("Float8DynamicActivationFloat8WeightConfig", capability=(8, 9)),
+    "int4-torchao": _TorchAo(
+        "Int4WeightOnlyConfig", {"int4_packing_format": "tile_packed_to_4d"}, capability=(8, 0)
+    ),
+}
+#: In what weights are kept, where that is not int8.
+_KEPT_IN = {"fp8-torchao": "torch.float8_e4m3fn", "int4-torchao": "int4"}
+
+
 def _torchao(prep: Preparation) -> dict[str, int]:
-    """torchao's int8 weights with activations quantised in each call, in place."""
+    """torchao's weights for linear layers, in place."""
+    precision = prep.key.axis("precision")
+    chosen = _TORCHAO[precision]
+    if chosen.capability:
+        _require_capability(f"precision={precision}", prep.device, chosen.capability)
     if importlib.util.find_spec("torchao") is None:
         raise UnsupportedCase("torchao is not installed in this environment: pip install torchao")
     quantize = _find("torchao.quantization", "quantize_")
-    way = _find("torchao.quantization", "Int8DynamicActivationInt8WeightConfig")
+    if chosen.capability:
+        _cast(prep, torch.bfloat16)
     linear = [one for one in prep.model.modules() if isinstance(one, torch.nn.Linear)]
     before = [id(one.weight) for one in linear]
-    quantize(prep.model, way())
+    quantize(prep.model, chosen.make())
     changed = sum(1 for one, old in zip(linear, before, strict=True) if id(one.weight) != old)
     return {"Linear": changed} if changed else {}
 
@@ -183,7 +219,7 @@ _QUANTISED: dict[str, Callable[[Preparation], dict[str, int]]] = {
     "int8-dynamic": _dynamic,
     "int8-static": _static,
     "int8-pt2e": _pt2e,
-    "int8-torchao": _torchao,
+    **dict.fromkeys(_TORCHAO, _torchao),
 }
 
 
@@ -200,9 +236,9 @@ def _find(module: str, name: str) -> Any:
     except (ImportError, AttributeError):
         package = module.split(".")[0]
         version = getattr(importlib.import_module(package), "__version__", "?")
-        gone = f"{module}.{name} was removed in this version"
+        sentence = f"{module}.{name} was removed in this version"
         raise UnsupportedCase(
-            f"{gone} of {'PyTorch' if package == 'torch' else package} ({version})"
+            f"{sentence} of {'PyTorch' if package == 'torch' else package} ({version})"
         ) from None
 
 
@@ -261,11 +297,11 @@ def apply(prep: Preparation) -> None:
         _cast(prep, _WHOLE[precision])
     if precision == "int8-qat" and prep.training:
         train_for_int8(prep)
-    elif precision.startswith("int8-"):
+    elif precision in _QUANTISED or precision == "int8-qat":
         quantise(prep)
     else:
-        kept = (*prep.model.parameters(), *prep.model.buffers())
-        prep.metrics["model_size"] = sum(one.numel() * one.element_size() for one in kept) / memory.MIB
+        tensors = (*prep.model.parameters(), *prep.model.buffers())
+        prep.metrics["model_size"] = sum(one.numel() * one.element_size() for one in tensors) / memory.MIB
     if precision == "amp-fp16" and prep.training:
         _scale(prep)
 
@@ -277,7 +313,7 @@ def context(key: CaseKey, device: str) -> Callable[[], contextlib.AbstractContex
         # Taken at its word: by PyTorch's default cuDNN computes convolutions in TF32.
         _allow_tf32((False, False))
     if precision == "tf32":
-        _require_tf32(device)
+        _require_capability("precision=tf32", device, (8, 0))
         _allow_tf32((True, True))
     if precision not in _AUTOCAST:
         return contextlib.nullcontext
@@ -335,17 +371,18 @@ def _allow_tf32(allowed: tuple[Any, Any]) -> None:
 
 def _require_fp32(prep: Preparation) -> None:
     """Raise UnsupportedCase for a case that was built in another number format, by whatever means."""
-    kept = (*prep.model.parameters(), *prep.model.buffers())
-    others = {one.dtype for one in kept if one.is_floating_point()} - {torch.float32, torch.float64}
+    tensors = (*prep.model.parameters(), *prep.model.buffers())
+    others = {one.dtype for one in tensors if one.is_floating_point()} - {torch.float32, torch.float64}
     if others:
         raise UnsupportedCase(
             f"the case builds weights of {others.pop()}: build them in fp32 and choose a precision"
         )
 
 
-def _require_tf32(device: str) -> None:
-    if not device.startswith("cuda") or torch.cuda.get_device_capability(device) < (8, 0):
-        raise UnsupportedCase("precision=tf32 needs a CUDA device of compute capability 8.0 or newer")
+def _require_capability(what: str, device: str, least: tuple[int, int]) -> None:
+    if not device.startswith("cuda") or torch.cuda.get_device_capability(device) < least:
+        needed = ".".join(map(str, least))
+        raise UnsupportedCase(f"{what} needs a CUDA device of compute capability {needed} or newer")
 
 
 def _require_autocast(device: str, dtype: torch.dtype) -> None:

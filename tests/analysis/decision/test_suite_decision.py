@@ -10,9 +10,14 @@ from scipy import special
 from analysis.comparison.plan import Plan
 from analysis.decision.case_estimates import CasePairs, estimate
 from analysis.decision.next_pairs import next_pairs
-from analysis.decision.partial_conjunction import partial_conjunction
 from analysis.decision.process_modes import find_modes
-from analysis.decision.suite_decision import ERROR, SuiteDecision, SuiteLimits, judge_suite
+from analysis.decision.suite_decision import (
+    ERROR,
+    SuiteDecision,
+    SuiteLimits,
+    judge_suite,
+    partial_conjunction,
+)
 
 PLAN = Plan(32)
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from analysis.detection.change_points import Change, JudgedSeries, NightValue, Rules, change_points, judge
+from analysis.detection.change_points import change_points, judge
 from analysis.detection.default_watched_metrics import history_rules, rules_of
-from analysis.detection.nights import TooFewNights, TooNoisy
+from analysis.detection.nights import Change, JudgedSeries, NightValue, Rules, TooFewNights, TooNoisy
 from analysis.metrics import Better
 from support.builders.detection_series import noise
 

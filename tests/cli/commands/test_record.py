@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from cli.commands import profile
-from runner.census.census import Census, read_census
-from runner.census.recording import CensusRecording
+from runner.census import Census, CensusRecording, read_census
 from support.command_line import typed
 from support.site import Done, Site, measured_python, one_site
 

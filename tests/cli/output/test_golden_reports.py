@@ -19,13 +19,12 @@ from cli.commands.doctor import doctor_lines
 from cli.commands.fleet import examined_table, nodes_table, waiting_table
 from cli.output.bisect_report import TerminalBisection
 from cli.output.fleet_upgrade_report import print_fleet_upgrade
-from cli.output.import_report import ImportCounts, PlainImportReport, ReadFile, StatedOrigin
+from cli.output.import_report import ImportCounts, PlainImportReport, ReadFile
 from cli.output.operator_tables import print_traces
 from interchange.errors import BadFile, SourcePlace
 from interchange.runs import ImportProblem
 from records.outcomes import Outcome
 from reports.fleet_upgrade import FleetUpgrade, MachineUpgrade
-from reports.upgrade_report import JudgedUpgrade
 from runner.execution.harness import Harness
 from runner.session_plan import Timing
 from runner.telemetry.capability import Capability, GpuCapabilities, Probe, UtilisationSource
@@ -172,8 +171,8 @@ def test_a_bisection(golden: Golden) -> None:
 
 def test_an_upgrade_on_several_machines(golden: Golden) -> None:
     machines = (
-        MachineUpgrade("perf-01", 4, JudgedUpgrade(*a_mixed_upgrade())),
-        MachineUpgrade("perf-02", 5, JudgedUpgrade(*reported([a_result(RESNET, -3.0)]))),
+        MachineUpgrade("perf-01", 4, a_mixed_upgrade()),
+        MachineUpgrade("perf-02", 5, reported([a_result(RESNET, -3.0)])),
         MachineUpgrade("perf-03", 6, reason="task 6 ended failed: no torch"),
     )
     found = FleetUpgrade("2.13.0", "2.15.0", machines)
@@ -188,10 +187,8 @@ def test_an_import(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     held, none = Amount(2, 12, 40), Amount()
     for title, verbose, dry_run in (("An import", False, False), ("Verbose, and a dry run", True, True)):
         report = PlainImportReport(verbose=verbose, dry_run=dry_run)
-        known = ReadFile(StatedOrigin(None, None), runs=2, undated=1, repeats=list(problems[:2]))
-        report.report_file(
-            Path("a.json"), ImportSummary("torchbench", held, none), ReadFile(StatedOrigin(None, None))
-        )
+        known = ReadFile(runs=2, undated=1, repeats=list(problems[:2]))
+        report.report_file(Path("a.json"), ImportSummary("torchbench", held, none), ReadFile())
         report.report_file(Path("b.json"), ImportSummary("asv", held, Amount(1, 1, 1), problems), known)
         report.report_refusal(Path("files/c.json"), BadFile(SourcePlace("c.json", 1), "is no JSON"))
         unknown = [Path(f"notes-{number}.txt") for number in range(12)]

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparison.screening import as_evidence
+from cli.output.progress import outcome_line
 from runner.execution.machine_lock import exclusive
+from support.builders.run_records import an_outcome
 from support.site import LOCK_FOLDER, ROOT
 
 #: Reports what a run reports; `more()` gives the file room again. A file that may not grow is a full disk.
@@ -16,7 +19,7 @@ import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
 from cli.output.console import watching_console
-from cli.output.progress import JsonWatcher, PlainWatcher, report_waiting
+from cli.output.progress import JsonWatcher, PlainWatcher
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -24,7 +27,7 @@ def room(size):
 _mend_streams()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 room(100)
-report_waiting("another run measures this machine")
+JsonWatcher(watching_console()).report_wait("another run measures this machine")
 watcher = {watcher}(watching_console())
 for number in range(8):
     watcher.note(f"{{number}} " + "Größe" * 4)
@@ -101,3 +104,16 @@ def test_a_run_that_waits_says_for_whom(
     events = [json.loads(line) for line in output.splitlines()]
     assert [each["event"] for each in events] == (["waiting"] if as_json else [])
     assert all(each["text"] in said for each in events)
+
+
+def test_a_process_of_a_short_pair_is_named_as_one() -> None:
+    short = as_evidence(an_outcome("mlp/infer/-/eager", metrics={"latency": 2.5}))
+    assert outcome_line(short) == "mlp/infer/-/eager #0: short pair of the screen, median 2.500 ms"
+
+
+def test_a_process_without_a_latency_has_a_line() -> None:
+    assert outcome_line(an_outcome("mlp/infer/-/eager", metrics={"rss_peak": 9.0})) == (
+        "mlp/infer/-/eager #0: no latency"
+    )
+    compiled = an_outcome("mlp/infer/-/eager", metrics={"compile_cold": 2.5, "latency": 4.0})
+    assert outcome_line(compiled) == "mlp/infer/-/eager #0: median 4.000 ms, compile, cold cache 2.500 s"

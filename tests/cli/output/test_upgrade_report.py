@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from cli.output.upgrade_report import print_upgrade
+from reports.report_context import JudgedUpgrade
 from reports.rows import rows
 from support.builders.upgrade_reports import (
-    Report,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
@@ -21,10 +21,10 @@ from support.builders.upgrade_reports import (
 from support.golden import Golden
 
 
-def printed(upgrade: Report, width: int = 160, *, local: bool = True) -> list[str]:
+def printed(upgrade: JudgedUpgrade, width: int = 160, *, local: bool = True) -> list[str]:
     """The lines of the report."""
     file = io.StringIO()
-    print_upgrade(Console(file=file, width=width, highlight=False), *upgrade, local=local)
+    print_upgrade(Console(file=file, width=width, highlight=False), upgrade, local=local)
     return file.getvalue().splitlines()
 
 
@@ -33,19 +33,22 @@ def squeezed(lines: list[str]) -> str:
 
 
 def test_reports_of_a_wide_terminal(golden: Golden) -> None:
-    subject, results, upgrade = reported([a_result("resnet50/infer/-/eager", 2.0)])
+    judged = reported([a_result("resnet50/infer/-/eager", 2.0)])
+    running, interrupted = (
+        judged._replace(subject=replace(judged.subject, state=state)) for state in ("running", "interrupted")
+    )
     unclear = reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)])
     reports = {
         "A no-go": a_mixed_upgrade(),
-        "Interrupted": (replace(subject, state="interrupted"), results, upgrade),
-        "Still being measured": (replace(subject, state="running"), results, upgrade),
+        "Interrupted": interrupted,
+        "Still being measured": running,
         "What runs differently": dispatched(),
         "What would settle it": unclear,
         "Screened": screened(),
         "Nothing": reported([]),
     }
     sections = {title: "\n".join(printed(one)) for title, one in reports.items()}
-    elsewhere = printed((replace(subject, state="interrupted"), results, upgrade), local=False)
+    elsewhere = printed(interrupted, local=False)
     golden.check_terminal("upgrade_report.md", {**sections, "Interrupted on another machine": elsewhere[-1]})
 
 
@@ -69,7 +72,7 @@ def test_no_width_cuts_a_case_or_a_number(width: int) -> None:
     assert "…" not in text
     case_width = max(len(part) for line in table[1:] if (part := line.split("  ")[0]))
     column = [line[:case_width].strip() for line in table[1:]]
-    assert "".join(column) == "".join(row.case for row in rows(*upgrade))
+    assert "".join(column) == "".join(row.case for row in rows(upgrade))
     for number in ("+310.5 %", "+303.4 % to +317.7 %", "-12.5 %", "+0.50 %"):
         assert number in text
     for words in ("notmeasured", "brokeninboth", "nodata"):
@@ -107,7 +110,7 @@ def test_kernels_of_a_case_that_moved_say_which_are_new_gone_or_slower() -> None
 
 
 @pytest.mark.parametrize("upgrade", [reported([]), a_large_upgrade()], ids=["empty", "large"])
-def test_any_number_of_cases_can_be_printed(upgrade: Report) -> None:
+def test_any_number_of_cases_can_be_printed(upgrade: JudgedUpgrade) -> None:
     text = "\n".join(printed(upgrade, 80))
     assert f"{len(upgrade[1])} cases: " in text
     assert "significant" not in text

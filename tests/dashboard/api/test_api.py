@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +31,6 @@ from db.schema.finding_tables import FindingRow
 from records.kinds import RunKind
 from support.builders.run_records import RESNET, a_run, an_environment, an_outcome
 from support.builders.stored_run import store_run
-from support.sqlite_files import open_with_tables
 
 CSV = {"accept": "text/csv"}
 
@@ -43,21 +42,31 @@ def api(full_url: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     return TestClient(create_api())
 
 
+@pytest.fixture
+def copy_api(full_copy: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """The API over a copy of that database, which a test changes."""
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", full_copy)
+    return TestClient(create_api())
+
+
 def answer_of(api: TestClient, path: str, **query: object) -> Any:
     answer = api.get(path, params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: str) -> None:
-    seen: list[str] = []
-    address = "/runs?limit=5"
+def pages_from(api: TestClient, address: str) -> Iterator[list[dict[str, Any]]]:
+    """The rows at an address, then those of each next page that an answer names."""
     while address:
         answer = api.get(address)
-        seen += [row["id"] for row in answer.json()]
+        yield answer.json()
         address = answer.links.get("next", {}).get("url", "")
+
+
+def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: str) -> None:
+    ids = [row["id"] for page in pages_from(api, "/runs?limit=5") for row in page]
     every = queries.recent_runs(database_at(full_url), limit=1000)
-    assert seen == [run.id for run in every] and len(seen) > 10
+    assert ids == [run.id for run in every] and len(ids) > 10
     first = answer_of(api, "/runs", limit=1)[0]
     assert (first["state"], first["kind"]) == (str(every[0].state), str(every[0].kind))
     suites = {run.suite for run in every}
@@ -66,46 +75,32 @@ def test_pages_of_runs_follow_each_other_to_the_last(api: TestClient, full_url: 
 
 @pytest.mark.parametrize("path", ["/findings", "/verdicts"])
 def test_findings_and_verdicts_follow_each_other_to_the_last(
-    full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+    copy_api: TestClient, full_copy: str, path: str
 ) -> None:
-    copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
     environments = [an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")]
     for name in ("upgrade-1", "upgrade-2"):
-        save_run(database_at(copy), replace(a_run(name, environments=environments), kind=RunKind.UPGRADE))
-    api = TestClient(create_api())
-    every = [row["id"] for row in answer_of(api, path)]
+        save_run(
+            database_at(full_copy), replace(a_run(name, environments=environments), kind=RunKind.UPGRADE)
+        )
+    every = [row["id"] for row in answer_of(copy_api, path)]
     assert len(every) > 1
-    seen: list[Any] = []
-    address = f"{path}?limit=1"
-    while address:
-        answer = api.get(address)
-        seen += [row["id"] for row in answer.json()]
-        address = answer.links.get("next", {}).get("url", "")
-    assert seen == every
+    assert [row["id"] for page in pages_from(copy_api, f"{path}?limit=1") for row in page] == every
 
 
 @pytest.mark.parametrize("path", ["/runs", "/findings", "/verdicts"])
 def test_rows_that_come_between_two_pages_repeat_none(
-    full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+    copy_api: TestClient, full_copy: str, path: str
 ) -> None:
     """Also where the next page is asked for among rows of one moment."""
-    copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
     for number in range(3):
-        store_newer(database_at(copy), number, day=0)
-    api = TestClient(create_api())
-    before = [row["id"] for row in answer_of(api, path, limit=1000)]
-    seen: list[Any] = []
-    address, number = f"{path}?limit=2", 3
-    while address:
-        answer = api.get(address)
-        seen += [row["id"] for row in answer.json()]
-        address = answer.links.get("next", {}).get("url", "")
-        store_newer(database_at(copy), number, day=number)
-        number += 1
-    assert seen == before and len(seen) > 3
-    assert [row["id"] for row in answer_of(api, path, limit=2, after=before[0])] == before[1:3]
+        store_newer(database_at(full_copy), number, day=0)
+    before = [row["id"] for row in answer_of(copy_api, path, limit=1000)]
+    ids: list[Any] = []
+    for number, page in enumerate(pages_from(copy_api, f"{path}?limit=2"), start=3):
+        ids += [row["id"] for row in page]
+        store_newer(database_at(full_copy), number, day=number)
+    assert ids == before and len(ids) > 3
+    assert [row["id"] for row in answer_of(copy_api, path, limit=2, after=before[0])] == before[1:3]
 
 
 def store_newer(database: Database, number: int, day: int) -> None:
@@ -147,36 +142,27 @@ def test_points_of_a_series_are_those_of_its_chart(api: TestClient, full_url: st
     assert [row["run"] for row in answer_of(api, "/series/points", **query, newest=2)] == [
         one.run for one in points[-2:]
     ]
-    paged: list[str] = []
-    address = f"/series/points?{urlencode({**query, 'limit': 2})}"
-    while address:
-        answer = api.get(address)
-        paged += [row["run"] for row in answer.json()]
-        assert len(answer.json()) <= 2
-        address = answer.links.get("next", {}).get("url", "")
-    assert paged == [one.run for one in points]
+    pages = list(pages_from(api, f"/series/points?{urlencode({**query, 'limit': 2})}"))
+    assert [row["run"] for page in pages for row in page] == [one.run for one in points]
+    assert max(map(len, pages)) == 2
     assert answer_of(api, "/series/points", **query, offset=2**63 - 1) == []
 
 
 def test_no_point_is_skipped_where_one_comes_between_two_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"sqlite:///{tmp_path}/pyrometer.db"
     monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-    with open_with_tables(url) as database:
-        for night in range(6):
-            store_night(database, night)
-        api = TestClient(create_api())
-        (key,) = answer_of(api, "/series", metric="latency")
-        query = {name: key[name] for name in ("case", "metric", "hardware", "preset")}
-        answer = api.get("/series/points", params={**query, "newest": 4, "limit": 2})
-        seen, stored = [row["run"] for row in answer.json()], 6
-        while following := answer.links.get("next"):
-            store_night(database, stored)
-            stored += 1
-            answer = api.get(following["url"])
-            seen += [row["run"] for row in answer.json()]
-    assert seen == [f"night-{number}" for number in range(2, 8)]
+    for night in range(6):
+        store_night(database, night)
+    api = TestClient(create_api())
+    (key,) = answer_of(api, "/series", metric="latency")
+    query = {name: key[name] for name in ("case", "metric", "hardware", "preset")}
+    runs: list[str] = []
+    address = f"/series/points?{urlencode({**query, 'newest': 4, 'limit': 2})}"
+    for night, page in enumerate(pages_from(api, address), start=6):
+        runs += [row["run"] for row in page]
+        store_night(database, night)
+    assert runs == [f"night-{number}" for number in range(2, 8)]
 
 
 def store_night(database: Database, number: int) -> None:
@@ -279,17 +265,15 @@ def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
 
 
 def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
-    full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copy_api: TestClient, full_copy: str
 ) -> None:
-    copy = f"sqlite:///{shutil.copy(full_url.removeprefix('sqlite:///'), tmp_path / 'pyrometer.db')}"
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", copy)
-    api = TestClient(create_api())
-    count = queries.count_runs(database_at(copy))
-    first = api.get(f"/runs?limit={count}")
-    known = {"if-none-match": first.headers["etag"]}
+    count = queries.count_runs(database_at(full_copy))
+    first = copy_api.get(f"/runs?limit={count}")
+    condition = {"if-none-match": first.headers["etag"]}
     assert "link" not in first.headers and len(first.json()) == count
-    save_run(database_at(copy), replace(a_run("before-all"), started_at=datetime(2001, 1, 1, tzinfo=UTC)))
-    again = api.get(f"/runs?limit={count}", headers=known)
+    older = replace(a_run("before-all"), started_at=datetime(2001, 1, 1, tzinfo=UTC))
+    save_run(database_at(full_copy), older)
+    again = copy_api.get(f"/runs?limit={count}", headers=condition)
     assert again.status_code == 200 and again.json() == first.json() and again.links["next"]
 
 
@@ -309,6 +293,7 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
         (f"/runs?offset={10**30}", 422, "less than or equal"),
         ("/runs?limit=0", 422, "greater than or equal to 1"),
         ("/series/points?case=a", 422, "metric"),
+        ("/series/points?case=a&metric=b&hardware=c&preset=d", 404, "there is no such series"),
         ("/runs/%00", 422, "pattern"),
         ("/runs?suite=a%00", 422, "pattern"),
         ("/runs?limti=3", 422, "limti"),
@@ -336,11 +321,9 @@ def test_no_route_writes_but_those_of_a_role(api: TestClient) -> None:
 
 
 @pytest.fixture
-def triager(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+def triager(full_copy: str, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """The API for a program that may triage, over a database of its own."""
-    copy = tmp_path / "pyrometer.db"
-    shutil.copy(full_url.removeprefix("sqlite:///"), copy)
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{copy}")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", full_copy)
     api = create_api()
 
     async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
@@ -370,7 +353,7 @@ def test_a_verdict_follows_the_outcomes_of_its_run(triager: TestClient) -> None:
     assert answer_of(triager, f"/verdicts/{number}") != after, "as many, but all of them crashed"
 
 
-def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -> None:
+def test_a_program_with_the_token_triages(triager: TestClient, full_copy: str) -> None:
     number = answer_of(triager, "/findings", state="confirmed")[0]["id"]
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=3)
     entries = (
@@ -384,7 +367,7 @@ def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -
     row = answer.json()
     assert (row["triage"], row["link"]) == ("expected", "https://example.com/issues/7")
     assert datetime.fromisoformat(row["muted_until"]) == until
-    log = store.triage_log(database_at(f"sqlite:///{tmp_path}/pyrometer.db"), number)[-3:]
+    log = store.triage_log(database_at(full_copy), number)[-3:]
     assert [(one.action, one.who) for one in log] == [(one["action"], one["by"]) for one in entries]
 
 
@@ -406,7 +389,7 @@ def test_a_program_with_the_token_triages(triager: TestClient, tmp_path: Path) -
     ],
 )
 def test_what_is_no_triage_changes_nothing(
-    triager: TestClient, tmp_path: Path, number: int, entry: dict[str, str], status: int, said: str
+    triager: TestClient, number: int, entry: dict[str, str], status: int, said: str
 ) -> None:
     before = answer_of(triager, "/findings")
     answer = triager.post(TRIAGE.format(number=number), json={"by": "bot", **entry})
@@ -419,7 +402,7 @@ def test_without_the_token_nothing_is_triaged(api: TestClient) -> None:
     assert answer.status_code == 403 and "triage_token" in answer.text
 
 
-def test_a_database_that_is_away_is_said(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyrometer.db").write_text("no database at all, whatever its name says")
     monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
     answer = TestClient(create_api()).get("/runs")

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import subprocess
 import sys
 import time
@@ -392,8 +391,7 @@ def test_results_are_submitted(client: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_results_are_posted_to_a_server(client: Any, full_url: str, tmp_path: Path) -> None:
-    shutil.copy(full_url.removeprefix("sqlite:///"), tmp_path / "pyrometer.db")
+def test_results_are_posted_to_a_server(client: Any, full_copy: str, tmp_path: Path) -> None:
     (tmp_path / "pyrometer.toml").write_text(
         '[dashboard]\nsubmit_token = "submits"\ntrigger_token = "triggers"\n'
         '[schedules.weekly]\ncron = "0 3 * * 1"\nenvironments = ["2.13.0"]\n'

@@ -1,9 +1,7 @@
 """What programs write over the API: who may, what is stored of it, and that nothing is stored by halves."""
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -67,12 +65,10 @@ def bearer(role: Role) -> dict[str, str]:
 
 
 @pytest.fixture
-def database(full_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def database(full_copy: str, monkeypatch: pytest.MonkeyPatch) -> Database:
     """A database with something of everything that a test may write to."""
-    copy = tmp_path / "pyrometer.db"
-    shutil.copy(full_url.removeprefix("sqlite:///"), copy)
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{copy}")
-    yield database_at(f"sqlite:///{copy}")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", full_copy)
+    return database_at(full_copy)
 
 
 @pytest.fixture

@@ -6,8 +6,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dashboard.components import filters, links, query_params
-from dashboard.components.parts import declared_name
+from dashboard.components import links, query_params
+from dashboard.regressions import load as regressions
+from dashboard.runs import page as runs
+from dashboard.runs.case_panel import declared_name
+from dashboard.utilisation import view as utilisation
 from records.fingerprints import AGAIN
 from records.telemetry import TelemetryWindow
 from support.builders.notifications import a_finding
@@ -42,13 +45,13 @@ def test_an_outcome_is_found_by_what_its_link_says() -> None:
     environment = an_environment("2.14.0", name="b")
     outcomes = [an_outcome(MLP, replicate=r, environment=environment) for r in (0, 1)]
     address = links.outcome(run.id, MLP, environment.fingerprint, 1)
-    found, complaints = filters.outcome(parse_qs(urlsplit(address).query), run, outcomes)
+    found, complaints = runs.chosen_outcome(parse_qs(urlsplit(address).query), run, outcomes)
     assert (found, complaints) == (outcomes[1], [])
-    assert filters.outcome({}, run, outcomes) == (None, [])
-    missing, (sentence,) = filters.outcome({"case": [MLP], "replicate": ["7"]}, run, outcomes)
+    assert runs.chosen_outcome({}, run, outcomes) == (None, [])
+    missing, (sentence,) = runs.chosen_outcome({"case": [MLP], "replicate": ["7"]}, run, outcomes)
     assert missing is None
     assert "replicate 7" in sentence
-    _, (sentence,) = filters.outcome({"case": ["mlp"]}, run, outcomes)
+    _, (sentence,) = runs.chosen_outcome({"case": ["mlp"]}, run, outcomes)
     assert MLP in sentence
 
 
@@ -65,14 +68,14 @@ def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -
                 links.result(run.id, MLP, each.fingerprint),
             ):
                 query = parse_qs(urlsplit(address).query)
-                assert filters.outcome(query, run, outcomes) == (outcomes[place], [])
+                assert runs.chosen_outcome(query, run, outcomes) == (outcomes[place], [])
             query = parse_qs(urlsplit(links.utilisation(run.id, MLP, each.fingerprint, 0)).query)
-            view, _, complaints = filters.utilisation(query, run.id, measured)
+            view, _, complaints = utilisation.utilisation(query, run.id, measured)
             assert (view.environment, complaints) == (each.fingerprint, [])
             first = parse_qs(urlsplit(links.windows(run.id, MLP, each.fingerprint)).query)
-            assert filters.utilisation(first, run.id, measured)[0] == view
+            assert utilisation.utilisation(first, run.id, measured)[0] == view
             # What the page itself writes into its address.
-            assert filters.utilisation(view.query(), run.id, measured)[0] == view
+            assert utilisation.utilisation(view.query(), run.id, measured)[0] == view
     # No command knows the second name.
     assert [declared_name(each) for each in run.environments] == ["default", "default"]
     assert declared_name(an_environment(name="default-again")) == "default-again"
@@ -80,12 +83,12 @@ def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -
 
 def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
     for name, others in (("all", "nightly"), ("nightly", "all")):
-        view, complaints = filters.findings(
+        view, complaints = regressions.chosen(
             {"schedule": [query_params.encode_name(name)]}, ["all", "nightly"]
         )
         assert (view.filters(datetime.now(UTC))["schedule"], complaints) == (name, [])
         assert [view.holds(a_finding(schedule=each)) for each in (name, others)] == [True, False]
-    view, _ = filters.findings({"schedule": ["all"]}, ["all", "nightly"])
+    view, _ = regressions.chosen({"schedule": ["all"]}, ["all", "nightly"])
     assert view.filters(datetime.now(UTC))["schedule"] is None
     assert all(view.holds(a_finding(schedule=each)) for each in ("all", "nightly"))
 
@@ -96,6 +99,6 @@ def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
 def test_a_page_is_always_one_that_exists(wanted: str | None, page: int) -> None:
     query = {} if wanted is None else {"page": [wanted]}
     complaints: list[str] = []
-    assert filters.page(query, 101, 50, complaints) == page
+    assert runs.list_page(query, 101, 50, complaints) == page
     # What is shown is what was asked for, or it is said.
     assert bool(complaints) == (query.get("page", [str(page)])[-1] != str(page))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from dashboard.components import load, markup, tables
 from dashboard.exports.page_recorder import frame_of
-from dashboard.runs import run_facts
+from dashboard.runs import run_tables
 from db.connection.engine import Database
 from db.runs.store import save_outcomes, save_run
 from records.outcomes import Outcome
@@ -130,7 +130,9 @@ def test_parameters_that_all_cases_have_stand_once_above_the_table() -> None:
     shown = tables.outcomes(a_run(), outcomes).html()
     assert shown.count("batch=8") == 1 and "All cases: batch=8." in shown.partition("<table")[0]
     assert [f"image={size}" in shown for size in (64, 224)] == [True, True]
-    assert "All cases: batch=8." in tables.measurements(a_run(), measurements_for(outcomes)).html()
+    measured = measurements_for(outcomes)
+    for numbers in (tables.measurements(a_run(), measured), run_tables.by_case(a_run(), measured)):
+        assert "All cases: batch=8." in numbers.html()
     # Of one case, or where none is shared, they stay in the rows.
     alone = tables.outcomes(a_run(), outcomes[:1]).html()
     assert "All cases" not in alone and "batch=8 image=64" in alone
@@ -203,7 +205,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
             tables.runs([summary], NOW).html(),
             tables.last_run(summary, 1, NOW),
             tables.run_title(summary, NOW),
-            run_facts.panels(run),
+            run_tables.facts_panels(run),
             tables.failures([(summary, outcome)], NOW),
             tables.outcomes(run, [outcome]).html(),
             tables.outcome_title(outcome),

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from websockets.sync.client import connect
 
 from dashboard.server import errors, server
 from dashboard.server.asgi import SameOrigin
+from support.sqlite_files import sqlite_file
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_ready_when_the_database_answers(served: Any) -> None:
 
 
 def test_not_ready_with_a_reason_when_the_database_goes_away(serve: Serve, empty_url: str) -> None:
-    file = Path(empty_url.removeprefix("sqlite:///"))
+    file = sqlite_file(empty_url)
     dashboard = serve(empty_url)
     assert dashboard.get("/readyz")[0] == 200
     file.rename(file.with_suffix(".away"))

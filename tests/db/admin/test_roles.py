@@ -143,7 +143,7 @@ def one_night(database: Database) -> int:
     for night in range(3):
         queue.plan_run(database, "nightly", a_night(night), "timetable", [task], a_night(0))
     queue.claim(database, token="a", **about)
-    assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
+    assert queue.beat_all(database, ["a"]) and queue.finish(database, "a", "done", {}, "", a_night(0))
     queue.claim(database, token="b", **about)
     assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
     queue.gone_all(database, ["one"])

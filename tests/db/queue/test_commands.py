@@ -191,7 +191,7 @@ def test_many_attempts_show_at_once_that_they_live_and_hear_which_do_not(databas
 def test_a_task_is_done_once(database: Database) -> None:
     plan(database)
     assert claim(database) is not None
-    assert queue.set_run(database, "token-1", "run-1") and queue.beat(database, "token-1")
+    assert queue.set_run(database, "token-1", "run-1") and queue.beat_all(database, ["token-1"])
     assert queue.finish(database, "token-1", "done", {"cases": 3}, "", LATER)
     task = only(database)
     assert (task.state, task.result, task.error, task.ended_at) == ("done", {"cases": 3}, "", LATER)
@@ -199,7 +199,7 @@ def test_a_task_is_done_once(database: Database) -> None:
     assert queue.finish(database, "token-1", "done", {"cases": 4}, "", a_night(1)), "it was done already"
     assert not queue.finish(database, "token-1", "failed", {}, "no", a_night(1)), "and not failed"
     assert only(database) == task and ends(database) == [(1, "token-1", "done")]
-    assert not queue.beat(database, "token-1") and not queue.set_run(database, "token-1", "run-2")
+    assert not queue.beat_all(database, ["token-1"]) and not queue.set_run(database, "token-1", "run-2")
     assert not queue.release(database, "token-1", "", LATER)
     assert queue.lose(database, "token-1", "", LATER, 3) is None and only(database) == task
     assert claim(database, "token-2") is None
@@ -233,7 +233,7 @@ def test_what_the_dead_had_waits_again_and_what_they_bring_back_is_refused(datab
     second = claim(database, "token-2", owner="owner-2", now=LATER)
     assert first and second and second.attempts == 2 and second.run_id == "run-1"
     assert second.beats > first.beats, "a watcher sees that another worker has it"
-    assert not queue.beat(database, "token-1") and not queue.set_run(database, "token-1", "run-0")
+    assert not queue.beat_all(database, ["token-1"]) and not queue.set_run(database, "token-1", "run-0")
     assert not queue.finish(database, "token-1", "done", {"zombie": True}, "", LATER)
     assert only(database) == second, "nothing of it is stored"
     assert ends(database) == [(1, "token-1", "stale"), (2, "token-2", "")]
@@ -291,7 +291,7 @@ def test_a_cancelled_task_has_no_owner(database: Database) -> None:
     assert claim(database) is not None
     assert queue.cancel(database, waiting.id, LATER) and queue.cancel(database, taken.id, LATER)
     assert not queue.cancel(database, waiting.id, LATER) and not queue.cancel(database, 999, LATER)
-    assert not queue.beat(database, "token-1"), "so its owner hears of it"
+    assert not queue.beat_all(database, ["token-1"]), "so its owner hears of it"
     assert not queue.finish(database, "token-1", "done", {}, "", LATER)
     assert claim(database, "token-2", jobs=("detect", "measure")) is None
     assert {task.state for task in queue_queries.tasks(database)} == {"cancelled"}

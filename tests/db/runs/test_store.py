@@ -18,7 +18,6 @@ from db.runs import metric_definitions, queries, series_queries, store
 from db.runs.fingerprints import save_fingerprints
 from db.schema import core_tables as tables
 from records.outcomes import Measurement, MetricDefinition, Outcome, OutcomeStatus
-from runner.worker.messages import STATUSES
 from support.builders.run_records import (
     BERT,
     MLP,
@@ -156,11 +155,10 @@ def test_a_status_that_a_newer_pyrometer_stored_is_named(database: Database) -> 
 
 
 def test_the_database_takes_every_status_of_the_worker(database: Database) -> None:
-    assert tuple(OutcomeStatus) == STATUSES
-    outcomes = [an_outcome(replicate=i, status=status) for i, status in enumerate(STATUSES)]
+    outcomes = [an_outcome(replicate=i, status=status) for i, status in enumerate(OutcomeStatus)]
     store.save_run(database, a_run())
-    assert store.save_outcomes(database, "run-1", outcomes) == len(STATUSES)
-    assert _counts(database, "run-1") == dict.fromkeys(STATUSES, 1)
+    assert store.save_outcomes(database, "run-1", outcomes) == len(OutcomeStatus)
+    assert _counts(database, "run-1") == dict.fromkeys(OutcomeStatus, 1)
 
 
 def test_outcomes_come_back_as_they_were_given(database: Database) -> None:

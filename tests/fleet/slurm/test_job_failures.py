@@ -14,9 +14,9 @@ from fleet.slurm import queue as slurm_queue
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit, ChildLost
 from support.servers.fleet_heads import RUN, under_way
-from support.servers.schedulers import executions
+from support.servers.schedulers import executions, executions_of, wait_until_midway
 from support.servers.slurm_cluster import SlurmCluster
-from support.servers.slurm_site import WELL, Site, all_of
+from support.servers.slurm_site import WELL, Site
 from support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmClu
     at_slurm.go_on()
     until(lambda: at_slurm.there() == ["alpha", "beta"], "it is back")
     assert at_slurm.resume(name="alpha") == WELL
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
 
 
 def test_a_node_that_goes_down_before_the_job_began_is_not_waited_for(
@@ -94,7 +94,7 @@ def test_the_controller_is_killed_and_comes_back(at_slurm: Site, cluster: SlurmC
         cluster.start_controller()
         at_slurm.go_on()
     assert future.result() == WELL
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -114,7 +114,7 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
     until(lambda: at_slurm.there() and not cluster.jobs(), "its job is cancelled")
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
 
 
 @pytest.mark.parametrize(
@@ -160,12 +160,12 @@ def test_a_job_of_a_dead_head_is_cancelled_by_the_next(at_slurm: Site, cluster: 
     arguments = ("run", "--environment", "patient", "--run-id", RUN)
     paths = (str(at_slurm.shared), str(at_slurm.folder / "pyrometer.sh"), str(at_slurm.folder))
     subprocess.run([sys.executable, "-c", DYING_HEAD, *paths, *arguments], check=False)
-    until(lambda: len(executions(at_slurm.node_data())) == 2, "two cases are measured")
+    wait_until_midway(at_slurm.node_data())
     assert [job[1] for job in cluster.jobs()] == ["RUNNING"]
     until(lambda: at_slurm.there() and not cluster.jobs(), "it is cancelled")
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -179,7 +179,7 @@ def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: Slu
     (folder / "number").unlink()
     at_slurm.engine.sbatch(at_slurm.engine.queue.poll(order.token), order)
     until(lambda: not cluster.jobs(), "it is over")
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
     assert handle.result() == WELL
     assert "has run this order" in (folder / "slurm.out").read_text()
 

@@ -11,9 +11,9 @@ from runner import journal, nodes
 from scheduled_jobs.jobs.context import JobStopped
 from support.fakes.pyrometer_run import CASES
 from support.servers.fleet_heads import RUN, under_way
-from support.servers.schedulers import executions
+from support.servers.schedulers import executions, executions_of
 from support.servers.slurm_cluster import SlurmCluster
-from support.servers.slurm_site import WELL, Site, all_of
+from support.servers.slurm_site import WELL, Site
 from support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_run_is_mirrored_byte_for_byte(at_slurm: Site) -> None:
     assert len(journal.read_contents(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
     assert at_slurm.events == [{"event": "began"}]
     assert logs.events.read_bytes() == b'{"event": "began"}\n'
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
     (there,) = at_slurm.engine.runs("alpha")
     assert (there.run, there.size, there.in_use) == (RUN, len(at_slurm.mirror()), False)
 
@@ -79,7 +79,7 @@ def test_a_stopped_run_keeps_what_is_measured_and_is_resumed(at_slurm: Site) -> 
     at_slurm.stop.clear()
     at_slurm.go_on()
     assert at_slurm.resume(name="alpha") == WELL
-    assert executions(at_slurm.node_data()) == all_of()
+    assert executions(at_slurm.node_data()) == executions_of(RUN)
     assert at_slurm.mirror() == at_slurm.journal()
 
 
@@ -95,7 +95,7 @@ def test_a_job_that_waits_in_the_queue_has_a_reason(at_slurm: Site, cluster: Slu
     assert first.result() == WELL
     log = logs.log.read_text()
     assert log.startswith("waits in Slurm's queue as job ") and log.count("\n") == 1, log
-    assert executions(at_slurm.node_data(run=other)) == all_of(other)
+    assert executions(at_slurm.node_data(run=other)) == executions_of(other)
 
 
 def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: SlurmCluster) -> None:

@@ -1,32 +1,33 @@
 """A service whose tasks are measured by jobs of a real Slurm cluster."""
 
-import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from db.connection.engine import Database, open_database
-from db.queue.commands import plan_run
+from db.connection.engine import open_database
 from db.queue.queries import attempts, schedulers, task
 from db.runs import queries
 from fleet.hosts import FleetHosts
-from records.tasks import NewTask, Task, machine_of
+from records.tasks import machine_of
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from support.fakes.pyrometer_run import CASES
-from support.servers.schedulers import a_service, executions, settings_of
+from support.servers.schedulers import (
+    a_service,
+    enqueue,
+    executions,
+    in_thread,
+    settings_of,
+    wait_until_midway,
+)
 from support.servers.slurm_cluster import SlurmCluster
 from support.servers.slurm_site import Site
-from support.waiting import PATIENCE_SECONDS, until
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
+from support.waiting import until
 
 
 @contextmanager
@@ -35,29 +36,14 @@ def head(at_slurm: Site, url: str) -> Generator[None]:
     at_slurm.data_dir.mkdir(exist_ok=True)
     hosts = FleetHosts(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
     service = a_service(
-        url, at_slurm.data_dir, settings_of("", at_slurm.data_dir), Log("json", now), hosts=hosts
+        url,
+        at_slurm.data_dir,
+        settings_of("", at_slurm.data_dir),
+        Log("json", lambda: datetime.now(UTC)),
+        hosts=hosts,
     )
-    asked = threading.Event()
-    thread = threading.Thread(target=service.run, args=(asked.is_set,))
-    thread.start()
-    try:
+    with closing(hosts), in_thread(service):
         yield
-    finally:
-        asked.set()
-        service.wake()
-        thread.join(PATIENCE_SECONDS)
-        hosts.close()
-        assert not thread.is_alive()
-
-
-def trigger(database: Database, kind: str, label: str) -> Task:
-    """Trigger a schedule for a machine with that label."""
-    moment = now()
-    new = NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
-    plan_run(database, "night", moment, "by hand", [new], moment)
-    return next(
-        found for number in range(1, 9) if (found := task(database, number)) and found.due_at == moment
-    )
 
 
 @pytest.fixture
@@ -69,14 +55,14 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> None:
     with open_database(url, timeout=30) as database:
-        planted = trigger(database, "quick", "gpu:h200")
+        (enqueued,) = enqueue(database, "quick", "gpu:h200")
         with head(at_slurm, url):
-            until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
+            until(lambda: getattr(task(database, enqueued.id), "state", "") == "done", "it is done")
             about = {each.machine: each for each in schedulers(database)}
             # The host name of the node may be known by now.
             known = ("beta", "rack7", "gpu:h200", "h200", "gpu")
             assert about["beta"].labels in (known, (*known, machine_name()))
-        done = task(database, planted.id)
+        done = task(database, enqueued.id)
         assert done is not None and machine_of(done.owner) == "beta"
         run = queries.run_record(database, str(done.run_id))
         assert run is not None and run.state == "complete"
@@ -85,16 +71,16 @@ def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> N
 
 def test_a_task_whose_node_goes_down_is_taken_over(at_slurm: Site, cluster: SlurmCluster, url: str) -> None:
     with open_database(url, timeout=30) as database, head(at_slurm, url):
-        planted = trigger(database, "patient", "rack7")
+        (enqueued,) = enqueue(database, "patient", "rack7")
         # The node may have other folders next to that of the run.
         (begun,) = until(lambda: list(at_slurm.shared.glob("data/*/*/executions")), "it is begun")
-        until(lambda: len(executions(begun.parent)) == 2, "two cases are measured")
-        (first,) = attempts(database, planted.id)
+        wait_until_midway(begun.parent)
+        (first,) = attempts(database, enqueued.id)
         cluster.set_node(machine_of(first.owner), "down")
-        until(lambda: attempts(database, planted.id)[0].ended == "lost", "it is lost")
+        until(lambda: attempts(database, enqueued.id)[0].ended == "lost", "it is lost")
         at_slurm.go_on()
-        until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
-        tried = attempts(database, planted.id)
+        until(lambda: getattr(task(database, enqueued.id), "state", "") == "done", "it is done")
+        tried = attempts(database, enqueued.id)
         assert [each.ended for each in tried] == ["lost", "done"]
         assert {machine_of(each.owner) for each in tried} == {"alpha", "beta"}
         assert "NODE_FAIL" in tried[0].detail

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import time
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,8 +155,9 @@ def test_faults_need_the_right_end_and_good_company() -> None:
     )
 
 
-def test_blocks_disturbed_by_the_cpu_are_no_strangers_on_the_gpu() -> None:
-    blocks = [{"cause": "cpu"}, {"cause": "gpu_process"}]
+def test_only_blocks_disturbed_by_another_program_on_the_gpu_count_as_strangers() -> None:
+    # The causes of `Interference`: a hypervisor and a GPU that slowed down are no other program.
+    blocks = [{"cause": cause} for cause in ("cpu", "hypervisor", "company", "gpu")]
     assert suite_figures.disturbed([outcome("a/infer/-/eager", facts={"tainted_blocks": blocks})]) == 1
 
 
@@ -222,6 +224,24 @@ def test_results_are_on_disk_after_each_line(tmp_path: Path, monkeypatch: pytest
         body = json.loads((tmp_path / "accept.json").read_text())
         assert body["counts"]["skip"] == number and body["complete"] is False
     assert [line["name"] for line in body["lines"]] == ["doctor", "leftovers"]
+
+
+def test_a_line_that_cannot_be_measured_leaves_the_other_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A card without hardware counters still has its power.
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "gpu"))
+    steps, report = script("gpu/steps"), script("gpu/report").Report(tmp_path)
+    budget = processes.Budget(600, 0, time.monotonic())
+    acceptance = steps.Acceptance(report, None, budget, sys.executable, tmp_path, tmp_path, "")
+    acceptance._has["cuda"] = True
+    power = {bound.figure: 1.0 for bound in lines.BY_NAME["power"].bounds}
+    found = {"counters": {"skip": "no hardware counters"}, "power": power}
+    acceptance._step(("counters", "power"), 60, lambda left: found, frozenset())
+    assert {name: (one.verdict, one.reason) for name, one in report.results.items()} == {
+        "counters": ("skip", "no hardware counters"),
+        "power": ("pass", ""),
+    }
 
 
 def test_the_suite_has_every_case_that_a_line_looks_at() -> None:

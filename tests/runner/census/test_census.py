@@ -12,9 +12,16 @@ from typing import Any
 import pytest
 
 from common.text import key_matches
-from runner.census import recording
-from runner.census.census import KEPT_SHARE, BadCensus, Census, from_raw, read_census, summary
-from runner.census.recording import record_program
+from runner.census import (
+    KEPT_SHARE,
+    RECORDER,
+    BadCensus,
+    Census,
+    from_raw,
+    read_census,
+    record_program,
+    summary,
+)
 from runner.execution import harness
 from support.site import INDUCTOR, ROOT, measured_python
 
@@ -51,7 +58,7 @@ def quick_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def everything_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operator is kept, so that none is missed for taking little time."""
-    monkeypatch.setattr("runner.census.census.KEPT_SHARE", 2.0)
+    monkeypatch.setattr("runner.census.KEPT_SHARE", 2.0)
 
 
 @pytest.mark.torch
@@ -169,7 +176,7 @@ def test_steps_of_a_compiled_function_are_its_calls(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_a_program_that_is_killed_leaves_its_whole_steps(tmp_path: Path) -> None:
     raw = tmp_path / "raw.json"
-    recorder = recording.RECORDER
+    recorder = RECORDER
     options = ["--raw", str(raw), "--steps", "9", "--skip", "0"]
     program = [str(PROGRAMS / "training.py")]
     with subprocess.Popen(

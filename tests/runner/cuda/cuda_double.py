@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from runner.worker.measurements import request_latency, timing
+from runner.worker.measurements import timing
 
 US = 1_000
 
@@ -189,7 +189,6 @@ def installed(device):
         mock.patch.object(torch.cuda, "reset_peak_memory_stats", device.reset_peaks),
         mock.patch.object(torch.profiler, "profile", device.profile),
         mock.patch.object(timing, "time", clock),
-        mock.patch.object(request_latency, "time", clock),
     ]
     with contextlib.ExitStack() as stack:
         for patch in patches:

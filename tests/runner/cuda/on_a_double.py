@@ -1,7 +1,9 @@
 """What is measured of a CUDA device, on a stand-in whose clock is known."""
 
+import contextlib
 import functools
 import gc
+import io
 import itertools
 import json
 import os
@@ -21,9 +23,9 @@ from cuda_double import US, Device, installed
 
 from runner.worker.case_key import CaseKey
 from runner.worker.distributed import leader, member
+from runner.worker.distributed.members import Members
 from runner.worker.distributed.rank import common_device_time
 from runner.worker.measurements import bounds, compiling, memory, timing
-from runner.worker.measurements.request_latency import measure_request_latency
 from runner.worker.messages import Block
 from runner.worker.prepared_case import BadReport, InputRotation, begin, finish, guard_metrics, make_optimizer
 from runner.worker.single_process import SingleProcess
@@ -236,8 +238,8 @@ STEPS = ("iterations", "lead_in")
 class Ranks:
     """Two members that report what they are asked for; `slower`: milliseconds of the slower one's steps."""
 
-    def __init__(self, spec, early=1, slower=(5, 5, 5)):
-        self.early, self.slower = early, slower
+    def __init__(self, spec, early=1, slower=(5, 5, 5), clocks=()):
+        self.early, self.slower, self.clocks = early, slower, iter(clocks)
         self.asked, self.pids, self.shares = {}, [os.getpid()] * 2, ((0,), (0,))
         self.own, self.spec, self.one_clock, self.pinned_by = range(2), spec, True, "affinity"
 
@@ -263,9 +265,15 @@ class Ranks:
         def block(*steps):
             return asdict(Block(tuple(ms * 1_000_000 for ms in steps), sum(steps) * 1_000_000, 5, 0, 0, 1))
 
+        if [*self.asked][-1] == "queued":
+            # The second rank has another clock, and a longer step.
+            return [{"ns": 2_000_000, "mhz": next(self.clocks)}, {"ns": 2_500_000, "mhz": 1500}]
         # Of the first rank's profiler nothing is known; the slower rank is the second.
         return {
             "build": [self.early] * 2,
+            # As each is when the host waits for it.
+            "steps": [[5_000_000] * 20] * 2,
+            "settle": [None] * 2,
             "block": [block(4, 4, 4), block(*self.slower)],
             "local": [[1, 1, 1]] * 2,
             "metrics": [{"rss_peak": 1.0}, {"rss_peak": 2.0}],
@@ -278,8 +286,9 @@ class Ranks:
         return self.gather()
 
 
-def group_of_ranks(**how):
-    """What a group on two GPUs comes to, and what its ranks were asked for."""
+@contextlib.contextmanager
+def two_ranks(**how):
+    """A group on two GPUs."""
     key = CaseKey.parse("layers/infer/-/parallel=tp,ranks=2")
     with (
         mock.patch.object(leader, "refuse"),
@@ -287,7 +296,20 @@ def group_of_ranks(**how):
         mock.patch.object(leader, "LocalMembers", functools.partial(Ranks, **how)),
         mock.patch.object(torch.cuda, "device_count", lambda: 2),
     ):
-        group = leader.RankGroup(key, "cuda:0", 0)
+        yield leader.RankGroup(key, "cuda:0", 0)
+
+
+def warm_up_of_ranks(clocks):
+    """How a group's warm-up ends while the first rank has these clocks, and how many it took."""
+    left = iter(clocks)
+    with two_ranks(clocks=left) as group:
+        found = group.warm_up(0.0, 10.0)
+    return [found.ended, found.step_ns, len(clocks) - len([*left])]
+
+
+def group_of_ranks(**how):
+    """What a group on two GPUs comes to, and what its ranks were asked for."""
+    with two_ranks(**how) as group:
         group.block(iterations=3, lead_in=1, per_sample=1)
         group.common_steps()
         group.local_steps()
@@ -322,7 +344,7 @@ def ceiling(us):
 def requests():
     """A step of 1 ms of which the host knows nothing until it waits."""
     with installed(Device()) as device:
-        found = dict(measure_request_latency(step_of(device, 1000), "cuda:0"))
+        found = dict(timing.measure_request_latency(step_of(device, 1000), "cuda:0"))
         return {**found, "calls": device.calls[:6], "steps": device.calls.count("step")}
 
 
@@ -455,9 +477,21 @@ def peaks_of_cards():
     return found
 
 
+def logged(text):
+    """What the log holds after an error."""
+    with (
+        installed(Device()),
+        mock.patch.object(torch.cuda, "memory_summary", lambda abbreviated: "allocated 300 MiB"),
+        contextlib.redirect_stderr(io.StringIO()) as log,
+    ):
+        failure(RuntimeError(text), "measure")
+    return log.getvalue()
+
+
 #: Errors of CUDA, and how a case ends that meets them.
 ERRORS = (
     "CUDA error: uncorrectable ECC error encountered",
+    "CUDA error: uncorrectable NVLink error detected during the execution",
     "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
     "No CUDA-capable device is detected",
     "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
@@ -468,6 +502,13 @@ ERRORS = (
 
 def ended(text):
     failed = failure(RuntimeError(text), "measure")
+    return [failed.status, failed.device_lost]
+
+
+def member_ended(number, text=ERRORS[0]):
+    """How a case over ranks ends whose rank meets an error; the first one alone is on this machine."""
+    group = SimpleNamespace(own=range(1), name="rank {}".format)
+    failed = failure(Members.member_failure(group, number, asdict(failure(RuntimeError(text), "block"))), "")
     return [failed.status, failed.device_lost]
 
 
@@ -499,6 +540,8 @@ print(
             "ranks": {
                 "time": ranks_time(500),
                 "broken": ranks_time(500, 7),
+                "warm-up": warm_up_of_ranks([1980, 1800, 1790, 1790]),
+                "warm-up without clocks": warm_up_of_ranks([None, None]),
                 "group": group_of_ranks(),
                 # Twice each of two shapes.
                 "shapes": group_of_ranks(early=4, slower=(5, 9, 5)),
@@ -513,10 +556,12 @@ print(
             "guards": guards(),
             "last": last_of_all(),
             "oom": [memory.is_out_of_memory(RuntimeError(text)) for text in OUT_OF_MEMORY],
+            "logged": [logged(OUT_OF_MEMORY[0]), logged("another error")],
             "no oom": memory.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access")),
             "newer interface": newer_interface(),
             "waited for": [waited_for(0), waited_for(1)],
             "errors": [ended(text) for text in ERRORS],
+            "errors of ranks": [member_ended(0), member_ended(1), member_ended(0, "another error")],
             "skips": [compiling.report(asked).cudagraph_skips for asked in (False, True)],
         }
     )

@@ -130,6 +130,11 @@ def test_device_time_of_ranks_is_that_of_the_one_that_is_busiest(found: Any) -> 
     assert group["asked"] == {"step_ns": 5_000_000, "start_ns": 1}
 
 
+def test_the_warm_up_of_ranks_waits_for_every_clock_and_times_queued_steps(found: Any) -> None:
+    assert found["ranks"]["warm-up"] == ["steady", 2_500_000, 3]
+    assert found["ranks"]["warm-up without clocks"] == ["steady", 2_500_000, 1]
+
+
 def test_a_step_of_ranks_is_the_mean_over_shapes_as_their_latency_is(found: Any) -> None:
     assert found["ranks"]["shapes"]["asked"]["step_ns"] == 7_000_000
 
@@ -202,13 +207,21 @@ def test_every_library_says_in_its_own_words_that_memory_ran_out(found: Any) -> 
     assert found["no oom"] is False
 
 
+def test_the_log_says_what_held_the_memory_that_ran_out(found: Any) -> None:
+    assert found["logged"] == ["allocated 300 MiB\n", ""]
+
+
 def test_graphs_that_a_case_wants_are_counted_from_zero(found: Any) -> None:
     assert found["skips"] == [None, 0]
 
 
 def test_a_gpu_that_failed_is_no_crash_of_the_case(found: Any) -> None:
     lost, busy, crashed = ["lost", True], ["contended", False], ["crashed", False]
-    assert found["errors"] == [lost, lost, lost, busy, crashed, crashed]
+    assert found["errors"] == [lost, lost, lost, lost, busy, crashed, crashed]
+
+
+def test_a_rank_whose_gpu_failed_ends_the_session_where_that_is_this_machines(found: Any) -> None:
+    assert found["errors of ranks"] == [["lost", True], ["lost", False], ["crashed", False]]
 
 
 def test_a_reference_is_exact_by_whichever_interface_a_case_set_tf32(found: Any) -> None:

@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from runner.dispatch.events import layout_of, read_events
-from runner.dispatch.generated_code import hash_of, read_generated
-from runner.dispatch.verbose_output import read_autotuning, read_printed
+from runner.dispatch.file_readers import (
+    hash_of,
+    layout_of,
+    read_autotuning,
+    read_events,
+    read_generated,
+    read_printed,
+)
 
 
 def _event(name: str, *inputs: tuple[str, list[int], list[int]]) -> dict[str, object]:
@@ -28,10 +33,10 @@ def test_operators_are_counted_by_name_format_and_layout():
         {"cat": "kernel", "name": "sm90_xmma_gemm  f32f32", "args": {}},
         {"cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "args": {}},
     ]
-    found = read_events(events)
-    assert found.operators == {"aten::mm(fp32, bf16:transposed)": 2}
-    assert found.kernels == {"sm90_xmma_gemm f32f32": 1, "Memcpy DtoH (Device -> Pageable)": 1}
-    assert found.layouts
+    operators, kernels, layouts = read_events(events)
+    assert operators == {"aten::mm(fp32, bf16:transposed)": 2}
+    assert kernels == {"sm90_xmma_gemm f32f32": 1, "Memcpy DtoH (Device -> Pageable)": 1}
+    assert layouts
 
 
 def test_long_names_of_kernels_that_differ_in_their_end_are_others():
@@ -39,17 +44,17 @@ def test_long_names_of_kernels_that_differ_in_their_end_are_others():
     begun = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::"
     formats = "BinaryFunctor<c10::Half, c10::Half, c10::Half, at::native::binary_internal::"
     names = [f"{begun}{formats}{operation}Functor<float> > >(int, int)" for operation in ("Mul", "Div")]
-    found = read_events({"cat": "kernel", "name": name, "args": {}} for name in (*names, names[0]))
-    assert sorted(found.kernels.values()) == [1, 2]
-    assert {len(name) for name in found.kernels} == {160}
+    _, kernels, _ = read_events({"cat": "kernel", "name": name, "args": {}} for name in (*names, names[0]))
+    assert sorted(kernels.values()) == [1, 2]
+    assert {len(name) for name in kernels} == {160}
 
 
 def test_without_strides_no_layout_is_claimed():
     """An old PyTorch records sizes and types only."""
     event = {"cat": "cpu_op", "name": "aten::t", "args": {"Input type": ["float"], "Input Dims": [[2, 3]]}}
-    found = read_events([event])
-    assert found.operators == {"aten::t(fp32)": 1}
-    assert not found.layouts
+    operators, _, layouts = read_events([event])
+    assert operators == {"aten::t(fp32)": 1}
+    assert not layouts
 
 
 @pytest.mark.parametrize(
@@ -89,13 +94,13 @@ def test_lines_of_both_forms_of_onednn_and_of_mkl():
         "MKL_VERBOSE vmsErf(128,0x7f,0x7f,) 12ns CNR:OFF",
         "the case itself prints",
     ]
-    found = read_printed(lines)
-    assert found.onednn == {
+    onednn, mkl, unread = read_printed(lines)
+    assert onednn == {
         "matmul src:f32:ab wei:f32:ba dst:f32:ab by brg_matmul:avx512_core": 2,
         "matmul src:f32:ab +eltwise_relu by gemm:jit": 1,
     }
-    assert found.mkl == {"SGEMM(T,N)": 2, "vmsErf": 1}
-    assert not found.unread
+    assert mkl == {"SGEMM(T,N)": 2, "vmsErf": 1}
+    assert not unread
 
 
 @pytest.mark.parametrize(
@@ -112,10 +117,9 @@ def test_lines_of_both_forms_of_onednn_and_of_mkl():
 )
 def test_a_line_that_cannot_be_read_is_counted(line: str, library: str):
     """It belongs to its library, and is nothing that was called."""
-    found = read_printed([line])
-    assert not found.onednn
-    assert not found.mkl
-    assert dict(found.unread) == ({library: 1} if library else {})
+    onednn, mkl, unread = read_printed([line])
+    assert not onednn and not mkl
+    assert dict(unread) == ({library: 1} if library else {})
 
 
 def test_the_first_choice_of_autotuning_is_the_one_taken():
@@ -174,9 +178,9 @@ def _trace(*codes: str) -> list[str]:
 
 def test_generated_code_has_its_kernels_and_a_hash_per_graph():
     """Payloads of other records are not code."""
-    found = read_generated(_trace(CODE, CODE.replace("relu_0", "relu_1")))
-    assert found.fused == {"cpp_fused_relu": 2}
-    assert found.graphs == {f"graph {hash_of(CODE)}": 2}
+    fused, graphs = read_generated(_trace(CODE, CODE.replace("relu_0", "relu_1")))
+    assert fused == {"cpp_fused_relu": 2}
+    assert graphs == {f"graph {hash_of(CODE)}": 2}
 
 
 @pytest.mark.parametrize(

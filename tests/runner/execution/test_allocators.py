@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.execution import allocators
-from runner.execution.allocators import NoAllocator, library, no_huge_pages, variables_for
+from runner.execution import launch
+from runner.execution.launch import CannotLaunch, allocator_variables, malloc_library, no_huge_pages
 from runner.preset import QUIET_MALLOC
 from support.site import unavailable
 
@@ -25,22 +25,22 @@ OTHERS = {
 
 
 def test_as_it_comes_takes_away_what_is_about_malloc_and_nothing_else() -> None:
-    assert variables_for("as-it-comes", MIXED) == OTHERS
-    assert variables_for("as-it-comes", QUIET_MALLOC) == {}
+    assert allocator_variables("as-it-comes", MIXED) == OTHERS
+    assert allocator_variables("as-it-comes", QUIET_MALLOC) == {}
 
 
 def test_quiet_thresholds_replace_any_other_allocator() -> None:
     wanted = "glibc.pthread.rseq=0:glibc.malloc.hugetlb=1"
-    assert variables_for("quiet", MIXED) == OTHERS | QUIET_MALLOC | {"GLIBC_TUNABLES": wanted}
+    assert allocator_variables("quiet", MIXED) == OTHERS | QUIET_MALLOC | {"GLIBC_TUNABLES": wanted}
 
 
 def test_huge_pages_are_glibcs_tunable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocators, "no_huge_pages", lambda: "")
+    monkeypatch.setattr(launch, "no_huge_pages", lambda: "")
     wanted = "glibc.pthread.rseq=0:glibc.malloc.hugetlb=1"
-    assert variables_for("hugetlb", MIXED) == OTHERS | {"GLIBC_TUNABLES": wanted}
-    monkeypatch.setattr(allocators, "no_huge_pages", lambda: "they are off")
-    with pytest.raises(NoAllocator, match="they are off"):
-        variables_for("hugetlb", MIXED)
+    assert allocator_variables("hugetlb", MIXED) == OTHERS | {"GLIBC_TUNABLES": wanted}
+    monkeypatch.setattr(launch, "no_huge_pages", lambda: "they are off")
+    with pytest.raises(CannotLaunch, match="they are off"):
+        allocator_variables("hugetlb", MIXED)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_why_huge_pages_cannot_be_had(tmp_path: Path, setting: str | None, libc:
 @pytest.mark.parametrize("name", ["tcmalloc", "jemalloc"])
 def test_the_library_found_on_this_machine_can_be_preloaded(name: str) -> None:
     try:
-        variables = variables_for(name, {"LD_PRELOAD": "/opt/libtcmalloc.so.4"})
-    except NoAllocator as error:
+        variables = allocator_variables(name, {"LD_PRELOAD": "/opt/libtcmalloc.so.4"})
+    except CannotLaunch as error:
         unavailable(str(error))
         return
     assert list(variables) == ["LD_PRELOAD"]
@@ -75,10 +75,10 @@ def test_the_library_found_on_this_machine_can_be_preloaded(name: str) -> None:
 
 
 def test_a_library_that_is_not_there_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocators, "_LIBRARIES", {"tcmalloc": (("libnowhere.so.4",), "libnowhere4")})
-    library.cache_clear()
+    monkeypatch.setattr(launch, "_LIBRARIES", {"tcmalloc": (("libnowhere.so.4",), "libnowhere4")})
+    malloc_library.cache_clear()
     try:
-        with pytest.raises(NoAllocator, match=r"^libtcmalloc is not installed; Debian: apt-get install lib"):
-            library("tcmalloc")
+        with pytest.raises(CannotLaunch, match=r"^libtcmalloc is not installed; Debian: apt-get install lib"):
+            malloc_library("tcmalloc")
     finally:
-        library.cache_clear()
+        malloc_library.cache_clear()

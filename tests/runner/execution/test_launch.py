@@ -108,10 +108,10 @@ def test_the_allocator_is_recognised_by_what_it_changes(monkeypatch: pytest.Monk
     preset = MachinePreset("p", {"MALLOC_TOP_PAD_": "1"})
     plain = start_of(case("allocator=as-it-comes"), preset, MACHINE, none)
     assert plain.variables == {} and plain.facts["without"] == ["MALLOC_TOP_PAD_"]
-    monkeypatch.setattr("runner.execution.allocators.library", lambda name: f"/lib/lib{name}.so.4")
+    monkeypatch.setattr("runner.execution.launch.malloc_library", lambda name: f"/lib/lib{name}.so.4")
     preloaded = start_of(case("allocator=tcmalloc"), preset, MACHINE, none)
     assert preloaded.facts["variables"] == {"LD_PRELOAD": "/lib/libtcmalloc.so.4"}
-    monkeypatch.setattr("runner.execution.allocators.no_huge_pages", lambda: "huge pages are off")
+    monkeypatch.setattr("runner.execution.launch.no_huge_pages", lambda: "huge pages are off")
     with pytest.raises(CannotLaunch, match=r"^huge pages are off$"):
         start_of(case("allocator=hugetlb"), preset, MACHINE, none)
 

@@ -71,6 +71,9 @@ UNSUPPORTED = [
     ),
     ("halves/infer/-/eager", "the case builds weights of torch.bfloat16"),
     ("layers/infer/-/precision=int8-torchao", "torchao is not installed in this environment"),
+    ("layers/infer/-/precision=fp8-torchao", "needs a CUDA device of compute capability 8.9 or newer"),
+    ("layers/infer/-/precision=int4-torchao", "needs a CUDA device of compute capability 8.0 or newer"),
+    ("layers/train/-/precision=int4-torchao", "is for inference: int4 weights do not train"),
     ("layers/infer/-/compile=default,precision=int8-pt2e", "give compile=default,freezing=on"),
     (f"several_shapes/infer/-/{PT2E}", "it is for inputs of one shape"),
     (f"layers/infer/-/{PT2E}", "has no PT2E quantisation, and torchao is not installed"),
@@ -92,6 +95,8 @@ UNSUPPORTED = [
     ("layers/infer/-/compile=tensorrt", f"compile=tensorrt {NO_CUDA}"),
     ("layers/infer/-/compile=onnxrt", "onnxrt"),
     ("layers/infer/-/dynamic=on", "says how to compile, and this case does not compile"),
+    ("layers/infer/-/region=blocks", "says what to compile, and this case does not compile"),
+    ("images/infer/-/compile=aot_eager,region=blocks", "needs a workload that names its blocks"),
     ("layers/infer/-/compile=aot_eager,dynamic=mark", "needs inputs of several shapes"),
     ("closure/infer/-/precision=bf16", "a case given as a closure has no model to put into bf16"),
     ("closure/infer/-/memory=half", "limits PyTorch's allocator for CUDA"),
@@ -226,6 +231,15 @@ def test_the_optimizer_is_the_implementation_it_is_called(results: Any) -> None:
 def test_a_model_in_int8_is_the_one_that_is_called_and_that_reports(results: Any) -> None:
     assert "quantized::linear_dynamic" in results["served"]["operators"]
     assert results["served"]["metrics"] == ["queue_latency", "queue_latency_p99"]
+
+
+def test_alike_blocks_are_compiled_once_and_the_model_around_them_is_not(results: Any) -> None:
+    whole, blocks = results["regions"]
+    # Three blocks of two calls each in one graph, or one graph that all three share.
+    assert (whole["graphs"], blocks["graphs"]) == (1, 1)
+    assert whole["nodes"] == 3 * blocks["nodes"]
+    assert (whole["blocks"], blocks["blocks"]) == (None, 3)
+    assert blocks["wrong"] == "" and blocks["not compiled"] == ""
 
 
 def test_freezing_makes_constants_of_weights(results: Any) -> None:

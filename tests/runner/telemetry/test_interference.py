@@ -220,6 +220,13 @@ def test_a_process_that_only_has_memory_on_its_gpu_takes_no_time() -> None:
     assert notes_on_gpu(first, second, (10, 11)) == ["another process has memory on its GPU (pid 4242)"]
 
 
+def test_processes_that_are_not_known_are_a_note() -> None:
+    known, unknown = (Reading(WALL, gpus=(replace(GPU, processes=pids),)) for pids in ((), None))
+    assert notes_on_gpu(known, known, ()) == []
+    (note,) = notes_on_gpu(unknown, unknown, ())
+    assert "not known" in note
+
+
 @pytest.mark.parametrize("reason", ["reliability", "board"])
 @pytest.mark.parametrize(("ratio", "counts"), [(1.0, True), (0.99, True), (0.97, False), (None, False)])
 def test_a_limit_of_the_voltage_matters_where_the_clock_fell(

@@ -19,10 +19,9 @@ from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
-from analysis.detection.change_points import NightValue
 from analysis.detection.change_points import judge as judge_nights
 from analysis.detection.confirmation import FindingVerdict, judge_finding
-from analysis.detection.nights import Decision, JudgedSeries, Rules
+from analysis.detection.nights import Decision, JudgedSeries, NightValue, Rules
 from records.evidence import ComparedRuns
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -10,27 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from db.connection.engine import Database, open_database
-from db.queue.commands import cancel, plan_run
-from db.queue.queries import attempts, schedulers, task
+from db.connection.engine import Database
+from db.queue.commands import cancel
+from db.queue.queries import attempts, schedulers
 from db.runs import queries
-from records.tasks import NewTask, Task, TaskAttempt, machine_of
+from records.tasks import Task, TaskAttempt, machine_of
 from support.fakes import folder_hosts
 from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import Process, executions, scheduler, settings_of, write_header
-from support.sqlite_files import sqlite_with_tables
+from support.servers.schedulers import (
+    Installation,
+    Process,
+    enqueue,
+    executions,
+    executions_of,
+    scheduler,
+    settings_of,
+)
 from support.waiting import until
 
 
-class Fleet:
-    """A head's folder with its hosts, and a database."""
+class Fleet(Installation):
+    """The installation of a head with its hosts."""
 
     def __init__(self, folder: Path, url: str, database: Database) -> None:
-        self.data_dir, self.url, self.database = folder / "data", url, database
+        super().__init__(folder, url, database)
         self.nodes = self.data_dir / "nodes"
-        self.nodes.mkdir(parents=True)
-        write_header(self.data_dir)
+        self.nodes.mkdir()
         settings_of("", self.data_dir)
 
     def come(self, name: str, *labels: str, drained: bool = False) -> None:
@@ -41,21 +46,13 @@ class Fleet:
 
     def trigger(self, kind: str, *labels: str) -> list[Task]:
         """Have something measured on machines of each label; answers the tasks."""
-        now = datetime.now(UTC)
-        new = [NewTask(f"{kind}@{at}", "measure", {"track": kind}, label) for at, label in enumerate(labels)]
-        plan_run(self.database, "night", now, "by hand", new, now)
-        found = [task(self.database, each + 1) for each in range(100)]
-        return [each for each in found if each is not None and each.due_at == now]
-
-    def now(self, enqueued: Task) -> Task:
-        found = task(self.database, enqueued.id)
-        assert found is not None
-        return found
+        return enqueue(self.database, kind, *labels)
 
     def over(self, enqueued: Task) -> Task:
-        """The task once it is done."""
-        until(lambda: self.now(enqueued).state == "done", f"task {enqueued.id} is done")
-        return self.now(enqueued)
+        """The task, which is done."""
+        done = super().over(enqueued)
+        assert done.state == "done"
+        return done
 
     def tried(self, enqueued: Task) -> list[TaskAttempt]:
         return attempts(self.database, enqueued.id)
@@ -71,10 +68,6 @@ class Fleet:
     def midway(self, *names: str) -> None:
         """Wait until a patient run has measured two of its cases on each of these hosts."""
         until(lambda: all(len(self.measured(name)) == 2 for name in names), f"two cases on {names}")
-
-    def go_on(self) -> None:
-        """Let patient runs go on."""
-        (self.data_dir / "go-on").touch()
 
     def there(self) -> list[str]:
         """The machines that the database knows of."""
@@ -100,21 +93,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """Where it does not depend on the database."""
-    url = sqlite_with_tables(tmp_path / "pyrometer.db")
-    with open_database(url, timeout=30) as database:
-        yield Fleet(tmp_path, url, database)
-
-
-@pytest.fixture
-def fleet_on_both(tmp_path: Path, url: str, database: Database) -> Fleet:
+def fleet(tmp_path: Path, url: str, database: Database) -> Fleet:
     return Fleet(tmp_path, url, database)
-
-
-def whole(run: str) -> list[str]:
-    """What is carried out of a run that is measured once."""
-    return [f"{run} {case}/infer/-/eager" for case in CASES]
 
 
 def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> None:
@@ -136,7 +116,7 @@ def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> Non
         assert "schedules" not in facts and about["here"].facts["schedules"]
         assert head.end() == 0
     assert fleet.where(wanted) == [("a", "done")] and fleet.now(other).state == "waiting"
-    assert fleet.measured("a") == whole(str(done.run_id)) and executions(fleet.data_dir) == []
+    assert fleet.measured("a") == executions_of(done.run_id) and executions(fleet.data_dir) == []
     stored = queries.run_record(fleet.database, str(done.run_id))
     assert stored is not None and stored.state == "complete"
     assert fleet.there() == []
@@ -181,7 +161,7 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         assert head.end() == 0
     assert fleet.there() == ["a"]
     assert fleet.where(enqueued) == [("a", "lost"), ("b", "done")]
-    assert done.run_id != first and fleet.measured("b") == whole(str(done.run_id))
+    assert done.run_id != first and fleet.measured("b") == executions_of(done.run_id)
     # What was measured before is not lost: it is a run that was interrupted.
     stored = queries.run_record(fleet.database, str(first))
     assert stored is not None and len(queries.outcomes_of_run(fleet.database, str(first))) == 2
@@ -201,7 +181,7 @@ def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
         until(lambda: not fleet.missing(), "readers see that it is back")
     assert fleet.where(enqueued) == [("a", "lost"), ("a", "done")]
     assert len({each.run_id for each in fleet.tried(enqueued)}) == 1
-    assert fleet.measured("a") == whole(str(done.run_id))
+    assert fleet.measured("a") == executions_of(done.run_id)
 
 
 def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet: Fleet) -> None:
@@ -229,9 +209,8 @@ def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet
 
 @on_both
 def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_next(
-    fleet_on_both: Fleet,
+    fleet: Fleet,
 ) -> None:
-    fleet = fleet_on_both
     fleet.come("a", "lab")
     fleet.come("b", "lab")
     # For every machine there is, the head's own too.
@@ -252,7 +231,7 @@ def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_n
             done = fleet.over(each)
             assert fleet.where(each) == [(machine, "lost"), (machine, "done")]
             assert [one.run_id for one in fleet.tried(each)] == [done.run_id] * 2
-            assert fleet.measured(machine) == whole(str(done.run_id))
+            assert fleet.measured(machine) == executions_of(done.run_id)
         lost = alive.events("lost")
         assert {each["task"] for each in lost} == {each.id for each in before.values()}
         assert all("its scheduler died" in each["text"] for each in lost)

@@ -6,7 +6,6 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from db.connection.engine import Database, open_database
+from db.connection.engine import Database
 from db.queue import queries as queue_queries
 from db.queue.commands import cancel, lose
-from db.queue.queries import attempts, scheduled_runs, schedulers, task, tasks
+from db.queue.queries import attempts, scheduled_runs, schedulers, tasks
 from db.runs import queries
 from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import ChildLost, FollowUp, JobContext, JobResult, JobStopped
@@ -27,8 +26,15 @@ from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.planner import trigger_schedule
 from support.fakes.pyrometer_run import CASES
 from support.servers.databases import on_both
-from support.servers.schedulers import a_service, executions, scheduler, settings_of, write_header
-from support.sqlite_files import sqlite_with_tables
+from support.servers.schedulers import (
+    Installation,
+    a_service,
+    executions,
+    executions_of,
+    scheduler,
+    settings_of,
+    wait_until_midway,
+)
 from support.waiting import until
 
 TOML = """
@@ -41,13 +47,8 @@ job = "prune"
 """
 
 
-class Installation:
-    """A folder with settings and a database in which schedulers run."""
-
-    def __init__(self, folder: Path, url: str, database: Database) -> None:
-        self.data_dir, self.url, self.database = folder / "data", url, database
-        self.data_dir.mkdir()
-        write_header(self.data_dir)
+class Night(Installation):
+    """An installation whose schedule `night` measures, and whose schedule `tidy` prunes."""
 
     def trigger(self, kind: str = "quick", schedule: str = "night") -> Task:
         """Have a schedule done; answers its one task."""
@@ -56,28 +57,9 @@ class Installation:
         (enqueued,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
         return enqueued
 
-    def now(self, enqueued: Task) -> Task:
-        """The task as it stands."""
-        found = task(self.database, enqueued.id)
-        assert found is not None
-        return found
-
-    def over(self, enqueued: Task) -> Task:
-        """The task once it is over."""
-        until(lambda: self.now(enqueued).state in ("done", "failed", "lost", "cancelled"), "the task is over")
-        return self.now(enqueued)
-
     def ends(self, enqueued: Task) -> list[str]:
         """How the attempts at a task ended."""
         return [each.ended for each in attempts(self.database, enqueued.id)]
-
-    def midway(self) -> None:
-        """Wait until a patient run has measured two of its cases."""
-        until(lambda: len(executions(self.data_dir)) == 2, "two cases are measured")
-
-    def go_on(self) -> None:
-        """Let patient runs go on."""
-        (self.data_dir / "go-on").touch()
 
     def whole(self, enqueued: Task) -> None:
         """The task's one run is whole, and each of its cases was carried out once."""
@@ -85,7 +67,7 @@ class Installation:
         assert (done.state, done.error) == ("done", "")
         assert done.result["statuses"] == {"ok": len(CASES)}
         assert done.result["run"] == done.run_id
-        assert executions(self.data_dir) == [f"{done.run_id} {case}/infer/-/eager" for case in CASES]
+        assert executions(self.data_dir) == executions_of(done.run_id)
         stored = queries.run_record(self.database, str(done.run_id))
         assert stored is not None
         assert stored.state == "complete"
@@ -101,82 +83,74 @@ class Installation:
 
 
 @pytest.fixture
-def sqlite_installation(tmp_path: Path) -> Iterator[Installation]:
-    """Where it does not depend on the database."""
-    url = sqlite_with_tables(tmp_path / "pyrometer.db")
-    with open_database(url, timeout=30) as database:
-        yield Installation(tmp_path, url, database)
+def installation(tmp_path: Path, url: str, database: Database) -> Night:
+    return Night(tmp_path, url, database)
 
 
-@pytest.fixture
-def installation(tmp_path: Path, url: str, database: Database) -> Installation:
-    return Installation(tmp_path, url, database)
-
-
-def test_a_task_is_measured_and_its_history_looked_at(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger()
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
-        sqlite_installation.whole(enqueued)
+def test_a_task_is_measured_and_its_history_looked_at(installation: Night) -> None:
+    enqueued = installation.trigger()
+    with scheduler(installation.url, installation.data_dir) as alive:
+        installation.whole(enqueued)
         (look,) = until(
-            lambda: scheduled_runs(sqlite_installation.database, "detect:night"), "a look at the history"
+            lambda: scheduled_runs(installation.database, "detect:night"), "a look at the history"
         )
         assert look.kind == "follow-up"
-        sqlite_installation.over(look.tasks[0])
-        assert sqlite_installation.now(look.tasks[0]).spec == {
+        installation.over(look.tasks[0])
+        assert installation.now(look.tasks[0]).spec == {
             "schedule": "night",
             "track": "quick",
             "label": "",
         }
-        (worker,) = schedulers(sqlite_installation.database)
+        (worker,) = schedulers(installation.database)
         assert worker.machine == "here" and worker.facts["measures"] is True
         assert {"night", "tidy"} <= {each["schedule"] for each in worker.facts["schedules"]}
         assert alive.end() == 0
-    assert schedulers(sqlite_installation.database) == []
+    assert schedulers(installation.database) == []
     assert [e["event"] for e in alive.said if e.get("task") == enqueued.id] == ["claimed", "began", "ended"]
-    assert sqlite_installation.ends(enqueued) == ["done"]
+    assert installation.ends(enqueued) == ["done"]
 
 
-def test_once_does_what_is_due_and_ends(sqlite_installation: Installation) -> None:
-    first, tidied = sqlite_installation.trigger(), sqlite_installation.trigger(schedule="tidy")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir, "once") as alive:
+def test_once_does_what_is_due_and_ends(installation: Night) -> None:
+    first, tidied = installation.trigger(), installation.trigger(schedule="tidy")
+    with scheduler(installation.url, installation.data_dir, "once") as alive:
         assert alive.wait() == 0
-    sqlite_installation.whole(first)
-    assert sqlite_installation.now(tidied).result["summary"] == "nothing is old enough"
-    assert {each.state for each in tasks(sqlite_installation.database)} == {"done"}
+    installation.whole(first)
+    assert installation.now(tidied).result["summary"] == "nothing is old enough"
+    assert {each.state for each in tasks(installation.database)} == {"done"}
 
 
-def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_installation: Installation) -> None:
+def test_a_run_that_cannot_begin_fails_with_its_last_sentence(installation: Night) -> None:
     errors = {"unknown": "there is no such environment", "raises": "RuntimeError: a defect"}
-    enqueued = {kind: sqlite_installation.trigger(kind) for kind in errors}
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
+    enqueued = {kind: installation.trigger(kind) for kind in errors}
+    with scheduler(installation.url, installation.data_dir):
         for kind, error in errors.items():
-            failed = sqlite_installation.over(enqueued[kind])
+            failed = installation.over(enqueued[kind])
             assert (failed.state, failed.error, failed.attempts) == ("failed", error, 1)
-            assert error in logs_of(sqlite_installation.data_dir, failed.id, 1).log.read_text()
-    assert scheduled_runs(sqlite_installation.database, "detect:night") == []
+            assert error in logs_of(installation.data_dir, failed.id, 1).log.read_text()
+    assert scheduled_runs(installation.database, "detect:night") == []
 
 
 def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(
-    sqlite_installation: Installation,
+    installation: Night,
 ) -> None:
-    enqueued, database = sqlite_installation.trigger("waiting"), sqlite_installation.database
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+    enqueued, database = installation.trigger("waiting"), installation.database
+    with scheduler(installation.url, installation.data_dir) as alive:
         said = until(lambda: queue_queries.wait_reasons(database, [enqueued.id]), "it says what it waits for")
         assert said == {enqueued.id: "another run measures this machine"}
         assert alive.wait_for("note")["text"] == "another run measures this machine"
-        sqlite_installation.go_on()
-        sqlite_installation.whole(enqueued)
+        installation.go_on()
+        installation.whole(enqueued)
     (over,) = attempts(database, enqueued.id)
     assert (over.ended, over.detail) == ("done", "")
 
 
 @on_both
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(
-    installation: Installation,
+    installation: Night,
 ) -> None:
     enqueued = installation.trigger("patient")
     with scheduler(installation.url, installation.data_dir) as killed:
-        installation.midway()
+        wait_until_midway(installation.data_dir)
         killed.end(signal.SIGKILL)
         until(lambda: not installation.children(), "the child is gone")
         assert installation.now(enqueued).state == "running"
@@ -189,92 +163,92 @@ def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_
     assert [each.owner for each in schedulers(installation.database)] == [alive.events("started")[0]["owner"]]
 
 
-def test_on_another_machine_the_run_begins_anew(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as first:
-        sqlite_installation.midway()
+def test_on_another_machine_the_run_begins_anew(installation: Night) -> None:
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir) as first:
+        wait_until_midway(installation.data_dir)
         assert first.end() == 0
-    sqlite_installation.go_on()
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir, machine="elsewhere"):
-        done = sqlite_installation.over(enqueued)
-    before, after = attempts(sqlite_installation.database, enqueued.id)
+    installation.go_on()
+    with scheduler(installation.url, installation.data_dir, machine="elsewhere"):
+        done = installation.over(enqueued)
+    before, after = attempts(installation.database, enqueued.id)
     assert (before.ended, after.ended, done.attempts) == ("released", "done", 1)
     assert before.run_id != after.run_id == done.run_id == done.result["run"]
     assert done.result["statuses"] == {"ok": len(CASES)}
 
 
 def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(
-    sqlite_installation: Installation,
+    installation: Night,
 ) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as stopped:
-        sqlite_installation.midway()
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir) as stopped:
+        wait_until_midway(installation.data_dir)
         assert stopped.end() == 0
-    assert sqlite_installation.children() == []
-    assert sqlite_installation.now(enqueued).state == "waiting"
-    assert sqlite_installation.now(enqueued).attempts == 0
-    sqlite_installation.go_on()
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
-        sqlite_installation.whole(enqueued)
-    assert sqlite_installation.ends(enqueued) == ["released", "done"]
+    assert installation.children() == []
+    assert installation.now(enqueued).state == "waiting"
+    assert installation.now(enqueued).attempts == 0
+    installation.go_on()
+    with scheduler(installation.url, installation.data_dir):
+        installation.whole(enqueued)
+    assert installation.ends(enqueued) == ["released", "done"]
 
 
-def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("suicidal")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
-        sqlite_installation.whole(enqueued)
+def test_a_child_that_is_killed_is_tried_again_with_its_run(installation: Night) -> None:
+    enqueued = installation.trigger("suicidal")
+    with scheduler(installation.url, installation.data_dir) as alive:
+        installation.whole(enqueued)
         assert "killed by signal 9" in alive.wait_for("lost")["text"]
-    assert sqlite_installation.ends(enqueued) == ["lost", "done"]
+    assert installation.ends(enqueued) == ["lost", "done"]
 
 
-def test_a_child_dies_with_its_guard(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir):
-        sqlite_installation.midway()
-        found = sqlite_installation.children()
+def test_a_child_dies_with_its_guard(installation: Night) -> None:
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir):
+        wait_until_midway(installation.data_dir)
+        found = installation.children()
         (guard,) = [each for each in found if any(other.ppid() == each.pid for other in found)]
         guard.kill()
         # On a busy machine a child that is not gone yet would carry the case out once more.
         assert not psutil.wait_procs(found, timeout=60)[1]
-        sqlite_installation.go_on()
-        sqlite_installation.whole(enqueued)
-    assert sqlite_installation.ends(enqueued) == ["lost", "done"]
+        installation.go_on()
+        installation.whole(enqueued)
+    assert installation.ends(enqueued) == ["lost", "done"]
 
 
-def test_a_task_that_is_cancelled_is_let_go(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
-        sqlite_installation.midway()
-        assert cancel(sqlite_installation.database, enqueued.id, datetime.now(UTC))
+def test_a_task_that_is_cancelled_is_let_go(installation: Night) -> None:
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir) as alive:
+        wait_until_midway(installation.data_dir)
+        assert cancel(installation.database, enqueued.id, datetime.now(UTC))
         alive.wait_for("taken away", task=enqueued.id)
-        until(lambda: not sqlite_installation.children(), "the child is gone")
-        sqlite_installation.go_on()
-        after = sqlite_installation.trigger("quick")
-        assert sqlite_installation.over(after).state == "done"
-    assert sqlite_installation.now(enqueued).state == "cancelled"
-    assert sqlite_installation.ends(enqueued) == ["cancelled"]
+        until(lambda: not installation.children(), "the child is gone")
+        installation.go_on()
+        after = installation.trigger("quick")
+        assert installation.over(after).state == "done"
+    assert installation.now(enqueued).state == "cancelled"
+    assert installation.ends(enqueued) == ["cancelled"]
 
 
-def test_a_zombie_that_comes_back_changes_nothing(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as frozen:
-        sqlite_installation.midway()
+def test_a_zombie_that_comes_back_changes_nothing(installation: Night) -> None:
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir) as frozen:
+        wait_until_midway(installation.data_dir)
         frozen.send(signal.SIGSTOP)
         # What another machine's reaper does after a minute of silence.
-        current = sqlite_installation.now(enqueued)
+        current = installation.now(enqueued)
         assert current.token is not None
-        assert lose(sqlite_installation.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
-        sqlite_installation.go_on()
-        with scheduler(sqlite_installation.url, sqlite_installation.data_dir, machine="elsewhere"):
-            done = sqlite_installation.over(enqueued)
+        assert lose(installation.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
+        installation.go_on()
+        with scheduler(installation.url, installation.data_dir, machine="elsewhere"):
+            done = installation.over(enqueued)
         frozen.send(signal.SIGCONT)
         frozen.wait_for("stale", task=enqueued.id)
-    assert sqlite_installation.now(enqueued) == done
-    assert sqlite_installation.ends(enqueued) == ["stale", "done"]
+    assert installation.now(enqueued) == done
+    assert installation.ends(enqueued) == ["stale", "done"]
 
 
 @on_both
-def test_two_schedulers_share_what_is_to_be_done(installation: Installation) -> None:
+def test_two_schedulers_share_what_is_to_be_done(installation: Night) -> None:
     enqueued = [installation.trigger() for _ in range(4)]
     with (
         scheduler(installation.url, installation.data_dir) as one,
@@ -292,79 +266,77 @@ def test_two_schedulers_share_what_is_to_be_done(installation: Installation) -> 
 
 
 def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
-    sqlite_installation: Installation, tmp_path: Path
+    installation: Night, tmp_path: Path
 ) -> None:
     def twice(task: Task, context: JobContext) -> JobResult:
         return JobResult(
             follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
         )
 
-    enqueued = sqlite_installation.trigger(schedule="tidy")
-    settings = settings_of(TOML.format(kind="quick"), sqlite_installation.data_dir)
+    enqueued = installation.trigger(schedule="tidy")
+    settings = settings_of(TOML.format(kind="quick"), installation.data_dir)
     log = Log("json", lambda: datetime.now(UTC))
-    a_service(
-        sqlite_installation.url, sqlite_installation.data_dir, settings, log, jobs={"prune": twice}
-    ).run(lambda: False, once=True)
-    failed = sqlite_installation.now(enqueued)
+    a_service(installation.url, installation.data_dir, settings, log, jobs={"prune": twice}).run(
+        lambda: False, once=True
+    )
+    failed = installation.now(enqueued)
     assert failed.state == "failed" and failed.error.startswith("its follow-up tasks cannot be enqueued: ")
-    assert tasks(sqlite_installation.database, schedule="after") == []
+    assert tasks(installation.database, schedule="after") == []
 
 
-def test_a_database_that_is_away_is_waited_for(sqlite_installation: Installation) -> None:
-    enqueued = sqlite_installation.trigger("patient")
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
-        sqlite_installation.midway()
-        path = Path(sqlite_installation.url.removeprefix("sqlite:///"))
+def test_a_database_that_is_away_is_waited_for(installation: Night) -> None:
+    enqueued = installation.trigger("patient")
+    with scheduler(installation.url, installation.data_dir) as alive:
+        wait_until_midway(installation.data_dir)
+        path = Path(installation.url.removeprefix("sqlite:///"))
         with closing(sqlite3.connect(path, isolation_level=None)) as greedy:
             greedy.execute("BEGIN EXCLUSIVE")
             away = alive.wait_for("database away")
             assert "locked" in away["text"]
             # It ends while the database is away.
-            sqlite_installation.go_on()
-            until(lambda: not sqlite_installation.children(), "the child has ended")
+            installation.go_on()
+            until(lambda: not installation.children(), "the child has ended")
             greedy.execute("ROLLBACK")
         alive.wait_for("database back")
-        sqlite_installation.whole(enqueued)
+        installation.whole(enqueued)
         assert len(alive.events("database away")) == len(alive.events("database back"))
-    assert sqlite_installation.ends(enqueued) == ["done"]
+    assert installation.ends(enqueued) == ["done"]
 
 
 def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(
-    sqlite_installation: Installation,
+    installation: Night,
 ) -> None:
-    first = sqlite_installation.trigger()
-    with closing(sqlite3.connect(sqlite_installation.url.removeprefix("sqlite:///"))) as other:
+    first = installation.trigger()
+    with closing(sqlite3.connect(installation.url.removeprefix("sqlite:///"))) as other:
         ((ours,),) = other.execute("SELECT version_num FROM pyrometer_schema")
-        with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as process:
-            sqlite_installation.over(first)
+        with scheduler(installation.url, installation.data_dir) as process:
+            installation.over(first)
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
-            enqueued = sqlite_installation.trigger()
+            enqueued = installation.trigger()
             event = process.wait_for("database away")
             assert "written by a newer Pyrometer" in str(event["text"])
-            assert (sqlite_installation.now(enqueued).state, sqlite_installation.ends(enqueued)) == (
+            assert (installation.now(enqueued).state, installation.ends(enqueued)) == (
                 "waiting",
                 [],
             )
             with other:
                 other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))
-            assert sqlite_installation.over(enqueued).state == "done"
+            assert installation.over(enqueued).state == "done"
 
 
-def test_a_database_that_is_away_at_first_is_waited_for(
-    sqlite_installation: Installation, tmp_path: Path
-) -> None:
-    enqueued = sqlite_installation.trigger()
-    sqlite_installation.database.close()
+def test_a_database_that_is_away_at_first_is_waited_for(installation: Night, tmp_path: Path) -> None:
+    enqueued = installation.trigger()
+    installation.database.close()
     path, away = tmp_path / "pyrometer.db", tmp_path / "away"
     path.rename(away)
     path.mkdir()
-    with scheduler(sqlite_installation.url, sqlite_installation.data_dir) as alive:
+    with scheduler(installation.url, installation.data_dir) as alive:
         alive.wait_for("database away")
         path.rmdir()
         away.rename(path)
         alive.wait_for("database back")
-        sqlite_installation.whole(enqueued)
+        installation.whole(enqueued)
 
 
 #: Starts another in a session of its own, says that it is up, and hears no wish to end.

@@ -1,7 +1,7 @@
 """The run of a task over its attempts: begun, resumed, left, or found complete."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,6 @@ from scheduled_jobs.scheduler.process_identity import Owner
 from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from support.builders.journals import a_header, a_plan, an_outcome, write_journal
 from support.builders.run_records import a_machine, a_run
-from support.sqlite_files import sqlite_with_tables
 from workflows.errors import CANNOT_RESUME
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -112,10 +111,8 @@ class TaskSetup:
 
 
 @pytest.fixture
-def setup(tmp_path: Path) -> Iterator[TaskSetup]:
-    url = sqlite_with_tables(tmp_path / "pyrometer.db")
-    with open_database(url) as database:
-        yield TaskSetup(tmp_path, url, database)
+def setup(tmp_path: Path, url: str, database: Database) -> TaskSetup:
+    return TaskSetup(tmp_path, url, database)
 
 
 def completes(setup: TaskSetup, then: ChildExit = WELL) -> Child:

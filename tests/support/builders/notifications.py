@@ -19,8 +19,8 @@ DUE = datetime(2026, 11, 22, 2, 30, tzinfo=UTC)
 
 def a_finding(id: int = 1, case: str = RESNET, *, metric: str = "latency", **changes: Any) -> Finding:
     """A regression that was confirmed this night, found the night before."""
-    key = SeriesKey(case, metric, "hardware", "H200", "profile", "quiet")
     values: dict[str, Any] = {
+        "key": SeriesKey(case, metric, "hardware", "H200", "profile", "quiet"),
         "schedule": "nightly",
         "track": "nightly",
         "label": "h200",
@@ -44,7 +44,7 @@ def a_finding(id: int = 1, case: str = RESNET, *, metric: str = "latency", **cha
         "evidence": Evidence(),
         "group_key": "",
     }
-    return Finding(id=id, key=key, **{**values, **changes})
+    return Finding(id=id, **{**values, **changes})
 
 
 def a_task(id: int = 1, **changes: Any) -> Task:

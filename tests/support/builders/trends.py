@@ -1,13 +1,12 @@
 """Points of series as the Trends page gets them, and the facts of their runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from dashboard.trends import lines
 from dashboard.trends.lines import TrendLine
-from records.evidence import Evidence
 from records.findings import Finding
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
+from support.builders.notifications import a_finding
 from support.builders.run_records import MLP, a_night
 
 XEON, EPYC = "Xeon 6430, 2 cores", "EPYC, 64 cores"
@@ -72,30 +71,17 @@ def drawn(points: Mapping[SeriesKey, Sequence[SeriesPoint]], about: lines.PlaceT
 
 def found(point: SeriesPoint, key: SeriesKey, **changes: object) -> Finding:
     """A finding whose first night is that of a point: ten per cent more, confirmed."""
-    one = Finding(
-        id=7,
-        key=key,
-        schedule="nightly",
-        track="nightly",
-        label="",
-        direction="worse",
-        shape="step",
-        at_run=point.run,
-        at=point.started_at,
-        before_run="before",
-        before=point.started_at,
-        machine=point.machine,
-        old_environment="old",
-        old_torch_version="2.12.0",
-        new_environment=point.environment,
-        new_torch_version=point.torch_version,
-        change=0.0953,
-        low=0.09,
-        high=0.1,
-        state="confirmed",
-        found_at=point.started_at,
-        decided_at=point.started_at,
-        evidence=Evidence(),
-        group_key="",
-    )
-    return replace(one, **changes)  # pyright: ignore[reportArgumentType]
+    about = {
+        "key": key,
+        "at_run": point.run,
+        "at": point.started_at,
+        "machine": point.machine,
+        "new_environment": point.environment,
+        "new_torch_version": point.torch_version,
+        "change": 0.0953,
+        "low": 0.09,
+        "high": 0.1,
+        "found_at": point.started_at,
+        "decided_at": point.started_at,
+    }
+    return a_finding(7, **{**about, **changes})

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.pairs import Pair
+from analysis.comparison.pairs import Pair, SideFlaw
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from analysis.decision.upgrade import Upgrade
@@ -14,10 +14,16 @@ OK = CaseSide("ok")
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
 
 
-def verdict(percent: float, metric: str = FLOOR, noise: float = 1.0, n: int = 6) -> Verdict:
-    """A verdict on pairs that differ by so many percent, and by `noise` times a few tenths of a percent."""
-    wobble = (WOBBLE * 2)[:n]
-    pairs = [Pair(100.0, 100.0 * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
+def verdict(
+    percent: float, metric: str = FLOOR, noise: float = 1.0, n: int = 6, old: float = 100.0, torn: int = 0
+) -> Verdict:
+    """A verdict on `n` pairs that differ by so many percent, and by `noise` times a few tenths of a percent.
+
+    `torn` further pairs do not count.
+    """
+    wobble = (WOBBLE * (n // len(WOBBLE) + 1))[:n]
+    pairs = [Pair(old, old * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
+    pairs += [Pair(old, old, (SideFlaw("new", "shared its core", core=0.55),))] * torn
     return judge(metric, pairs, threshold_of(metric))
 
 

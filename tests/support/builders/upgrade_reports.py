@@ -1,44 +1,31 @@
 """Made-up upgrades for the tests of reports: cases of every kind, judged by the real rules."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.pairs import Pair, SideFlaw
+from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.screening import ScreenedCase, Selection
-from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import Verdict, judge
-from analysis.decision.upgrade import Upgrade, decide
+from analysis.decision.upgrade import decide
 from analysis.dispatch_difference import compare_cases
 from analysis.kernel_difference import CaseKernels, KernelChange
 from records.dispatch import CaseFingerprint
 from records.outcomes import OutcomeStatus
-from reports.report_context import ComparedEnvironment, Subject
+from reports.report_context import ComparedEnvironment, JudgedUpgrade, Subject
 from support.builders.run_records import a_case_fingerprint, a_night
+from support.builders.upgrade_cases import FLOOR, result
+from support.builders.upgrade_cases import verdict as a_verdict
 
-FLOOR = "latency_floor"
 #: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.
 NASTY = (
     "RuntimeError: <img src=x onerror=alert(1)> | a | b\n`rm -rf` [me](http://x) @octocat #12 \x1b[31m"
     "</table></details></script> &amp;"
 )
-
-_WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
-
-Report = tuple[Subject, list[CaseResult], Upgrade]
-
-
-def a_verdict(
-    percent: float, metric: str = FLOOR, *, noise: float = 1.0, n: int = 6, old: float = 100.0, torn: int = 0
-) -> Verdict:
-    """A verdict on `n` pairs that differ by so many per cent, and on `torn` ones that do not count."""
-    wobble = (_WOBBLE * (n // len(_WOBBLE) + 1))[:n]
-    pairs = [Pair(old, old * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
-    pairs += [Pair(old, old, (SideFlaw("new", "shared its core", core=0.55),))] * torn
-    return judge(metric, pairs, threshold_of(metric))
 
 
 def an_exact_verdict(metric: str, old: float, new: float) -> Verdict:
@@ -54,12 +41,10 @@ def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
     more: Mapping[str, Verdict] = changes.pop("more", {})
     given: dict[str, Any] = {
         "technique": case.rpartition("/")[2],
-        "old": CaseSide("ok"),
-        "new": CaseSide("ok"),
         "verdicts": {FLOOR: a_verdict(percent, **of_verdict), **more},
         "pair_seconds": 21.0,
     }
-    return CaseResult(case, **{**given, **changes})
+    return result(case, **{**given, **changes})
 
 
 def a_subject(**changes: Any) -> Subject:
@@ -97,11 +82,11 @@ def a_subject(**changes: Any) -> Subject:
     return Subject(**{**given, **changes})
 
 
-def reported(cases: Sequence[CaseResult], policy: Policy | None = None, **changes: Any) -> Report:
+def reported(cases: Sequence[CaseResult], policy: Policy | None = None, **changes: Any) -> JudgedUpgrade:
     """What the functions of `reports` take, judged."""
     policy = policy or Policy()
     listed = list(cases)
-    return a_subject(policy=policy, **changes), listed, decide(listed, policy)
+    return JudgedUpgrade(a_subject(policy=policy, **changes), listed, decide(listed, policy))
 
 
 def every_kind() -> list[CaseResult]:
@@ -145,12 +130,12 @@ def every_kind() -> list[CaseResult]:
     ]
 
 
-def a_mixed_upgrade() -> Report:
+def a_mixed_upgrade() -> JudgedUpgrade:
     """Everything at once: it ends as a no-go."""
     return reported(every_kind(), Policy(must_not_regress=("resnet50/*/eager",), weights={"bert_base*": 2.0}))
 
 
-def a_large_upgrade(many: int = 60) -> Report:
+def a_large_upgrade(many: int = 60) -> JudgedUpgrade:
     """So many cases of a real suite's kind, of which a few moved."""
     names = (
         "resnet50",
@@ -186,7 +171,7 @@ def a_large_upgrade(many: int = 60) -> Report:
     return reported(cases[:many])
 
 
-def dispatched() -> Report:
+def dispatched() -> JudgedUpgrade:
     """A mixed upgrade of which it is known what runs differently: a mover, a case that failed, one alike."""
     cases = every_kind()
     slower, faster, alike = (cases[number].case for number in (0, 1, 3))
@@ -202,7 +187,7 @@ def dispatched() -> Report:
     return reported(cases, dispatch=found)
 
 
-def on_a_gpu() -> Report:
+def on_a_gpu() -> JudgedUpgrade:
     """A mixed upgrade with the kernels of two cases: of a slower one, and of one that did not move."""
     cases = every_kind()
     slower, alike = cases[0].case, cases[3].case
@@ -215,7 +200,7 @@ def on_a_gpu() -> Report:
     return reported(cases, kernels=tuple(CaseKernels(case, changes) for case in (slower, alike)))
 
 
-def screened() -> Report:
+def screened() -> JudgedUpgrade:
     """A screened upgrade: two cases that passed, one without a fingerprint, and three that went on."""
     ok = CaseSide("ok")
     passed = [
@@ -230,3 +215,30 @@ def screened() -> Report:
         a_result("lost/infer/-/eager", screen=ScreenedCase((0.01,), Selection.NO_PAIRS, True)),
     ]
     return reported([*passed, *went_on])
+
+
+#: Upgrades of every kind, by what is to be seen in them.
+UPGRADES: dict[str, Callable[[], JudgedUpgrade]] = {
+    "mixed": a_mixed_upgrade,
+    "dispatched": dispatched,
+    "screened": screened,
+    "on a GPU": on_a_gpu,
+    "large": a_large_upgrade,
+    "empty": lambda: reported([]),
+    "go": lambda: reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
+    "unclear": lambda: reported([a_result(f"case{n}/infer/-/eager", -2.0, noise=40.0) for n in range(6)]),
+    "broken": lambda: reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
+    "counts": lambda: reported(
+        [
+            a_result(f"c{n}/infer/-/eager", verdicts={"graph_breaks": an_exact_verdict("graph_breaks", n, 2)})
+            for n in range(4)
+        ],
+        Policy(metric="graph_breaks", thresholds={"graph_breaks": Threshold(0.0, exact=True)}),
+    ),
+}
+
+
+@cache
+def upgrade_of(which: str) -> JudgedUpgrade:
+    """One of them, judged once."""
+    return UPGRADES[which]()

@@ -39,6 +39,11 @@ def quick(number: int) -> None:
     """Measures at once."""
 
 
+def slow(number: int) -> None:
+    """Takes a twentieth of a second for each case."""
+    time.sleep(0.05)
+
+
 def patient(number: int) -> None:
     """Stays at the third case until it is allowed to go on."""
     while number == 2 and not Path("go-on").exists():
@@ -58,7 +63,9 @@ def deaf(number: int) -> None:
     patient(number)
 
 
-KINDS: dict[str, Callable[[int], None]] = {each.__name__: each for each in (quick, patient, suicidal, deaf)}
+KINDS: dict[str, Callable[[int], None]] = {
+    each.__name__: each for each in (quick, slow, patient, suicidal, deaf)
+}
 #: Says that it waits for another run until it is allowed to go on, and then measures at once.
 KINDS["waiting"] = quick
 

@@ -3,7 +3,6 @@
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -14,9 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
-from typer.testing import CliRunner
 
-from cli import registry
 from records.outcomes import Outcome, PlannedReplicate
 from runner import environment as environments
 from runner.environment import MeasuredEnvironment
@@ -24,6 +21,7 @@ from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
 from runner.execution.session import Conditions, Event, OutcomeMeasured, SessionEnded
 from runner.session_plan import SessionPlan
+from support.command_line import typed
 from support.site import Done, Site
 from workflows import measure
 from workflows.bisection.state import Shelf
@@ -65,15 +63,7 @@ class World:
 
     def call(self, *arguments: str) -> Done:
         """The command in this process."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(self.place.folder)
-            for name, value in self.place.environ({}).items():
-                patch.setenv(name, value)
-            patch.setattr(tempfile, "tempdir", str(self.place.temporary))
-            result = CliRunner().invoke(registry.app, arguments)
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Done(result.exit_code, result.stdout, result.stderr)
+        return typed(self.place, *arguments)
 
     def there_are(self, truth: Mapping[str, float | str]) -> None:
         """Make interpreters that can be found."""

@@ -20,7 +20,10 @@ from typing import Any
 import pytest
 
 from configuration.settings import Settings, load_settings
-from db.connection.engine import open_database
+from db.connection.engine import Database, open_database
+from db.queue.commands import plan_run
+from db.queue.queries import task, tasks
+from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import CONTROL_JOBS, JobContext, JobResult
 from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.jobs.prune import prune_rows
@@ -95,6 +98,21 @@ def a_service(
         command=(*command, str(data_dir)),
     )
     return Service(around, [WorkerSlot("measuring", MEASURING), WorkerSlot("thinking", CONTROL_JOBS)], hosts)
+
+
+@contextmanager
+def in_thread(service: Service) -> Generator[None]:
+    """The service works in a thread until the block ends."""
+    stop_requested = threading.Event()
+    thread = threading.Thread(target=service.run, args=(stop_requested.is_set,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop_requested.set()
+        service.wake()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 #: Forks each scheduler from a process that has imported everything: to import takes longer than most tests.
@@ -181,6 +199,50 @@ def executions(data_dir: Path) -> list[str]:
     """What was carried out, run and case."""
     path = data_dir / "executions"
     return path.read_text().splitlines() if path.exists() else []
+
+
+def executions_of(run: str | None) -> list[str]:
+    """What is carried out of a run that is measured once."""
+    return [f"{run} {one.case}" for one in plan()]
+
+
+def wait_until_midway(data_dir: Path) -> None:
+    """Wait until a patient run has measured two of its cases."""
+    until(lambda: len(executions(data_dir)) == 2, "two cases are measured")
+
+
+def enqueue(database: Database, kind: str, *labels: str) -> list[Task]:
+    """Have something measured on machines of each label; answers the tasks."""
+    now = datetime.now(UTC)
+    new = [NewTask(f"{kind}@{at}", "measure", {"track": kind}, label) for at, label in enumerate(labels)]
+    assert plan_run(database, "night", now, "by hand", new, now)
+    return sorted(
+        (each for each in tasks(database, schedule="night") if each.due_at == now), key=lambda each: each.id
+    )
+
+
+class Installation:
+    """A folder with data, in which schedulers run, and their database."""
+
+    def __init__(self, folder: Path, url: str, database: Database) -> None:
+        self.data_dir, self.url, self.database = folder / "data", url, database
+        self.data_dir.mkdir()
+        write_header(self.data_dir)
+
+    def now(self, enqueued: Task) -> Task:
+        """The task as it stands."""
+        found = task(self.database, enqueued.id)
+        assert found is not None
+        return found
+
+    def over(self, enqueued: Task) -> Task:
+        """The task once it is over."""
+        until(lambda: self.now(enqueued).state not in ("waiting", "running"), "the task is over")
+        return self.now(enqueued)
+
+    def go_on(self) -> None:
+        """Let patient runs go on."""
+        (self.data_dir / "go-on").touch()
 
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:

@@ -8,9 +8,9 @@ from fleet.remote_host import RemoteHost
 from fleet.slurm.engine import SlurmEngine
 from runner import journal
 from scheduled_jobs.jobs.context import ChildExit
-from support.fakes.pyrometer_run import CASES, HEADER
+from support.fakes.pyrometer_run import HEADER
 from support.servers.fleet_heads import RUN, Head
-from support.servers.schedulers import NO_COMMAND, executions, write_header
+from support.servers.schedulers import NO_COMMAND, wait_until_midway, write_header
 from support.servers.slurm_cluster import SlurmCluster
 from support.waiting import until
 
@@ -52,7 +52,7 @@ class Site(Head):
 
     def midway(self, name: str = "alpha", run: str = RUN) -> None:
         """Wait until a patient run has measured two of its cases, and the head knows it."""
-        until(lambda: len(executions(self.node_data(name, run))) == 2, "two cases are measured")
+        wait_until_midway(self.node_data(name, run))
         until(lambda: self.mirror(run).count(b'"outcome"') == 2, "two cases are mirrored")
 
     def go_on(self) -> None:
@@ -71,8 +71,3 @@ class Site(Head):
         """The number of the one job that there is."""
         until(self.cluster.jobs, "a job is there")
         return self.cluster.jobs()[0][0]
-
-
-def all_of(run: str = RUN) -> list[str]:
-    """Each case of a run carried out once."""
-    return [f"{run} {case}/infer/-/eager" for case in CASES]

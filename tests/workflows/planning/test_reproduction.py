@@ -20,7 +20,6 @@ from support.sqlite_files import sqlite_with_tables
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.planning.reproduction import check_repeated, reproduction
-from workflows.session_queue import second_identity
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_whole_run_has_the_command_that_was_typed(app: AppContext) -> None:
 
 
 def test_an_environment_that_was_compared_with_itself_has_one_lock(app: AppContext) -> None:
-    again = replace(OLD, fingerprint=second_identity(OLD.fingerprint), name=OLD.name + AGAIN)
+    again = replace(OLD, fingerprint=OLD.fingerprint + AGAIN, name=OLD.name + AGAIN)
     write_upgrade(app.places.data_dir, Story(sides=(OLD, again)))
     python = build(app, OLD.fingerprint, "numpy==2.3.1\n")
     found = reproduction(app, f"latest:{RESNET}")

@@ -13,7 +13,7 @@ from runner.cases.operators import attention, convolutions, elementwise, indexin
 from runner.worker import correctness, prepared_case
 from runner.worker.case import REGISTER, Workload
 from runner.worker.case_key import CaseKey
-from runner.worker.measurements import dispatch
+from runner.worker.measurements import tracing
 from runner.worker.messages import TakeFingerprint
 from runner.worker.prepared_case import begin
 from runner.worker.single_process import SingleProcess
@@ -139,7 +139,7 @@ def sets_taken():
 
 def fingerprinted(key):
     """How many sets of inputs a fingerprint is taken of."""
-    with mock.patch.object(dispatch, "capture", return_value={}) as taken:
+    with mock.patch.object(tracing, "capture_dispatch", return_value={}) as taken:
         Worker(io.StringIO(), lambda: None).serve([TakeFingerprint(str(key), "unused").to_json()])
     return len(taken.call_args.args[0].rotation.inputs)
 

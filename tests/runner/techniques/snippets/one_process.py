@@ -286,6 +286,28 @@ def ceilings():
 
 CASES = json.loads(os.environ["CASES"])
 
+
+def traced(text):
+    """How many graphs Dynamo makes of a case, and of how many calls they consist."""
+    sizes = []
+
+    def backend(graph, inputs):
+        sizes.append(sum(node.op == "call_function" for node in graph.graph.nodes))
+        return graph.forward
+
+    own = torch.compile
+    with mock.patch.object(torch, "compile", lambda called, **_: own(called, backend=backend)):
+        solo = performed(text)
+    facts = solo.facts()
+    return {
+        "graphs": len(sizes),
+        "nodes": sum(sizes),
+        "blocks": facts.get("compiled_blocks"),
+        "not compiled": facts["not_compiled"],
+        "wrong": solo.check().wrong,
+    }
+
+
 print(
     json.dumps(
         {
@@ -315,6 +337,9 @@ print(
                 )
             },
             "served": served_in_int8(),
+            "regions": [
+                traced("three_alike/infer/-/compile=aot_eager" + more) for more in ("", ",region=blocks")
+            ],
             "constants": {
                 technique: weights_are_constants(technique)
                 for technique in ("compile=default", "compile=default,freezing=on")

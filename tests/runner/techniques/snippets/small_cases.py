@@ -44,6 +44,12 @@ def blocks():
     return Workload(model, (torch.randn(4, 8),), items=4, loss=square, checkpointed=("1",))
 
 
+@case()
+def three_alike():
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(3)))
+    return Workload(model, (torch.randn(4, 8),), items=4, checkpointed=("0", "1", "2"))
+
+
 class Attends(nn.Module):
     """Rows that attend to each other."""
 

@@ -195,6 +195,15 @@ def test_bad_health_of_a_card_is_a_warning(monkeypatch: pytest.MonkeyPatch, shim
     assert len(worn.warnings) == 1 and "service" in worn.warnings[0]
 
 
+def test_a_card_whose_events_may_be_out_of_order_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim
+) -> None:
+    (plain,) = examine(monkeypatch, shim, "h200", "0 - confidential 0").gpus
+    (secret,) = examine(monkeypatch, shim, "h200", "0 - confidential 1").gpus
+    assert plain.warnings == ()
+    assert len(secret.warnings) == 1 and "confidential computing" in secret.warnings[0]
+
+
 def test_unknown_health_of_a_card_is_no_warning(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
     (gpu,) = examine(monkeypatch, shim, "rtx").gpus
     assert (dict(gpu.health), gpu.warnings) == ({}, ())

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dashboard.components import tables
-from dashboard.runs.case_numbers import by_case
+from dashboard.runs.run_tables import by_case
 from support.builders.run_records import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
 from support.pages import TableCells
 

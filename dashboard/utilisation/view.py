@@ -1,0 +1,86 @@
+"""The view of the Utilisation page: read from its address, written back to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dashboard.components import links, wording
+from dashboard.components.query_params import Query, View, pick, pick_fingerprint, sentence
+from records.telemetry import TelemetryWindow
+
+#: Devices side by side; a machine may have more GPUs than one compares.
+MAX_DEVICES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation(View):
+    """The utilisation page: one replicate's window. `environment` is a whole fingerprint."""
+
+    home: ClassVar = links.UTILISATION
+    # Another run or case has environments and devices of its own.
+    resets: ClassVar = dict.fromkeys(("run", "case"), ("environment", "devices"))
+
+    run: str
+    case: str
+    environment: str
+    replicate: int
+    devices: tuple[str, ...]
+
+    def query(self) -> dict[str, list[str]]:
+        """The selection as a URL's query; what is empty is left for the page to choose."""
+        chosen = self.environment != ""
+        return {
+            "run": [self.run],
+            "case": [self.case],
+            "environment": [links.short(self.environment)] if chosen else [],
+            "replicate": [str(self.replicate)] if chosen else [],
+            "device": list(self.devices),
+        }
+
+    def holds(self, window: TelemetryWindow) -> bool:
+        """Whether a device's window belongs to the replicate that is shown."""
+        shown = (self.run, self.case, self.environment, self.replicate)
+        return (window.run, window.case, window.environment, window.replicate) == shown
+
+
+def utilisation(
+    query: Query, run: str, windows: Sequence[TelemetryWindow], preferred: Sequence[TelemetryWindow] = ()
+) -> tuple[Utilisation, list[TelemetryWindow], list[str]]:
+    """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
+
+    `windows` are those of the run and must not be empty; without a case in `query` it is one of `preferred`.
+    Raises SharedLabel for an environment that is named as several are.
+    """
+    complaints: list[str] = []
+    cases = sorted({w.case for w in windows})
+    opening = sorted({w.case for w in preferred or windows})
+    with_utilisation = {w.case for w in windows if w.utilisation is not None}
+    first = next((each for each in opening if each in with_utilisation), opening[0])
+    case = pick(query, "case", cases, first, complaints)
+    own = [w for w in windows if w.case == case]
+    # The environment given last is the candidate, and stands first in a list that begins with the newest.
+    environments = {w.environment: w.environment_name for w in own}
+    environment = pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
+    own = [w for w in own if w.environment == environment]
+    replicates = sorted({w.replicate for w in own})
+    wanted = pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
+    own = sorted((w for w in own if w.replicate == int(wanted)), key=_gpus_first)
+    devices = _pick_devices(query, [w.device for w in own], complaints)
+    return Utilisation(run, case, environment, int(wanted), devices), own, complaints
+
+
+def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
+    wanted = list(dict.fromkeys(query.get("device", ())))
+    complaints += [sentence("device", device, known) for device in wanted if device not in known]
+    devices = [device for device in wanted if device in known]
+    if len(devices) > MAX_DEVICES:
+        complaints.append(f"{MAX_DEVICES} devices stand side by side; the first {MAX_DEVICES} are shown.")
+    if devices:
+        return tuple(devices[:MAX_DEVICES])
+    gpus = [device for device in known if device != wording.HOST]
+    host = [device for device in known if device == wording.HOST]
+    return (*gpus[: MAX_DEVICES - len(host)], *host)
+
+
+def _gpus_first(window: TelemetryWindow) -> tuple[bool, str, str]:
+    return window.device == wording.HOST, window.name, window.device
