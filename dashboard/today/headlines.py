@@ -160,7 +160,7 @@ def _headline(
         and (each.machine, each.harness) == (latest.machine, latest.harness)
     ]
     # Where several machines take turns in a track, each has nights and findings of its own.
-    known = [each for each in known if each.machine == latest.machine]
+    findings = [each for each in findings if each.machine == latest.machine]
     confirmed = [
         each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]
