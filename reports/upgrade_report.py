@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.decision.comparison import Comparison
+from analysis.decision.upgrade import leave_open
 from analysis.dispatch_difference import differences_in
 from analysis.kernel_difference import kernel_changes
 from records.environments import Environment, packages_in
+from records.kinds import RunState
 from records.outcomes import Outcome
 from records.runs import Run, step_in
 
@@ -28,7 +30,10 @@ def judge_upgrade(run: Run, comparison: Comparison, outcomes: Iterable[Outcome])
     subject = replace(subject_of(run, comparison), kernels=kernel_changes(*comparison.sides(outcomes)))
     if subject.step is not None:
         subject = replace(subject, tracebacks=_tracebacks(comparison, outcomes))
-    return JudgedUpgrade(subject, results, comparison.verdict(results))
+    upgrade = comparison.verdict(results)
+    if run.state != RunState.COMPLETE:
+        upgrade = leave_open(upgrade, len(results))
+    return JudgedUpgrade(subject, results, upgrade)
 
 
 def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[str, str]:

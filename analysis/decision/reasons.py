@@ -28,6 +28,7 @@ Kind = Literal[
     "compile",
     "shaky",
     "suspected",
+    "unfinished",
     "unmeasured",
     "screened",
     "repaired",
@@ -241,6 +242,13 @@ class SlowerInShortPairs:
     limit: float = SCREEN_LIMIT
 
 
+@dataclass(frozen=True, slots=True)
+class UnfinishedUpgrade:
+    """The upgrade has not ended: so many cases have outcomes, and others or more pairs may follow."""
+
+    cases: int
+
+
 CaseDetail = (
     CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseSlowerUnderLoad | CaseUnknown | CaseBeyondLimit
 )
@@ -253,6 +261,7 @@ Detail = (
     | UnmeasuredShare
     | OnlyScreened
     | SlowerInShortPairs
+    | UnfinishedUpgrade
     | SimilarCases
     | Worse
     | Doubtful
@@ -279,8 +288,7 @@ class Reason:
 def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
     """What several machines come to together: the worst of their decisions.
 
-    None stands for a machine without a decision, which leaves the upgrade unclear. Raises ValueError for no
-    machine at all.
+    None, of a machine without a decision, counts as unclear. Raises ValueError for no machine at all.
     """
     ranks = (WORST_FIRST.index("unclear" if one is None else one) for one in decisions)
     return WORST_FIRST[min(ranks)]

@@ -20,6 +20,7 @@ from .reasons import (
     Reason,
     SlowerInShortPairs,
     SlowerShare,
+    UnfinishedUpgrade,
     UnmeasuredShare,
     negligible,
     reasons,
@@ -155,6 +156,19 @@ def decide(
     left = {result.case for result in others}
     blockers = tuple(result.case for result in results if result.case not in left)
     return replace(upgrade, blockers=blockers, without_blockers=rest.decision)
+
+
+def leave_open(upgrade: Upgrade, cases: int) -> Upgrade:
+    """The verdict before the upgrade has ended, with outcomes of so many cases: no `go` yet, but `unclear`.
+
+    A `no-go` stands: what was proved of a case remains so.
+    """
+    if upgrade.decision == "go":
+        reason = Reason("unclear", "unfinished", UnfinishedUpgrade(cases))
+        return replace(upgrade, decision="unclear", reasons=(reason, *upgrade.reasons))
+    if upgrade.without_blockers == "go":
+        return replace(upgrade, without_blockers="unclear")
+    return upgrade
 
 
 def _single_cases(upgrade: Upgrade) -> set[str]:

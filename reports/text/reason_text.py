@@ -24,6 +24,7 @@ from analysis.decision.reasons import (
     SimilarCases,
     SlowerInShortPairs,
     SlowerShare,
+    UnfinishedUpgrade,
     UnmeasuredShare,
     Worse,
 )
@@ -54,12 +55,8 @@ def sentence(reason: Reason) -> str:
             return f"{METRICS[metric].title}: no case has a ratio, so there is no geomean"
         case NoMean():
             return "no case has enough pairs for a geomean"
-        case UnmeasuredShare() as missing:
-            return _unmeasured_text(missing)
-        case OnlyScreened() as screened:
-            return _only_screened(screened)
-        case SlowerInShortPairs() as suspected:
-            return _short_pair_text(suspected)
+        case UnmeasuredShare() | OnlyScreened() | SlowerInShortPairs() | UnfinishedUpgrade() as missing:
+            return _gap_text(missing)
         case SimilarCases(metric, kind, cases, total):
             return f"{of_cases(cases, total)} {'the same' if kind == 'same' else kind_word(kind, metric)}"
         case Worse() as worse:
@@ -68,6 +65,19 @@ def sentence(reason: Reason) -> str:
             return _doubtful(doubtful)
         case _ as detail:
             return _of_case(detail)
+
+
+def _gap_text(detail: UnmeasuredShare | OnlyScreened | SlowerInShortPairs | UnfinishedUpgrade) -> str:
+    """What was not measured, or not enough."""
+    match detail:
+        case UnmeasuredShare():
+            return _unmeasured_text(detail)
+        case OnlyScreened():
+            return _only_screened(detail)
+        case SlowerInShortPairs():
+            return _short_pair_text(detail)
+        case UnfinishedUpgrade(cases):
+            return f"the upgrade has not ended: {plural(cases, 'case')} measured so far"
 
 
 def _of_case(detail: CaseDetail) -> str:

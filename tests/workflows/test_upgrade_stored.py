@@ -168,6 +168,26 @@ def test_one_that_was_interrupted_has_come_to_nothing(tmp_path: Path, sqlite: Da
     assert listed.state == "interrupted" and DECIDED not in listed.facts and COMPARED in listed.facts
 
 
+@pytest.mark.parametrize(
+    ("story", "decision", "before_the_end"),
+    [(Story(still=True, memory=1.0), "go", "unclear"), (Story(broken=(GPT_COMPILED,)), "no-go", "no-go")],
+)
+def test_no_upgrade_is_a_go_before_its_end(
+    tmp_path: Path, sqlite: Database, story: Story, decision: str, before_the_end: str
+) -> None:
+    ingest(write_upgrade(tmp_path / "data", story), sqlite)
+    run = queries.run_record(sqlite, RUN)
+    assert run is not None
+    outcomes = queries.outcomes_of_run(sqlite, RUN)
+    decisions: list[str] = []
+    for state in ("complete", "interrupted", "running"):
+        found = judge_upgrade(replace(run, state=state), story.comparison, outcomes)
+        decisions.append(found.upgrade.decision)
+        assert found.upgrade.grounds
+        assert state == "complete" or found.upgrade.without_blockers != "go"
+    assert decisions == [decision, before_the_end, before_the_end]
+
+
 def test_only_upgrades_are_listed_newest_first(tmp_path: Path, sqlite: Database) -> None:
     for day, kind in enumerate((RunKind.RUN, RunKind.UPGRADE, RunKind.BISECTION)):
         begun = BEGUN.replace(day=20 + 2 * day)
