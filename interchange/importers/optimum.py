@@ -14,7 +14,7 @@ from ..foreign_runs import Failure, Point, RunAccumulator
 from ..runs import ImportBatch, ImportProblem
 from ..source_file import Value, csv_rows, head, json_of, made_at, number_in, text_of
 from ..units import slug, unit_slug
-from .optimum_settings import OptimumSettings, flatten_json, yaml_settings
+from .optimum_settings import OptimumSettings, flatten_json
 
 NAME = "optimum"
 TITLE = "optimum-benchmark reports"
@@ -188,6 +188,9 @@ def _read_2023(accumulator: RunAccumulator, file: _File) -> None:
     hydra = file.sibling(_HYDRA)
     if not hydra.path.is_file():
         raise BadFile(SourcePlace(file.name), f"has no {_HYDRA} beside it, which holds the settings")
+    # The GPU acceptance imports the commands where PyYAML is not installed.
+    from .optimum_yaml import yaml_settings
+
     values = yaml_settings(hydra.text(), hydra.name)
     settings = OptimumSettings.of({path: at.value for path, at in values.items()})
     if not settings.first("backend.name"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interchange.errors import BadFile
 from interchange.importers import optimum
-from interchange.importers.optimum_settings import yaml_settings
+from interchange.importers.optimum_yaml import yaml_settings
 from interchange.runs import ImportBatch
 
 HYDRA = """\
