@@ -84,7 +84,7 @@ def pick(query: Query, name: str, valid: Sequence[str], default: str, complaints
     value = last(query, name)
     if value is None or value in valid:
         return default if value is None else value
-    complaints.append(sentence(name, value, valid))
+    complaints.append(unknown_value(name, value, valid))
     return default
 
 
@@ -128,7 +128,7 @@ def pick_fingerprint(
         raise SharedLabel(name, value, several)
     if found := find_fingerprint(value, labels):
         return found
-    complaints.append(sentence(name, value, labels.values()))
+    complaints.append(unknown_value(name, value, labels.values()))
     return default
 
 
@@ -189,7 +189,7 @@ def choice_labels(everything: str, names: Iterable[str]) -> dict[str, str]:
     return {ALL: everything, **{encode_name(name): name for name in names}}
 
 
-def sentence(kind: str, value: str, valid: Iterable[str]) -> str:
+def unknown_value(kind: str, value: str, valid: Iterable[str]) -> str:
     """The complaint about an unknown value; names the nearest known one."""
     text = unknown(kind, value, valid)
     return f"{text[0].upper()}{text[1:]}; shown is what there is."

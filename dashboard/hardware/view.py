@@ -18,9 +18,9 @@ from dashboard.components.query_params import (
     last,
     pick,
     pick_fingerprint,
-    sentence,
     sharing_label,
     strip_device,
+    unknown_value,
 )
 from dashboard.hardware.normalisation import HardwareColumn, unlike
 from records.series import MeasurementConditions
@@ -256,7 +256,7 @@ def _prices(
         elif len(several := label_fingerprints(name, own_labels)) > 1:
             complaints.append(ambiguous("hardware", name, several))
         elif (fingerprint := find_fingerprint(name, labels)) is None:
-            complaints.append(sentence("hardware", name, labels.values()))
+            complaints.append(unknown_value("hardware", name, labels.values()))
         else:
             found[fingerprint] = price
     return tuple(found.items())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.components.load import cache, permanent_cache
-from dashboard.components.query_params import Query, View, last, sentence
+from dashboard.components.query_params import Query, View, last, unknown_value
 from dashboard.runs import capabilities
 from dashboard.server.database import by_url, database_at
 from db.queue import queries as queue_queries
@@ -29,7 +29,7 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     wanted = last(query, "machine") or ""
     if not wanted or wanted in machines:
         return Fleet(wanted), []
-    return Fleet(""), [sentence("machine", wanted, machines)]
+    return Fleet(""), [unknown_value("machine", wanted, machines)]
 
 
 #: Rows of a list on a page at most, and environments.

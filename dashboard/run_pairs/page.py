@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dashboard.components import links, load, markup, parts, wording
-from dashboard.components.query_params import Query, View, last, pick, sentence
+from dashboard.components.query_params import Query, View, last, pick, unknown_value
 from dashboard.header import page_context
 from dashboard.regressions import findings
 from dashboard.run_pairs import tables
@@ -57,7 +57,9 @@ def run_pair(
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
     wanted = {"a": last(query, "a") or a, "b": last(query, "b") or b}
-    complaints = [sentence("run", run_id, ids) for run_id in wanted.values() if run_id and not known(run_id)]
+    complaints = [
+        unknown_value("run", run_id, ids) for run_id in wanted.values() if run_id and not known(run_id)
+    ]
     if any(more):
         complaints.append("Two runs are compared; shown are the newest of those that were ticked.")
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())

@@ -17,7 +17,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
 from dashboard.components import charts, frames, links, load, markup, parts, tables, wording
-from dashboard.components.query_params import Query, last, sentence
+from dashboard.components.query_params import Query, last, unknown_value
 from dashboard.exports import page_recorder
 from dashboard.trends import chart_section
 from dashboard.trends.load import load_trends
@@ -45,7 +45,7 @@ def read_case(query: Query, cases: Sequence[str], complaints: list[str]) -> str 
     """The case that the address opens, one of `cases`; another is a complaint."""
     case = last(query, links.DETAIL)
     if case and case not in cases:
-        complaints.append(sentence("case", case, cases))
+        complaints.append(unknown_value("case", case, cases))
         return None
     return case or None
 

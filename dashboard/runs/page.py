@@ -19,7 +19,7 @@ from dashboard.components.query_params import (
     find_fingerprint,
     last,
     pick,
-    sentence,
+    unknown_value,
 )
 from dashboard.exports import page_recorder
 from dashboard.header import page_context
@@ -105,7 +105,7 @@ def chosen_outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple
         return next((o for o in outcomes if o.facts.get("operators")), None), []
     found = [o for o in outcomes if o.case == wanted]
     if not found:
-        return None, [sentence("case", wanted, {o.case for o in outcomes})]
+        return None, [unknown_value("case", wanted, {o.case for o in outcomes})]
     environment, replicate = last(query, "environment"), last(query, "replicate")
     if environment:
         fingerprint = find_fingerprint(environment, {o.environment: "" for o in found})

@@ -13,7 +13,7 @@ from dashboard.components.query_params import (
     last,
     pick_fingerprint,
     pick_version,
-    sentence,
+    unknown_value,
 )
 from dashboard.techniques.results import EAGER, environment_of
 from records.kinds import RunSource
@@ -155,7 +155,7 @@ def techniques(
             kept.append(name)
             continue
         about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
-        complaints.append(sentence("run", name, offered) if run is None else about)
+        complaints.append(unknown_value("run", name, offered) if run is None else about)
     chosen = Techniques(
         chosen_hardware,
         chosen_preset,
@@ -179,11 +179,11 @@ def resolve_selection(
     complaints: list[str] = []
     workload, baseline = chosen.workload or workloads[0], chosen.baseline or EAGER
     if workload not in workloads:
-        complaints.append(sentence("workload", workload, workloads))
+        complaints.append(unknown_value("workload", workload, workloads))
         workload = workloads[0]
     known = (EAGER, *techniques_of(workload))
     if baseline not in known:
-        complaints.append(sentence("baseline", baseline, known))
+        complaints.append(unknown_value("baseline", baseline, known))
         baseline = EAGER
     return replace(chosen, workload=workload, baseline=baseline), complaints
 

@@ -17,8 +17,8 @@ from dashboard.components.query_params import (
     last,
     pick,
     pick_fingerprint,
-    sentence,
     short_fingerprints,
+    unknown_value,
 )
 from records.series import SeriesKey, SeriesPoint
 from runner.execution.canary_runner import CASES, GPU_CASES
@@ -233,12 +233,12 @@ def resolve_selection(
     `baselines` are the versions that a line may be set against; `pinned` is the one taken where the address
     names none (empty for nothing that could be). `runs` are those that have a point.
     """
-    complaints = [sentence("track", each, tracks) for each in chosen.tracks if each not in tracks]
+    complaints = [unknown_value("track", each, tracks) for each in chosen.tracks if each not in tracks]
     kept = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
     baseline = chosen.baseline or pinned
     if chosen.scale == "relative" and baseline not in baselines and baseline not in runs:
         if chosen.baseline:
-            complaints.append(sentence("baseline", chosen.baseline, [*baselines, *runs]))
+            complaints.append(unknown_value("baseline", chosen.baseline, [*baselines, *runs]))
         baseline = pinned
     at = chosen.at
     if at and at not in runs:
@@ -260,7 +260,7 @@ def _pick_hardware(
             )
             found |= dict.fromkeys(several)
         elif (one := find_fingerprint(wanted, labels)) is None:
-            complaints.append(sentence("hardware", wanted, labels.values()))
+            complaints.append(unknown_value("hardware", wanted, labels.values()))
         else:
             found[one] = None
     return _first(tuple(found), "kinds of hardware", complaints) or (default,)
@@ -286,7 +286,7 @@ def _pick_cases(
 ) -> tuple[str, ...]:
     """The cases of the address; without any the first so `many`."""
     wanted = list(dict.fromkeys(query.get("case", ())))
-    complaints += [sentence("case", case, known) for case in wanted if case not in known]
+    complaints += [unknown_value("case", case, known) for case in wanted if case not in known]
     cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
     if cases:
         return cases

@@ -16,9 +16,9 @@ from dashboard.components.query_params import (
     find_fingerprint,
     last,
     public,
-    sentence,
     sharing_label,
     strip_device,
+    unknown_value,
 )
 from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
@@ -160,7 +160,7 @@ def resolve_address(query: Query, items: Sequence[UpgradeSummary], *, older: boo
             raise SharedLabel("hardware", hardware, several)
         place = find_fingerprint(hardware, labels)
         if place is None:
-            return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
+            return UpgradeAddress(None, (unknown_value("hardware", hardware, labels.values()),))
         upgrades = [one for one in upgrades if one.run.hardware == place]
         hardware = labels[place]
     found = [one for one in upgrades if _between(one, old, new)]

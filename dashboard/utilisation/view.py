@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dashboard.components import links, wording
-from dashboard.components.query_params import Query, View, pick, pick_fingerprint, sentence
+from dashboard.components.query_params import Query, View, pick, pick_fingerprint, unknown_value
 from records.telemetry import TelemetryWindow
 
 #: Devices side by side; a machine may have more GPUs than one compares.
@@ -71,7 +71,7 @@ def utilisation(
 
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
     wanted = list(dict.fromkeys(query.get("device", ())))
-    complaints += [sentence("device", device, known) for device in wanted if device not in known]
+    complaints += [unknown_value("device", device, known) for device in wanted if device not in known]
     devices = [device for device in wanted if device in known]
     if len(devices) > MAX_DEVICES:
         complaints.append(f"{MAX_DEVICES} devices stand side by side; the first {MAX_DEVICES} are shown.")

@@ -1,4 +1,4 @@
-"""Description of the measured environment: versions, build, devices, fingerprint, and a failed GPU."""
+"""Description of the measured environment: versions, build, devices, fingerprint."""
 
 import hashlib
 import importlib.metadata
@@ -10,33 +10,8 @@ from typing import Any
 
 import torch
 
-from .measurements import memory
+from .measurements import device_errors, memory
 from .variables import relevant_variables
-
-#: Errors after which no case can be measured on this GPU, in lower case: cudaErrorECCUncorrectable,
-#: cudaErrorNvlinkUncorrectable, cudaErrorSystemNotReady (the fabric manager is down), cudaErrorNoDevice, and
-#: a driver that cannot start.
-_LOST = (
-    "uncorrectable ecc error",
-    "uncorrectable nvlink error",
-    "fallen off the bus",
-    "system not yet initialized",
-    "no cuda-capable device is detected",
-    "cuda driver initialization failed",
-)
-#: cudaErrorDevicesUnavailable: the compute mode or another process keeps the GPU.
-_BUSY = "busy or unavailable"
-
-
-def device_is_lost(error: BaseException) -> bool:
-    """Whether the GPU failed."""
-    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _LOST)
-
-
-def device_is_busy(error: BaseException) -> bool:
-    """Whether another process has the GPU to itself."""
-    return isinstance(error, RuntimeError) and _BUSY in str(error).lower()
-
 
 #: What `torch.__config__.show()` says only where a GPU is visible. Versions are recorded separately.
 _WHERE_A_GPU_IS = (
@@ -136,7 +111,7 @@ def cuda_problem() -> str:
     except (RuntimeError, AssertionError) as error:
         text = str(error).strip().split("\n")[0]
         # Then it computes, but not now: that is no matter of the build.
-        return "" if device_is_busy(error) or memory.is_out_of_memory(error) else text
+        return "" if device_errors.device_is_busy(error) or memory.is_out_of_memory(error) else text
     return ""
 
 

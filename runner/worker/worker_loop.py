@@ -11,12 +11,11 @@ from typing import TextIO
 
 import torch
 
-from . import environment
 from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import TooFewCpus
 from .distributed.members import GROUP_AXES, MemberFailed
-from .measurements import affinity_check, compiling, memory, timing, tracing
+from .measurements import affinity_check, compiling, device_errors, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
@@ -259,16 +258,16 @@ def failure(error: BaseException, phase: str) -> Failed:
         status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r:.500})"
-    elif environment.device_is_lost(error):
+    elif device_errors.device_is_lost(error):
         status = "lost"
-    elif environment.device_is_busy(error):
+    elif device_errors.device_is_busy(error):
         status = "contended"
     elif memory.is_out_of_memory(error):
         status = "oom"
         memory.log_cuda_memory()
         if isinstance(error, SystemError):
             reason = f"MemoryError, for which there was no memory either ({reason})"
-    lost = environment.device_is_lost(error)
+    lost = device_errors.device_is_lost(error)
     return Failed(status, reason, phase, _ends_of("".join(traceback.format_exception(error))), lost)
 
 

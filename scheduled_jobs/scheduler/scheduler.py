@@ -31,7 +31,8 @@ from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import HostProvider, LocalHost
 from .log import Log
 from .planner import FOLLOW_UP, Planner, advertised_facts, plan_now
-from .process_identity import Owner, Reaper, this_process
+from .process_identity import Owner, this_process
+from .reaper import Reaper
 from .timetable import MISSED, CronTrigger, EveryTrigger, next_fire_times
 from .worker_pool import (
     LostAttempt,

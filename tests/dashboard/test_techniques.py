@@ -344,7 +344,7 @@ def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, ur
     assert "Stay with eager fp32: no technique measured here is proved faster." in shown
 
 
-def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, url: str) -> None:
+def test_without_a_ratio_a_link_leads_to_a_run_that_has_one(open_page: Open, url: str) -> None:
     save(url, run(), outcomes(ON_CPU[:2]))
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
@@ -357,7 +357,7 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     assert "There is no ratio" not in text(there) and "These runs have no speed-up" not in text(there)
 
 
-def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, url: str) -> None:
+def test_it_opens_on_the_newest_run_that_has_a_ratio(open_page: Open, url: str) -> None:
     """Newer are a run with all cases apart on another machine, and one of a newer PyTorch on this one."""
     save(url, run(), outcomes(ON_CPU[:2]))
     save(url, run("older", started_at=FIRST_NIGHT - timedelta(days=9)), outcomes(ON_CPU[:2]))

@@ -358,7 +358,7 @@ ROW = "dev,name,batch_size,speedup\ncuda,net,4,1.5\n"
         ("cuda_maxautotune_amp_h100", "cuda_h100"),
     ],
 )
-def test_what_the_name_tells_apart_is_never_one_series(tmp_path: Path, one: str, other: str) -> None:
+def test_files_with_different_names_are_never_one_series(tmp_path: Path, one: str, other: str) -> None:
     before = "inductor_torchbench_float32_inference_"
     series = [
         (run.run.machine.hardware.label, each.case)
@@ -380,7 +380,7 @@ def test_what_follows_the_device_is_the_hardware(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["perf.csv", "perf_20260903.csv", "perf_00b30c5a.csv"])
-def test_a_name_that_tells_nothing_counts_whole_with_its_folder(tmp_path: Path, name: str) -> None:
+def test_a_name_without_facts_counts_whole_with_its_folder(tmp_path: Path, name: str) -> None:
     cases: list[str] = []
     for folder in ("amp-2026-09-03", "amp", "fp32"):
         (tmp_path / folder).mkdir()

@@ -45,7 +45,7 @@ def test_nodes_hold_the_allowed_cpus_only(two_packages: Path) -> None:
     assert part.one_per_core(part.allowed) == (1, 2, 7)
 
 
-def test_a_kernel_that_tells_nothing_has_cores_of_their_own_on_one_node(tmp_path: Path) -> None:
+def test_a_kernel_without_topology_has_cores_of_their_own_on_one_node(tmp_path: Path) -> None:
     assert read_topology((3, 1), tmp_path) == Topology(
         (1, 3), {1: frozenset({1}), 3: frozenset({3})}, {1: 0, 3: 0}
     )

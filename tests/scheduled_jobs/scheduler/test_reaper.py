@@ -10,14 +10,13 @@ import pytest
 
 from records.tasks import Task
 from scheduled_jobs.scheduler.process_identity import (
-    LEASE_SECONDS,
     Owner,
-    Reaper,
     dead_process,
     machine_name,
     start_time,
     this_process,
 )
+from scheduled_jobs.scheduler.reaper import LEASE_SECONDS, Reaper
 
 ME = this_process("here")
 ELSEWHERE = "there/boot.1/77/5"
