@@ -1,4 +1,4 @@
-"""Files replaced, or appended to, as a whole or not at all: no reader ever keeps half of it."""
+"""Atomic replacement of files and appending to them: a reader never sees a part of a write."""
 
 import errno
 import os
@@ -9,10 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: A temporary file of `replace_atomically`, and what SQLite keeps next to one that is a database.
+#: A temporary file of `replace_atomically`, and the files that SQLite keeps next to a database.
 _PARTIAL = re.compile(r"\..+\.\d+\.\d+\.part(-journal|-wal|-shm)?")
-#: After so long without a write the process that made a temporary file has been killed. Its id says nothing:
-#: it may have run on another machine, or in another container.
+#: A temporary file that was not written for this long was left by a killed process. The process id in its
+#: name cannot be checked: it may be of another machine or container.
 _ABANDONED_SECONDS = 3600.0
 
 
@@ -48,8 +48,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Replace the content of `path`; text is written as UTF-8.
 
     A symbolic link is followed. An existing file keeps its mode and, as far as that is permitted, its owner.
-    What is no file, such as /dev/null or a pipe, is written to and not replaced.
-    Raises OSError whose file name is `path`.
+    A path that is not a regular file, such as /dev/null or a pipe, is written to and not replaced. Raises
+    OSError whose file name is `path`.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -77,7 +77,7 @@ def append_whole(descriptor: int, data: bytes, *, sync: bool = False) -> None:
         if sync:
             os.fsync(descriptor)
     except BaseException:
-        # Half of it must not stay after any interruption: the next line would be glued to it.
+        # A partial write must not stay after an interruption: the next line would be appended to it.
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise

@@ -1,4 +1,4 @@
-"""Files of other programs: their lines with bounded memory, their texts and ends, and tables in TOML."""
+"""Bounded reading of files from other programs: lines, texts, ends of texts, and TOML."""
 
 import errno
 import os
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-#: A longer line is none of ours: an outcome of 100,000 samples with its recordings takes 2 MiB.
+#: Pyrometer writes no longer line: an outcome of 100,000 samples with its recordings takes 2 MiB.
 MAX_LINE = 16 << 20
-#: Lines are handed out together once they have so many bytes; what is skipped is read so many at once.
+#: Lines are returned in groups of about this many bytes; skipped parts are read in blocks of this size.
 _PIECE, _SKIPPED = 4 << 20, 1 << 20
 #: The bytes of a Python object beyond those of its content.
 _OBJECT = 64
-#: What stands in the place of a line that is too long.
+#: The replacement for a line that is too long.
 TOO_LONG = b"(too long)"
-#: A key of many parts, each a table within the last: to read 40 KB of one takes 1.5 GiB.
+#: A dotted key of many parts, which makes nested tables: 40 KB of it take 1.5 GiB to parse.
 _DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){100}")
 
 
@@ -50,7 +50,7 @@ def pieces(file: BinaryIO, most: int) -> Iterator[Piece]:
 
 
 def _piece(lines: list[bytes], size: int, *, last: bool) -> Piece:
-    """The lines as a piece; the list is empty then, so that nothing is held twice."""
+    """The lines as a piece; empties the list, so that no line is held twice."""
     joined = b"".join(lines)
     lines.clear()
     return Piece(joined, size, last)
@@ -85,7 +85,7 @@ def read_or_empty(path: Path) -> str:
 
 
 def size_of(path: Path) -> int:
-    """How many bytes a file has; 0 also where a link leads nowhere, or the file has just gone."""
+    """The size of a file in bytes; 0 for a broken link or a file that has just been removed."""
     try:
         return path.stat().st_size
     except OSError:
@@ -93,7 +93,9 @@ def size_of(path: Path) -> int:
 
 
 def tail(path: Path, most: int, start: int = 0) -> str:
-    """The last `most` bytes of a text, none of them before byte `start`; empty if it cannot be read."""
+    """The last `most` bytes of a text file, from byte `start` on at the earliest; empty if it cannot be
+    read.
+    """
     try:
         with path.open("rb") as file:
             file.seek(max(start, file.seek(0, os.SEEK_END) - most))
@@ -103,7 +105,7 @@ def tail(path: Path, most: int, start: int = 0) -> str:
 
 
 class NestedTooDeep(ValueError):
-    """Tables within tables, or lists within lists, beyond any that Pyrometer writes or reads."""
+    """Tables or lists are nested deeper than in any file that Pyrometer writes or reads."""
 
 
 def toml_tables(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Advisory locks on open files (flock). The kernel releases one when its process ends, however it ends."""
+"""Advisory locks on open files (flock). The kernel releases a lock when its process ends for any reason."""
 
 import fcntl
 import os

@@ -6,16 +6,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: One request may arrive as several signals: Slurm signals every process of a job, and so does its guard.
+#: One request may arrive as several signals: Slurm and its guard each signal every process of a job.
 _REPEAT_SECONDS = 2.0
 
 
 class Interrupts:
     """Turns signals into KeyboardInterrupt.
 
-    Within `defer_signals` the first signal is only recorded, so that it does not cut through a line of the
-    journal or a transaction. A second request interrupts at once: Ctrl-C at any time, other signals when they
-    arrive later than copies of the first one would.
+    Within `defer_signals` the first signal is only recorded, so that it does not interrupt the writing of a
+    journal line or a transaction. A second request interrupts at once: Ctrl-C at any time, another signal
+    only after the time in which copies of the first one may arrive.
     """
 
     def __init__(self) -> None:

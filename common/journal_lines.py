@@ -9,10 +9,10 @@ from typing import Any, cast
 from .bounded_files import MAX_LINE, TOO_LONG
 
 VERSION = 1
-#: A line has at most so many lists and objects, quotation marks, and values: as Python objects they take many
-#: times their size in the file.
+#: The most lists and objects, quotation marks, and values of a line: as Python objects they take many times
+#: their size in the file.
 _MOST_CONTAINERS, _MOST_QUOTES, _MOST_VALUES = 500_000, 2_000_000, 2_000_000
-#: Its body is nested at most so deep: a reader of what is stored has its own limit.
+#: The deepest nesting of a body: readers of the stored text have a limit of their own.
 _DEEPEST = 64
 #: The checksum of a line of more bytes is taken in parts, of so many elements of a list each.
 _LARGE, _PART = 1 << 20, 1000
@@ -28,12 +28,13 @@ class JournalLine:
 
 
 def encode_line(kind: str, body: Mapping[str, Any], *, allow_nan: bool = True) -> tuple[bytes, int]:
-    """The line with its line break, and its checksum. What JSON does not know is written as its text.
+    """The line with its line break and its checksum. Values that JSON does not support are written as text.
 
     Raises ValueError for a number that is not finite, unless `allow_nan`.
     """
     text = json.dumps(body, default=str, separators=(",", ":"), allow_nan=allow_nan)
-    # Of the text, not of the body: a tuple is a list in JSON, and a number that is a key is a text.
+    # The checksum is of the text, not of the body: JSON turns a tuple into a list and a number as a key into
+    # a text.
     crc = _checksum(kind, json.loads(text), len(text))
     return f'{{"v":{VERSION},"kind":{json.dumps(kind)},"crc":{crc},"body":{text}}}\n'.encode(), crc
 
@@ -43,12 +44,12 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
     if raw.strip() == TOO_LONG:
         raise ValueError(f"longer than {MAX_LINE >> 20} MiB")
     if holds_too_much(raw):
-        raise ValueError("it holds more lists, objects, texts or numbers than a line of ours")
+        raise ValueError("it holds more lists, objects, texts or numbers than Pyrometer writes")
     try:
         line = json.loads(raw, parse_constant=None if allow_nan else _refuse_constant)
         kind, body = str(line["kind"]), dict(line["body"])
         version, crc = int(line["v"]), int(line["crc"])
-        # Here, as what can just be read may be nested too deep to be written.
+        # Serialised here as well: a value that can be read may be nested too deep to be written.
         checksum = _checksum(kind, body, len(raw))
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         raise ValueError("torn or not a journal line") from None
@@ -62,7 +63,7 @@ def decode_line(raw: bytes, *, allow_nan: bool = True) -> JournalLine:
 
 
 def holds_too_much(raw: bytes) -> bool:
-    """Whether no reader takes a line because of what it holds."""
+    """Whether readers reject a line because of its content."""
     containers = raw.count(b"[") + raw.count(b"{")
     return containers > _MOST_CONTAINERS or raw.count(b'"') > _MOST_QUOTES or raw.count(b",") > _MOST_VALUES
 
@@ -80,7 +81,9 @@ def _is_deep(body: dict[str, Any]) -> bool:
 
 
 def _checksum(kind: str, body: Mapping[str, Any], size: int) -> int:
-    """The checksum of a line of about `size` bytes; of a large one its text is never held as a whole."""
+    """The checksum of a line of about `size` bytes; the text of a large line is never held in memory as a
+    whole.
+    """
     crc = 0
     for part in _parts([kind, body]) if size > _LARGE else (_text([kind, body]),):
         crc = zlib.crc32(part.encode(), crc)
@@ -88,7 +91,7 @@ def _checksum(kind: str, body: Mapping[str, Any], size: int) -> int:
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """What `_text` returns, in parts; what lies in a list or an object of more than `_PART` is not parted."""
+    """The result of `_text` in parts; an element of a list or object is not divided further."""
     if isinstance(value, dict) and 0 < len(members := cast("dict[str, Any]", value)) <= _PART:
         for place, name in enumerate(sorted(members)):
             yield f"{',' if place else '{'}{_text(name)}:"

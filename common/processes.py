@@ -21,7 +21,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 #: Number of threads in /proc/PID/stat, counted from the state (proc(5) counts from 1 and calls it 20).
 _STAT_THREADS = 17
 _LIBC = ctypes.CDLL(None, use_errno=True)
-#: Starts `common.supervisor` whatever the current folder, the variables and site-packages hold.
+#: Starts `common.supervisor` independently of the current folder, the variables and site-packages.
 _SUPERVISOR = (
     *(sys.executable, "-I", "-S", "-c"),
     f"import sys; sys.path.append({str(Path(__file__).parents[1])!r}); "
@@ -30,14 +30,14 @@ _SUPERVISOR = (
 
 
 class SupervisedProcess:
-    """A command from its start to the death of its last descendant; it also ends when this process dies.
+    """A command, from its start to the end of its last descendant; it is ended when this process dies.
 
     The supervisor and the command are in sessions of their own. `log` takes the output, of bounded size; with
-    `out` stdout is appended to that and stderr to `log`. `patience_seconds` lie between SIGTERM and SIGKILL
-    (0: SIGKILL at once), `linger_seconds` are what descendants may take after the command's end, but for
+    `out` stdout is appended to that and stderr to `log`. `patience_seconds` is the time between SIGTERM and
+    SIGKILL (0: SIGKILL at once), `linger_seconds` the time that descendants may outlive the command, except
     those whose names begin with one of `own`. `keep` are descriptors that the command inherits, `variables`
-    its whole environment and `folder` its folder; None is ours. Raises OSError when the supervisor cannot
-    be started.
+    its whole environment and `folder` its folder; None is ours. Raises OSError when the supervisor cannot be
+    started.
     """
 
     def __init__(
@@ -105,21 +105,21 @@ class SupervisedProcess:
 
     def has_ended(self, seconds: float | None = 0.0) -> bool:
         """Whether the tree has ended; waits for that at most so long, None without limit."""
-        # Not select: a process with a thousand children has descriptors that select cannot wait for.
+        # poll, not select: select cannot wait for the high descriptors of a process with a thousand children.
         poller = select.poll()
         poller.register(self._reader, select.POLLIN)
         return bool(poller.poll(None if seconds is None else seconds * 1000))
 
     def terminate(self) -> None:
-        """Have the command end; safe to call from another thread, and more than once, as `kill` is."""
+        """End the command; like `kill`, it can be called from any thread and more than once."""
         self._order(b"t")
 
     def kill(self) -> None:
-        """Have the whole tree killed now."""
+        """Kill the whole tree now."""
         self._order(b"k")
 
     def stop_sampling(self) -> None:
-        """Have the memory of the tree sampled no longer."""
+        """Stop sampling the memory of the tree."""
         self._order(b"q")
 
     def end(self, patience_seconds: float | None = None) -> dict[str, Any]:
@@ -157,7 +157,9 @@ def join_numbers(numbers: Sequence[int]) -> str:
 
 
 def die_with(parent: int, number: signal.Signals) -> None:
-    """Have the kernel send this process `number` when its parent, of that id, ends; end where it has."""
+    """Have the kernel send signal `number` to this process when its parent ends; exit if the parent has ended
+    already.
+    """
     _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
@@ -212,7 +214,7 @@ def descendants(root: int) -> Iterator[tuple[int, str]]:
 
 
 def tree_rss_kib() -> int:
-    """Resident memory of all descendants together, in KiB; a page that several share counts once."""
+    """Resident memory of all descendants together, in KiB; a shared page counts once."""
     return sum(proportional_kib(pid) or 0 for pid, _ in descendants(os.getpid()))
 
 
@@ -226,7 +228,7 @@ def proportional_kib(pid: int) -> int | None:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for lack of memory since it booted."""
+    """The number of processes that the kernel has killed for lack of memory since it booted."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

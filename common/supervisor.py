@@ -4,10 +4,10 @@ torchrun, Inductor's compile workers and Ray put descendants into sessions of th
 group reaches. The supervisor is a child subreaper: orphans below it become its children; it ends only when it
 has no child left. It also
 
-* copies the output of the command into a log of bounded size, or appends it to files,
+* copies the output of the command to a log of bounded size, or appends it to files,
 * ends the command at the deadline, on request, and when its controller dies (the lifeline pipe closes): at
   once, or by SIGTERM and, after `--patience` seconds, SIGKILL,
-* kills what the command leaves behind, after `--linger` seconds,
+* kills the descendants that outlive the command by `--linger` seconds,
 * samples the resident memory of the tree until told not to,
 * reports how the command ended as one line of JSON.
 
@@ -39,7 +39,9 @@ _IGNORED = (signal.SIGINT, signal.SIGHUP)
 
 
 class BoundedLog:
-    """A file that keeps the first MiB and the last 256 KiB of a stream, and says what it left out."""
+    """A file with the first MiB and the last 256 KiB of a stream, and the number of bytes left out between
+    them.
+    """
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115  (lives as long as the process)
@@ -49,7 +51,7 @@ class BoundedLog:
         self._dropped = 0
 
     def write(self, data: bytes) -> None:
-        """Keep `data`, or forget the oldest of the tail."""
+        """Store `data`; drop the oldest bytes of the tail if it is full."""
         room = _LOG_HEAD - self._written
         head, rest = data[:room], data[room:]
         if head:
@@ -244,7 +246,7 @@ class Supervisor:
             self._peak_child_kib = max(self._peak_child_kib, usage.ru_maxrss)
 
     def _clean(self) -> None:
-        """Kill what is left of the tree: at once, or what still lingers after its time."""
+        """Kill the rest of the tree: at once, or after the time that descendants may outlive the command."""
         linger_until, give_up = time.monotonic() + self._options.linger, float("inf")
         while self._reap():
             now, alive = time.monotonic(), list(descendants(os.getpid()))
@@ -288,7 +290,12 @@ def main() -> None:
     add("--deadline", type=float, default=float("inf"), help="seconds")
     add("--patience", type=float, default=0.0, help="seconds between SIGTERM and SIGKILL; 0: no SIGTERM")
     add("--linger", type=float, default=0.0, help="seconds that descendants may outlive the command")
-    add("--own", action="append", default=[], help="beginning of the names of those that may not")
+    add(
+        "--own",
+        action="append",
+        default=[],
+        help="name prefix of descendants that may not outlive the command",
+    )
     add("--sample", action="store_true", help="sample the memory of the tree until told not to")
     add("--cpus", type=_numbers, default=[], help="the command's CPUs")
     add("--own-cpus", type=_numbers, default=[], help="the supervisor's CPUs")

@@ -1,4 +1,4 @@
-"""Words that several rooms form alike."""
+"""Formatting of text that several rooms share."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def plural(count: int, singular: str, several: str = "") -> str:
 
 
 def some(names: Sequence[str], most: int = 3, between: str = ", ") -> str:
-    """The first of some names, and how many more there are: `a, b, c and 2 more`."""
+    """The first names of a list and the number of the others: `a, b, c and 2 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
 
@@ -26,29 +26,29 @@ def utc(moment: datetime) -> str:
 
 
 def os_reason(error: OSError) -> str:
-    """Why the system refused something, as a phrase, with the file where it names one."""
+    """The reason of an error of the operating system, with the name of the file if it has one."""
     where = f": {error.filename}" if error.filename else ""
     return f"{error.strerror or error}{where}"
 
 
 def key_matches(key: str, pattern: str) -> bool:
-    """Whether a key, parts between slashes, is meant: by itself, by a glob, or by its first parts."""
+    """Whether a pattern matches a key of parts between slashes: the whole key, a glob, or its first parts."""
     return key == pattern or fnmatchcase(key, pattern) or key.startswith(pattern.rstrip("/") + "/")
 
 
 def named_values(text: str) -> dict[str, str]:
-    """The values by name of `NAME=VALUE,...`, one part of the key of a case; none in `-` and `eager`."""
+    """The values by name in `NAME=VALUE,...`, a part of a case key; empty for `-` and `eager`."""
     pairs = (pair.partition("=") for pair in text.split(","))
     return {name: value for name, equals, value in pairs if equals}
 
 
 def printable(text: str) -> str:
-    """The text in one line, without characters that steer a terminal or a page."""
+    """The text in one line, without control characters."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def printable_lines(text: str) -> str:
-    """The same, with the line breaks: for text from outside in a cell or a label of several lines."""
+    """The same, with line breaks: for text from other sources in a cell or a label of several lines."""
     return "\n".join(map(printable, text.split("\n")))
 
 

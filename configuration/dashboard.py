@@ -1,4 +1,4 @@
-"""`[dashboard]`: who may look at the pages, who may triage, and how they say who they are."""
+"""`[dashboard]`: authentication, and the permissions to read and to triage."""
 
 from collections.abc import Callable
 from ipaddress import ip_address, ip_network
@@ -18,14 +18,14 @@ Login = Literal["none", "oidc", "proxy"]
 def web_address(value: str) -> str:
     """An `https` URL without query and without the slash at its end; `http` on this machine only.
 
-    Raises ValueError for anything else: what a login hands over in clear, others on the way can read.
+    Raises ValueError for anything else, because a login over `http` can be read on the network.
     """
     parts = urlsplit(value)
-    # Asked for its port, it raises ValueError where that is no number.
+    # Reading `port` raises ValueError if it is not a number.
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
         raise ValueError("not the address of a web server")
     if parts.query or parts.fragment or (parts.scheme == "http" and not is_loopback(parts.hostname)):
-        raise ValueError("not an address that a login can go over")
+        raise ValueError("not an https address, which a login needs")
     return value.rstrip("/")
 
 
@@ -58,10 +58,10 @@ def _pattern(value: str) -> str:
 WebAddress = Annotated[Text, AfterValidator(web_address)]
 Network = Annotated[str, BeforeValidator(_network)]
 Patterns = tuple[Annotated[Text, AfterValidator(_pattern)], ...]
-#: Each case is three time series of Prometheus.
+#: The limit of cases: each is three time series in Prometheus.
 CaseCount = Annotated[int, BeforeValidator(no_bool), Field(ge=0, le=1000)]
 Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$")]
-#: Signs cookies: what is shorter can be guessed.
+#: The shortest secret that signs cookies: a shorter one can be guessed.
 Secret = Annotated[str, StringConstraints(min_length=32)]
 
 _PATH = "the path of a file with one line"
@@ -71,15 +71,15 @@ _ADDRESS = "an https:// URL, http:// on this machine only"
 
 
 class DashboardSettings(ConfigTable):
-    """`[dashboard]`: how users log in, and what they may do.
+    """`[dashboard]`: how users log in, and their permissions.
 
-    `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in
-    front sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read:
-    every user unless set. `triagers` may also write triage: none unless set. Both are globs over names,
-    or over groups after `group:`. `url` is the address that browsers call. `metrics` says who may read
-    /metrics: "open", or "token"; by default viewers where users log in, else everyone. With
-    `metrics_cases` it has the results of so many cases. With `api_token` a program reads /api/v1 without a
-    login; with `triage_token`, `submit_token` or `trigger_token` it also does that there.
+    `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in front
+    sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read (default:
+    every user). `triagers` may also triage (default: no user). Both are globs over names, or over groups
+    after `group:`. `url` is the address that browsers call. `metrics` controls access to /metrics: "open" or
+    "token"; by default viewers if users log in, else everyone. `metrics_cases` is the number of cases whose
+    results it contains. With `api_token` a program reads /api/v1 without a login; `triage_token`,
+    `submit_token` and `trigger_token` allow these actions there.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')
@@ -88,7 +88,7 @@ class DashboardSettings(ConfigTable):
     )
     viewers: Annotated[Patterns, Field(min_length=1)] = Field(default=(), description=_PATTERNS)
     triagers: Patterns = Field(default=(), description=_PATTERNS)
-    ask: Text | None = Field(default=None, description="whom to ask, in words")
+    ask: Text | None = Field(default=None, description="a contact, as text")
     issuer: WebAddress | None = Field(default=None, description=_ADDRESS)
     client_id: Text | None = Field(default=None, description="the client's name at the provider")
     client_secret: Text | None = Field(default=None, description="the client's secret", repr=False)
@@ -122,14 +122,14 @@ class DashboardSettings(ConfigTable):
     trigger_token_file: PathText | None = Field(default=None, description=_PATH)
 
 
-#: Each may stand in the table, or in the file that the key with `_file` names.
+#: Secrets: each may be in the table, or in the file that the key with `_file` names.
 SECRETS: tuple[str, ...] = (
     *("client_secret", "cookie_secret", "metrics_token"),
     *("api_token", "triage_token", "submit_token", "trigger_token"),
 )
 
 
-#: Keys of one kind of login; a key of another kind would seem to guard and would not.
+#: Keys of one kind of login. Keys of another kind are errors: they would look effective and have no effect.
 _PEOPLE = frozenset(
     ("viewers", "triagers", "ask", "api_token", "api_token_file", "triage_token", "triage_token_file")
 )
@@ -141,7 +141,7 @@ _OWN: dict[Login, frozenset[str]] = {
     "proxy": _PEOPLE | {"user_header", "groups_header", "trusted_proxies", "logout_path"},
 }
 _ALL = frozenset[str]().union(*_OWN.values())
-#: What a login cannot do without; a secret may come as a file.
+#: The keys that a kind of login requires; a secret may be in a file.
 _NEEDED: dict[Login, tuple[str, ...]] = {
     "none": (),
     "oidc": ("url", "issuer", "client_id", "client_secret"),
@@ -160,7 +160,7 @@ def resolve_dashboard(
     login, given = written.login, written.model_fields_set
     if strange := sorted(given & (_ALL - _OWN[login])):
         raise WrongValue(
-            f'{origin.of(("dashboard", strange[0]))} is nothing that login "{login}" reads; it is for login '
+            f'{origin.of(("dashboard", strange[0]))} is not a key of login "{login}"; it is for login '
             f"{' and '.join(_quote_login(other) for other, own in _OWN.items() if strange[0] in own)}"
         )
     for name in SECRETS:
@@ -169,7 +169,7 @@ def resolve_dashboard(
             raise WrongValue(f"{where} and {name}_file are both given; leave one of them out")
     needed = (*_NEEDED[login], *(("metrics_token",) if written.metrics == "token" else ()))
     for name in needed:
-        # An empty list of proxies trusts no proxy.
+        # With an empty list no proxy would be trusted.
         if not getattr(written, name) and not getattr(written, f"{name}_file", None):
             why = f'login "{login}"' if name in _NEEDED[login] else 'metrics "token"'
             raise WrongValue(f'{origin.table(("dashboard", name))}: "{name}" is missing: {why} needs it')

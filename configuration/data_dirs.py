@@ -1,4 +1,4 @@
-"""The data folder in use: that of the settings, or the user's state folder where that cannot be written."""
+"""The data folder in use: that of the settings, or the user's state folder if it cannot be written."""
 
 import errno
 import os
@@ -12,13 +12,15 @@ from .errors import UnwritablePlace
 from .overrides import PREFIX
 from .settings import Settings, state_folder
 
-#: A full disk is the right place all the same. To leave it would show people an empty database.
+#: Errors after which the folder is still used, such as a full disk: another folder would show an empty
+#: database.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirs:
-    """Writable places. `notes` has one sentence for each that is not the wanted one.
+    """The folders and the database in use. `notes` has one sentence for each that replaces the configured
+    one.
 
     `database_url` may hold a password; it is not for printing.
     """
@@ -31,13 +33,14 @@ class DataDirs:
 def resolve_places(
     settings: Settings, *, reading: bool = False, environ: Mapping[str, str] | None = None
 ) -> DataDirs:
-    """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
+    """The folders to write to, tested by writing; the result depends only on the settings and the file
+    system.
 
     Creates the data folder and the SQLite file's folder. A default place that cannot be written is replaced
     by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises UnwritablePlace when a chosen
-    place cannot be written, or when neither can. With `reading` an SQLite file that is there and can be read
-    is taken as it is, unless it is the default one and the state folder has a database instead of it; and so
-    is a data folder that nothing can take the place of.
+    place cannot be written, or when neither can. With `reading` an existing, readable SQLite file need not be
+    writable, unless it is the default one and the state folder has a database that replaces it; neither need
+    a data folder that cannot be replaced.
     """
     environ = os.environ if environ is None else environ
     notes: list[str] = []
@@ -61,7 +64,7 @@ def resolve_places(
 
 
 def _replaced(file: Path, settings: Settings, environ: Mapping[str, str]) -> bool:
-    """Whether the state folder has a database that stands in for a default one."""
+    """Whether the state folder has a database that replaces the default one."""
     return "database_url" not in settings.explicit and (state_folder(environ) / file.name).exists()
 
 
@@ -71,7 +74,7 @@ def environments_folder(settings: Settings, data_dir: Path) -> Path:
 
 
 def _instead(field: str, place: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:
-    """The state folder; raises UnwritablePlace when it may not or cannot take the wanted place's part."""
+    """The state folder; raises UnwritablePlace if it may not or cannot replace the configured folder."""
     variable = PREFIX + field.upper()
     if field in settings.explicit:
         raise UnwritablePlace(

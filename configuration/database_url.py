@@ -1,21 +1,23 @@
-"""The little that settings must know of a database URL: is it SQLite's, and where does its file lie."""
+"""The parts of a database URL that settings need: whether it is SQLite's, and the path of its file."""
 
 import os
 from pathlib import Path
 
 
 def usable(url: str) -> str:
-    """The URL as it came; raises ValueError for what is no URL and for SQLite's databases in memory."""
+    """The URL unchanged; raises ValueError for a text that is not a URL and for SQLite databases in
+    memory.
+    """
     scheme, separator, _ = url.partition("://")
     if not (scheme and separator):
         raise ValueError("not a URL")
     if _is_sqlite(url) and _database(url) in ("", ":memory:"):
-        raise ValueError("a database in memory keeps nothing")
+        raise ValueError("a database in memory is lost when the process ends")
     return url
 
 
 def anchor_url(url: str, folder: Path) -> str:
-    """The URL with a relative SQLite path made absolute against `folder`; any other URL as it came."""
+    """The URL with a relative SQLite path made absolute against `folder`; any other URL is unchanged."""
     file = _database(url)
     if not _is_sqlite(url) or _is_uri(file):
         return url
@@ -25,7 +27,7 @@ def anchor_url(url: str, folder: Path) -> str:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of an anchored SQLite URL; None for any other database."""
+    """The file of an SQLite URL with an absolute path; None for any other database."""
     file = _database(url)
     return Path(file) if _is_sqlite(url) and not _is_uri(file) else None
 
@@ -40,7 +42,7 @@ def _is_sqlite(url: str) -> bool:
 
 
 def _is_uri(file: str) -> bool:
-    # SQLite's own `file:...?uri=true`: it resolves its path itself.
+    # SQLite's URI form `file:...?uri=true`: SQLite resolves the path itself.
     return file.startswith("file:")
 
 

@@ -1,4 +1,4 @@
-"""`[environments.NAME]`: an interpreter with a PyTorch, or what to build one from."""
+"""`[environments.NAME]`: an interpreter with a PyTorch, or the source to build one from."""
 
 from collections.abc import Callable
 from datetime import date
@@ -26,7 +26,7 @@ def _torch(text: str) -> str:
 
 
 class EnvironmentSettings(ConfigTable):
-    """`[environments.NAME]`: an interpreter with the PyTorch to measure, or what to build one from.
+    """`[environments.NAME]`: an interpreter with the PyTorch to measure, or the source to build one from.
 
     Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`
     replaces the package index that pip is configured with, `find_links` adds to it; `packages` are installed
@@ -48,7 +48,7 @@ class EnvironmentSettings(ConfigTable):
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description='"auto", "cpu" or "cuda"')
 
 
-#: What says where the PyTorch is from; one of them is wanted.
+#: The keys that name the source of the PyTorch; exactly one of them is required.
 _SOURCES = ("python", "torch", "wheel")
 
 
@@ -57,7 +57,7 @@ def resolve_environment(
 ) -> EnvironmentSettings:
     """The settings of environment `name`; `base_of` says from which folder a key's relative paths count.
 
-    Raises WrongValue where no source is given, or several, or an interpreter with what is for building.
+    Raises WrongValue without a source, with several, and for an interpreter with keys for building.
     """
     given = [key for key in _SOURCES if getattr(written, key) is not None]
     if len(given) != 1:
@@ -66,7 +66,9 @@ def resolve_environment(
         raise WrongValue(f"{place}: {what}; expected one of {', '.join(_SOURCES)}")
     if given == ["python"] and (others := sorted(written.model_fields_set - {"python"})):
         where = origin.table(("environments", name, others[0]))
-        raise WrongValue(f"{where}: {others[0]} is for building, but python names an interpreter that exists")
+        raise WrongValue(
+            f"{where}: {others[0]} is for building an environment, but python names an existing interpreter"
+        )
 
     def path(key: str, value: Path | None) -> Path | None:
         return None if value is None else absolute(value, base_of("environments", name, key))

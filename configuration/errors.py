@@ -1,10 +1,8 @@
 """Errors of the settings, and where a value came from.
 
-* ConfigurationError
-  * UnreadableFile     the file is missing, may not be read, or is not TOML
-  * UnknownKey         an unknown key or variable, or an undefined name
-  * WrongValue         a known key with a value it cannot take
-  * UnwritablePlace    a folder where data should go refuses it
+* ConfigurationError * UnreadableFile the file is missing, may not be read, or is not TOML * UnknownKey an
+  unknown key or variable, or an undefined name * WrongValue a known key with a value it cannot take *
+  UnwritablePlace a folder for data cannot be written
 """
 
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ KeyPath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where values came from: the file as people call it, and the variables that override it."""
+    """The origin of values: the displayed name of the file, and the variables that override it."""
 
     file: str
     variables: Mapping[KeyPath, str]
@@ -26,14 +24,14 @@ class Origin:
         return self.variables.get(path) or f"{self.file}: {'.'.join(path)}"
 
     def table(self, path: KeyPath) -> str:
-        """The name of the table that holds `path`, for a message about the key itself."""
+        """The name of the table that contains `path`, for a message about the key itself."""
         if path in self.variables:
             return self.variables[path]
         return ": ".join(part for part in (self.file, ".".join(path[:-1])) if part)
 
 
 class ConfigurationError(Exception):
-    """Base of everything this folder raises; its text is one sentence for people."""
+    """Base of all errors of this folder; the text is one sentence for users."""
 
 
 class UnreadableFile(ConfigurationError):
@@ -49,4 +47,4 @@ class WrongValue(ConfigurationError):
 
 
 class UnwritablePlace(ConfigurationError):
-    """A folder where data should go refuses it."""
+    """A folder for data cannot be written."""

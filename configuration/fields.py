@@ -1,4 +1,4 @@
-"""What the tables of `pyrometer.toml` are made of: texts, numbers and paths, as a reader means them."""
+"""Field types of the tables of `pyrometer.toml`: texts, numbers and paths, without surprising conversions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,17 +7,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 
 def no_bool(value: object) -> object:
-    """Refuse a truth value where a number is wanted; raises ValueError."""
-    # To Python `true` is the number 1; to a reader of the file it is not.
+    """Raise ValueError for a truth value in place of a number."""
+    # Python takes `true` for the number 1; in the file it is a mistake.
     if isinstance(value, bool):
         raise ValueError("not a number")
     return value
 
 
 def a_path(value: object) -> object:
-    """Refuse a text that can be no path; raises ValueError."""
-    # The empty path would silently mean the current folder; an address may hold a password, which would be
-    # repeated with the path.
+    """Raise ValueError for a text that cannot be a path."""
+    # An empty path would silently mean the current folder. An address may contain a password, which messages
+    # about the path would repeat.
     if isinstance(value, str) and (not value or "\0" in value or "://" in value):
         raise ValueError("not a path")
     return value

@@ -12,24 +12,24 @@ from .suggestions import unknown
 
 PREFIX = "PYROMETER_"
 
-#: Names the file, so it cannot stand in it.
+#: Names the file itself, so it cannot be a key of the file.
 CONFIG = "PYROMETER_CONFIG"
 
 #: The one setting that holds a password, and the variable that names a file with it instead.
 DATABASE_URL = "PYROMETER_DATABASE_URL"
 DATABASE_URL_FILE = "PYROMETER_DATABASE_URL_FILE"
 
-#: For the test suite, which may run with anything set.
+#: Variables of the test suite, which are ignored.
 _TESTS = "PYROMETER_TEST_"
 
-#: Names that exist without being written down, so that `AS_IT_COMES` finds `as-it-comes`.
+#: Built-in names, so that `AS_IT_COMES` finds `as-it-comes`.
 _BUILT_IN: Mapping[str, tuple[str, ...]] = {
     "presets": BASES,
     "environments": ("default",),
     "policies": (POLICY,),
 }
 
-#: Keys of tables that hold lists or tables of their own, which no single variable spells.
+#: Tables whose values are lists or tables, which a single variable cannot express.
 COMPOSED = frozenset(
     (
         *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
@@ -46,9 +46,9 @@ COMPOSED = frozenset(
 def overrides(environ: Mapping[str, str], values: Mapping[str, Any]) -> dict[KeyPath, str]:
     """The variables that set something: key path -> variable. `values` is the file, for the names it defines.
 
-    An empty variable is none at all, save inside a preset's `environment`, where empty is a value. Raises
-    UnknownKey for a variable that looks like ours and is not: one with a double underscore, or nearly
-    one of ours. Others pass, because hosts set such names too (Kubernetes gives every container
+    An empty variable is ignored, except inside a preset's `environment`, where empty is a value. Raises
+    UnknownKey for an unknown variable with a double underscore or a name similar to a known one. Other
+    unknown variables are ignored, because hosts may set them (Kubernetes gives every container
     `PYROMETER_PORT` when a service is called pyrometer).
     """
     found: dict[KeyPath, str] = {}
@@ -76,13 +76,13 @@ def _lay(table: dict[str, Any], path: KeyPath, text: str) -> None:
         table[path[0]] = text
         return
     below = table.setdefault(path[0], {})
-    # Where the file holds no table, validation will say so; there is nothing to lay over.
+    # If the file has another type in place of the table, validation reports it.
     if isinstance(below, dict):
         _lay(cast(dict[str, Any], below), path[1:], text)
 
 
 def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
-    """Where in the file the variable belongs; None for a stranger."""
+    """The key path of the variable; None for an unknown one."""
     parts = variable.removeprefix(PREFIX).split("__")
     head = parts[0].lower()
     if variable == DATABASE_URL_FILE:
@@ -112,7 +112,9 @@ def _scalars(table: str) -> list[str]:
 
 
 def _name(table: str, part: str, values: Mapping[str, Any]) -> str:
-    """The defined name that `part` spells in upper case with `_` for signs; else `part` in lower case."""
+    """The defined name whose upper-case form, with `_` for other signs, is `part`; else `part` in lower
+    case.
+    """
     written = values.get(table)
     names = [*(cast(dict[str, Any], written) if isinstance(written, dict) else ()), *_BUILT_IN.get(table, ())]
     spelled = {re.sub(r"[^A-Za-z0-9]", "_", name).upper(): name for name in reversed(names)}

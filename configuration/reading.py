@@ -1,4 +1,4 @@
-"""Finding the settings file and reading it as TOML, and values that lie in files of their own."""
+"""Finds the settings file, reads it as TOML, and reads values that are stored in separate files."""
 
 import os
 import re
@@ -14,14 +14,14 @@ from .errors import UnreadableFile, WrongValue
 from .overrides import CONFIG, DATABASE_URL, DATABASE_URL_FILE
 
 FILE_NAME = "pyrometer.toml"
-#: As Python objects the tables of a larger file take more than an import may.
+#: The largest settings file: the tables of a larger one take too much memory as Python objects.
 _MOST_BYTES = 1 << 20
 
 
 def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path | None:
     """`path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` if it exists; absolute.
 
-    Raises UnreadableFile when a file was asked for and there is none.
+    Raises UnreadableFile if a requested file does not exist.
     """
     name = path or environ.get(CONFIG) or None
     if name is None:
@@ -37,7 +37,7 @@ def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path 
 def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str, Any]:
     """The file's tables; raises UnreadableFile with the line where TOML is malformed.
 
-    With `content` that is what the file holds, whatever stands there.
+    With `content` the file is not read: it is taken to contain that text.
     """
     try:
         content = bounded_bytes(file, _MOST_BYTES) if content is None else content
@@ -58,7 +58,7 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str,
 
 
 def _format_syntax_error(message: str, text: str, label: str) -> str:
-    """From `Expected '=' after a key (at line 3, column 5)` to a sentence that begins with the place."""
+    """Turn `Expected '=' after a key (at line 3, column 5)` into a sentence that begins with the line."""
     at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     line = at[1] if at and at[1] else text.count("\n") + 1
     what = message[: at.start()] if at else message
@@ -83,7 +83,7 @@ def with_secrets(environ: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
     if environ.get(DATABASE_URL):
         raise WrongValue(f"{DATABASE_URL} and {DATABASE_URL_FILE} are both set; unset one of them")
     if "://" in named:
-        # Not repeated: a URL that is written here by mistake contains a password.
+        # The value is not repeated: a URL that is written here by mistake may contain a password.
         raise WrongValue(
             f"{DATABASE_URL_FILE} holds a URL, expected the path of a file; a URL belongs into {DATABASE_URL}"
         )
@@ -102,7 +102,7 @@ def one_line(file: Path, where: str, what: str) -> str:
     except OSError as error:
         raise UnreadableFile(f"{where} cannot be read: {os.strerror(error.errno or 0)}") from error
     except ValueError:
-        # Not chained: a decoder's error holds what it could not decode.
+        # Not chained: the decoder's error contains the undecodable text.
         raise UnreadableFile(f"{where} cannot be read: not UTF-8") from None
     if len(text.splitlines()) != 1:
         raise WrongValue(

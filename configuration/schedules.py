@@ -1,4 +1,4 @@
-"""`[schedules.NAME]`: what happens when, as a `pyrometer.toml` says it."""
+"""`[schedules.NAME]`: the jobs of a `pyrometer.toml` and their times."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, tzinfo
@@ -17,14 +17,14 @@ MEASURE: Job = "measure"
 
 
 def zone(name: str) -> tzinfo:
-    """The time zone of that name; raises ValueError for one that this machine does not know."""
+    """The time zone of that name; raises ValueError for one that this machine does not have."""
     if name == "UTC":
-        # Also on a machine without a database of time zones.
+        # UTC also works on a machine without a time zone database.
         return UTC
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
-        raise ValueError(f"{name} is no time zone that this machine knows") from None
+        raise ValueError(f"{name} is not a time zone of this machine") from None
 
 
 def _zone_name(name: str) -> str:
@@ -33,7 +33,7 @@ def _zone_name(name: str) -> str:
 
 
 def _cron(text: str) -> str:
-    # A sixth field would be seconds, which have other rules when clocks change.
+    # Six fields are refused: the sixth would be seconds, which have other rules when clocks change.
     if len(text.split()) != 5:
         raise ValueError("not five fields")
     try:
@@ -44,33 +44,32 @@ def _cron(text: str) -> str:
 
 
 def _split_labels(value: object) -> object:
-    # A variable of the environment has no lists.
+    # A list may be written as text, because an environment variable cannot hold a list.
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return tuple(cast(list[Any], value)) if isinstance(value, list) else value
 
 
 ZoneName = Annotated[str, AfterValidator(_zone_name)]
-#: One that a machine is asked by; parts of tasks end with it.
+#: A label of machines; the parts of tasks end with it.
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
-#: Where a machine lends itself: a name, an address, or one of IPv6 in brackets.
+#: The host of a machine: a name, an address, or an IPv6 address in brackets.
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_split_labels)]
 Some = Annotated[Texts, Field(min_length=1)]
 Reason = Annotated[str, StringConstraints(pattern=r"\S")]
-#: Either side starts first in half of the pairs; more than these are no plan.
+#: The number of pairs must be even, because each side starts first in half of them; larger plans are refused.
 EvenPairs = Annotated[Count, Field(ge=4, le=10_000, multiple_of=2)]
 
 
 class ScheduleSettings(ConfigTable):
-    """`[schedules.NAME]`: what is done at each fire time, in the configured time zone.
+    """`[schedules.NAME]`: the job that runs at each fire time, in the configured time zone.
 
-    `measure` follows the `environments` over the nights, one task for each and for each label of
-    `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
-    `watch` are the metrics that are judged. `upgrade` compares `new` with `old` by `policy`, in at most
-    `pairs` of each case, without the cases of `waive`. `case_files` are relative to the `pyrometer.toml`
-    of the machine that measures. `nodes` is how many a fleet gives each run, for cases with axis `nodes`.
-    Anything else is left to the suite by default. `enabled = false` keeps a schedule for being triggered by
-    hand.
+    `measure` follows the `environments` over the nights, one task for each and for each label of `machines`
+    (default: any machine); `latest` is the newest release. `baseline` is the pinned environment. `watch` are
+    the metrics that are judged. `upgrade` compares `new` with `old` by `policy`, in at most `pairs` of each
+    case, without the cases of `waive`. `case_files` are relative to the `pyrometer.toml` of the machine that
+    measures. `nodes` is the number of machines of each run, for cases with axis `nodes`. The suite sets the
+    defaults of the other keys. With `enabled = false` a schedule runs only when it is triggered by hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
@@ -137,8 +136,8 @@ def resolve_schedules(
 ) -> tuple[dict[str, ScheduleSettings], frozenset[str]]:
     """All schedules by name, and the names of those that are built in.
 
-    Raises WrongValue for a schedule with keys of another job, or without one that its job needs, and
-    UnknownKey for a policy that is none of `policies`.
+    Raises WrongValue for a schedule with keys of another job or without a required key, and UnknownKey for a
+    policy that is not in `policies`.
     """
     for name, schedule in written.items():
         _check(name, schedule, origin)
@@ -150,8 +149,8 @@ def resolve_schedules(
     for name in built_in.keys() & written.keys():
         job, given = BUILT_IN[name].job, written[name].job
         raise WrongValue(
-            f"{origin.table(('schedules', name, 'job'))}: its job is {given}, and the built-in schedule for "
-            f"{job} has that name: give this one another"
+            f"{origin.table(('schedules', name, 'job'))}: its job is {given}, but the built-in schedule for "
+            f"{job} has this name: choose another name"
         )
     return {**written, **built_in}, frozenset(built_in)
 
@@ -161,7 +160,7 @@ def _check(name: str, schedule: ScheduleSettings, origin: Origin) -> None:
     if strange := sorted(schedule.model_fields_set - allowed):
         where = origin.of(("schedules", name, strange[0]))
         raise WrongValue(
-            f"{where} is nothing that job {schedule.job} takes (it takes {', '.join(sorted(allowed))})"
+            f"{where} is not a key of job {schedule.job} (it takes {', '.join(sorted(allowed))})"
         )
     if schedule.job == "upgrade" and not (schedule.old and schedule.new):
         missing = "new" if schedule.old else "old"

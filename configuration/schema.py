@@ -1,4 +1,4 @@
-"""What a `pyrometer.toml` may say: one frozen model a table; a description says what its field takes."""
+"""The schema of `pyrometer.toml`: one frozen model for each table; descriptions name the expected values."""
 
 import re
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ from .fields import (
 )
 from .schedules import Labels, ScheduleSettings, ZoneName
 
-#: The presets that exist without being written down.
+#: The built-in presets.
 Base = Literal["quiet", "as-it-comes"]
 BASES: tuple[Base, ...] = get_args(Base)
-#: The policy that exists without being written down.
+#: The built-in policy.
 POLICY = "default"
 
 
-#: No kernel numbers more processors than this, and each of a range is kept.
+#: The largest processor number; a range is expanded into its members, so it has to be bounded.
 _LAST_CPU = 65_535
 
 
@@ -54,9 +54,9 @@ def _cpu_list(text: str) -> str:
 
 
 class PresetSettings(ConfigTable):
-    """`[presets.NAME]`: a measurement preset, written as what it changes about its base.
+    """`[presets.NAME]`: a measurement preset, as changes to its base.
 
-    `environment` goes to the measured process; `threads` and `cpus` are left to the base where None.
+    `environment` is passed to the measured process; without `threads` or `cpus` those of the base apply.
     """
 
     base: Base = Field(default="quiet", description='"quiet" or "as-it-comes"')
@@ -72,9 +72,9 @@ class PresetSettings(ConfigTable):
 class MatrixSettings(BaseModel):
     """`[[suites.NAME.matrix]]`: workloads times techniques.
 
-    Every key that is not named here is an axis of a technique with a list of its values; which axes and
-    values there are is the runner's to say. `include` adds techniques (`compile=default,precision=bf16`) or
-    whole case keys, `exclude` takes away what its globs match, `why` says what the block is for.
+    Every other key is an axis of a technique with a list of its values (`pyrometer cases techniques` lists
+    them). `include` adds techniques (`compile=default,precision=bf16`) or whole case keys, `exclude` takes
+    away what its globs match, `why` says what the block is for.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -87,17 +87,18 @@ class MatrixSettings(BaseModel):
 
 
 class SuiteSettings(ConfigTable):
-    """`[suites.NAME]`: a suite, or what changes about one that exists; None leaves a field to that one.
+    """`[suites.NAME]`: a suite, or changes to an existing one, whose values apply to fields that are left
+    out.
 
-    `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites,
-    `exclude` takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the
-    timed part of one replicate (of a pair whose rounds disagree up to four times as much), `max_seconds`
-    what it may take for enough blocks, `warm_up_max_seconds` its warm-up, and `deadline_seconds` its whole
-    life. For `observe_seconds` the first replicate of a case runs on to be looked at; 0 is not at all.
-    `device` is "cpu" for a suite about the CPU of any machine, "cuda" for one that measures a GPU or nothing.
+    `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites, `exclude`
+    takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the timed part
+    of one replicate (up to four times as long for a pair whose rounds disagree), `max_seconds` the time for
+    collecting enough blocks, `warm_up_max_seconds` its warm-up, and `deadline_seconds` the whole process.
+    `observe_seconds` is the telemetry window of the first replicate of a case; 0 for none. `device` is "cpu"
+    for a suite that measures the CPU of any machine, "cuda" for one that requires a GPU.
     """
 
-    summary: Text | None = Field(default=None, description="a sentence on what the suite is for")
+    summary: Text | None = Field(default=None, description="a sentence about the purpose of the suite")
     cases: Annotated[Texts, Field(min_length=1)] | None = Field(
         default=None, description="a list of case keys or globs, at least one"
     )
@@ -117,10 +118,11 @@ class SuiteSettings(ConfigTable):
 
 
 class LimitsSettings(ConfigTable):
-    """By how much compile time or peak memory may be worse; what is left out is as in the built-in policy.
+    """Limits of compile time or peak memory; for a key that is left out, that of the built-in policy applies.
 
     At most `slower_share` of the cases may be worse by the share `case` or more, none by more than `worst`,
-    the geomean by no more than `mean`. Those that `blocks` names are a no-go, the others a warning.
+    the geomean by no more than `mean`. Exceeding a limit that `blocks` names is a no-go; exceeding another is
+    a warning.
     """
 
     case: Positive | None = Field(default=None, description="a share above 0")
@@ -132,14 +134,15 @@ class LimitsSettings(ConfigTable):
 
 
 class PolicySettings(ConfigTable):
-    """`[policies.NAME]`: when an upgrade is a go; what is left out is as in the built-in policy.
+    """`[policies.NAME]`: when an upgrade is a go; for a key that is left out, that of the built-in policy
+    applies.
 
-    Shares are 0.10 for 10 %. `metric` decides; `thresholds` say from what share on a change of a metric
-    matters, and so how precisely pairs are measured. None of `must_not_regress` may be worse, those of
-    `may_break` may stop working; globs over case keys, both, and what both match may not. `weights` are the
-    user's own mix, glob to weight. At most `slower_share` of the cases may be slower by `case` or more, no
-    single one worse than `worst` says by metric, the geomean no worse than `overall`. With more than
-    `unmeasured_share` of the cases without a number nothing is decided.
+    Shares are 0.10 for 10 %. `metric` decides; `thresholds` are the smallest changes that matter, by metric,
+    and so set the precision of the pairs. Cases of `must_not_regress` may not be worse, cases of `may_break`
+    may stop working; both are globs over case keys, and a case that matches both may not stop working.
+    `weights` map globs to the weights of cases. At most `slower_share` of the cases may be slower by `case`
+    or more, no single case by more than `worst` (by metric), the geomean by no more than `overall`. If more
+    than `unmeasured_share` of the cases have no number, the upgrade is unclear.
     """
 
     metric: Text | None = Field(default=None, description="the name of a metric")
@@ -163,7 +166,7 @@ class PolicySettings(ConfigTable):
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 
 
-#: The default address of the head's engine.
+#: The default port of the head's engine.
 PORT = 6379
 
 
@@ -173,7 +176,7 @@ def host_and_port(text: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError("not HOST:PORT")
     if any(sign in host for sign in ":/@[] "):
-        # An IPv6 address among them, which is not tested.
+        # Also refuses IPv6 addresses, which are not tested.
         raise ValueError("not HOST:PORT")
     return host, int(port)
 
@@ -184,11 +187,12 @@ def _address(text: str) -> str:
 
 
 class FleetSettings(ConfigTable):
-    """`[fleet]`: what joins machines, "none" for a machine by itself; for "slurm" see also `[slurm]`.
+    """`[fleet]`: the engine that connects machines, "none" for a single machine; for "slurm" see also
+    `[slurm]`.
 
-    `address` is where the head listens, reachable from all machines of the fleet. `token_file` holds the
-    secret that they share (default: `fleet/token` in the data folder); with it one may run anything on
-    all of them.
+    `address` is where the head listens, reachable from all machines of the fleet. `token_file` contains the
+    secret that they share (default: `fleet/token` in the data folder); a process that has it can run any
+    program on all of them.
     """
 
     engine: Literal["none", "ray", "slurm"] = Field(default="none", description='"none", "ray" or "slurm"')
@@ -204,17 +208,17 @@ class FleetSettings(ConfigTable):
 
 def _absolute(value: Path) -> Path:
     if not value.is_absolute():
-        raise ValueError("a relative path means another file on every machine")
+        raise ValueError("a relative path would mean another file on every machine")
     return value
 
 
 class SlurmSettings(ConfigTable):
-    """`[slurm]`: which nodes are used, and what a job is given.
+    """`[slurm]`: the nodes to use and the settings of jobs.
 
     Only nodes of `partition` are used (default: all), and jobs are charged to `account`. `folder` is on a
-    file system that all nodes see at the same path (default: `fleet/slurm` in the data folder). `python`
-    is the interpreter with Pyrometer on the nodes (default: the head's). `arguments` go to sbatch; the
-    variables in `environment` go with a job.
+    file system that all nodes see at the same path (default: `fleet/slurm` in the data folder). `python` is
+    the interpreter with Pyrometer on the nodes (default: the head's). `arguments` are passed to sbatch; the
+    variables in `environment` are passed to a job.
     """
 
     partition: Text | None = Field(default=None, description="the name of a partition")

@@ -1,4 +1,4 @@
-"""The settings: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
+"""The settings: one `pyrometer.toml`, whose scalar fields can be overridden by `PYROMETER_...` variables."""
 
 import json
 import os
@@ -23,9 +23,10 @@ from .schema import BASES, POLICY, SCALARS, SECTIONS, TABLES, PolicySettings, Pr
 from .suggestions import unknown
 
 DEFAULT_ENVIRONMENT = "default"
-#: What `default` is built of outside a project folder: a release of the `worker` extra in pyproject.toml.
+#: The release from which `default` is built outside a project folder; the `worker` extra in pyproject.toml
+#: allows it.
 DEFAULT_TORCH = "2.13.0"
-#: What makes a folder a project folder even without settings.
+#: Files that make a folder a project folder even without settings.
 _DATA_DIR, _DATABASE = ".pyrometer", "pyrometer.db"
 _PLACES = frozenset(("data_dir", "database_url"))
 
@@ -33,12 +34,12 @@ _PLACES = frozenset(("data_dir", "database_url"))
 class Settings(SettingsFile):
     """The whole file with every default filled in and every path absolute.
 
-    `file` is what was read, None for none. `in_project` says whether data lies in the folder of that file, or
-    the current one; outside a project it lies in the user's folders. `explicit` names the top-level fields
-    that file or variables gave, `by_variable` those that variables did. `presets` and `schedules` hold the
-    built-in ones too, the latter named in `built_in_schedules`; `environments` and `policies` always hold
-    `default`; `suites` holds only what was written, for the runner knows its own. `database_url` may hold a
-    password: it is not in the repr.
+    `file` is the file that was read, None without one. `in_project` is whether data is stored in the folder
+    of that file, or the current one; outside a project it is stored in the user's folders. `explicit` names
+    the top-level fields that file or variables gave, `by_variable` those that variables did. `presets` and
+    `schedules` hold the built-in ones too, the latter named in `built_in_schedules`; `environments` and
+    `policies` always hold `default`; `suites` holds only configured suites; the built-in ones are in the
+    runner. `database_url` may hold a password: it is not in the repr.
     """
 
     file: Path | None
@@ -56,15 +57,15 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     content: bytes | None = None,
 ) -> Settings:
-    """The settings of this place: variables over the file over the defaults.
+    """The settings in effect: variables override the file, which overrides the defaults.
 
     The file is `path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` (default: the current folder).
     Relative paths in the file count from the file's folder, those in variables from `cwd`. Without a file,
     and without a place that a variable names, a folder with neither `.pyrometer` nor `pyrometer.db` is no
-    project: runs and database go to the user's state folder, environments to the cache folder. The
-    database's URL may also lie in a file of its own, see `with_secrets`. With `content` the file at `path` is
-    taken to hold that, whether it is there or not. Raises ConfigurationError with one sentence for a file
-    that cannot be read, an unknown key or a wrong value.
+    project: runs and database go to the user's state folder, environments to the cache folder. The database's
+    URL may also lie in a file of its own, see `with_secrets`. With `content` the file at `path` is not read:
+    it is taken to contain that text. Raises ConfigurationError with one sentence for a file that cannot be
+    read, an unknown key or a wrong value.
     """
     environ = os.environ if environ is None else environ
     cwd = absolute(cwd or Path.cwd(), Path.cwd())
@@ -87,7 +88,7 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/pyrometer`, by default `~/.cache/pyrometer`: what can be built again."""
+    """`$XDG_CACHE_HOME/pyrometer`, by default `~/.cache/pyrometer`: data that can be built again."""
     return _user_folder(environ, "XDG_CACHE_HOME", ".cache")
 
 
@@ -100,7 +101,7 @@ def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Pat
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where data lies, and what environment `default` is there."""
+    """The folder for data, and the environment `default` there."""
 
     in_project: bool
     data_dir: Path
@@ -173,7 +174,7 @@ def _resolve_settings(
 
 
 def _with_path(written: ConfigTable, section: str, key: str, base_of: Callable[..., Path]) -> ConfigTable:
-    """A section whose path `key` is absolute, where one is given."""
+    """A section with the path `key`, if given, made absolute."""
     path: Path | None = getattr(written, key)
     if path is None:
         return written
@@ -181,7 +182,7 @@ def _with_path(written: ConfigTable, section: str, key: str, base_of: Callable[.
 
 
 def _presets(written: Mapping[str, PresetSettings], origin: Origin) -> dict[str, PresetSettings]:
-    """The built-in presets and the written ones, each with its base."""
+    """The built-in and the configured presets, each merged with its base."""
     presets = {base: PresetSettings(base=base) for base in BASES} | dict(written)
     for base in BASES:
         if "base" not in presets[base].model_fields_set:
@@ -201,13 +202,14 @@ _SECRETS: tuple[KeyPath, ...] = (
     *(("database_url",), ("alerts",), ("alerts", "targets"), ("dashboard",)),
     *(("dashboard", name) for name in SECRETS),
 )
-#: So may what is in these.
+#: Tables whose values may hold a password too.
 _SECRET_LISTS: tuple[KeyPath, ...] = (("alerts", "targets"),)
 
 
 def _complain(error: ValidationError, origin: Origin) -> ConfigurationError:
-    """The first problem as a sentence, and how many more there are. Unknown keys come first: a
-    misspelt key is often why another one is missing."""
+    """The first problem as a sentence, and the number of the others. Unknown keys come first: a misspelt key
+    is often why another one is missing.
+    """
     problems = sorted(
         error.errors(include_url=False, include_context=False), key=lambda e: e["type"] != "extra_forbidden"
     )
@@ -229,7 +231,7 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
         name = without_credentials(name)
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
-    # An address of packages may hold a password; a version, which does not, is worth repeating.
+    # An address of packages may hold a password and is not repeated; a version is.
     address = (path[0] == "environments" and "@" in str(given)) or has_credentials(str(given))
     secret = address or path in _SECRETS or path[:-1] in _SECRET_LISTS
     value = "not usable" if secret and isinstance(given, str | int | float) else _format_value(given)
@@ -241,7 +243,7 @@ def _keys(table: KeyPath) -> list[str]:
 
 
 def _field_description(path: KeyPath) -> str:
-    """What a field takes, from its description in the schema."""
+    """The expected value of a field, from its description in the schema."""
     if path[0] in SCALARS or len(path) == 1:
         return str(SettingsFile.model_fields[path[0]].description)
     if path[0] in SECTIONS:

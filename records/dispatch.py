@@ -14,7 +14,8 @@ from .machines import Machine
 from .outcomes import OutcomeStatus
 from .runs import Run, RunPreset
 
-#: Raised by one whenever the same step would be described in other words: others cannot be compared then.
+#: The version of the description. It is increased when the same step would be described differently;
+#: fingerprints of two versions cannot be compared.
 FORMAT = 2
 
 
@@ -33,10 +34,10 @@ class DispatchPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchFingerprint:
-    """How often what was chosen in one step: `parts` maps a part to counts by name.
+    """The choices of PyTorch in one step: `parts` maps each part to names and their counts.
 
-    A part that could not be recorded is in `missing` with the reason and not in `parts`; one that is empty
-    was recorded, and nothing was in it. `layouts`: whether operators say the memory format of their inputs.
+    A part that could not be recorded is in `missing` with the reason and not in `parts`; an empty part was
+    recorded and had no entries. `layouts`: whether operators include the memory format of their inputs.
     """
 
     parts: Mapping[str, Mapping[str, int]]
@@ -45,7 +46,7 @@ class DispatchFingerprint:
     format: int = FORMAT
 
     def to_body(self) -> dict[str, Any]:
-        """Plain JSON values, sorted: the same choices are the same text."""
+        """Plain JSON values, sorted, so that equal choices give equal text."""
         return {
             "format": self.format,
             "layouts": self.layouts,
@@ -67,7 +68,7 @@ class DispatchFingerprint:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintConditions:
-    """What the fingerprints of one environment depend on beside the case.
+    """The conditions, besides the case, that the fingerprints of one environment depend on.
 
     `harness` is its version, followed by that of the user's cases where there are any. `driver` is that of
     the GPU, empty on the CPU.
@@ -82,15 +83,16 @@ class FingerprintConditions:
 
     @property
     def stored_device(self) -> str:
-        """The device with its driver, which chooses kernels too."""
+        """The device with its driver, because the driver takes part in the choice of kernels."""
         return f"{self.device}, {self.driver}" if self.driver else self.device
 
 
 @dataclass(frozen=True, slots=True)
 class CaseFingerprint:
-    """How taking the fingerprint of a case ended: `status` as of an outcome, a reason for all but `ok`.
+    """The result of taking the fingerprint of a case: `status` as in an outcome, with a reason unless it is
+    `ok`.
 
-    One that is `ok` and has a reason came with the journal of a run, which the reason names.
+    An `ok` fingerprint with a reason was imported with the journal of the run that the reason names.
     """
 
     case: str
@@ -123,7 +125,9 @@ class CaseFingerprint:
 
     @property
     def is_final(self) -> bool:
-        """Whether to take it again would answer the same: it was taken here, or the case has none."""
+        """Whether taking it again would give the same result: it was taken here, or the case cannot have
+        one.
+        """
         current = self.fingerprint is not None and self.fingerprint.format == FORMAT
         return (current and not self.reason) or self.status == OutcomeStatus.UNSUPPORTED
 
@@ -142,7 +146,7 @@ def journal_body(conditions: FingerprintConditions, fingerprint: CaseFingerprint
 def from_journal_body(run: Run, body: Mapping[str, Any]) -> tuple[FingerprintConditions, CaseFingerprint]:
     """The inverse of `journal_body`, with the run of the journal.
 
-    Raises KeyError, TypeError or ValueError where it is anything else, or of another run's environment.
+    Raises KeyError, TypeError or ValueError for any other body, and for the environment of another run.
     """
     environments = {each.fingerprint: each for each in run.environments}
     at = JsonValue(body, BodyPlace())

@@ -22,14 +22,14 @@ class Environment:
 
 
 def packages_in(facts: Facts) -> tuple[str, ...]:
-    """The packages among the facts of an environment; none where a file has something else in their place."""
+    """The packages among the facts of an environment; empty if the file holds another type under that key."""
     found = facts.get("packages")
     return tuple(map(str, cast("Sequence[object]", found))) if isinstance(found, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentUsed:
-    """An environment and the newest run that used it; `runs` counts those among the runs looked at."""
+    """An environment and the newest run that used it; `runs` counts its runs among those examined."""
 
     fingerprint: str
     name: str

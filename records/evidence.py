@@ -13,10 +13,11 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True)
 class ComparedRuns:
-    """The two nights whose environments a session compares: one surely before the change, and the newest.
+    """The two nights whose environments a session compares: one that is certainly before the change, and the
+    newest.
 
-    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level that was left;
-    empty where it is not known.
+    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level before the change;
+    empty if it is not known.
     """
 
     old_run: str = ""
@@ -30,9 +31,10 @@ class ComparedRuns:
 class Detection:
     """What detection saw in `nights` nights: the values `before` and `after` in the unit of the metric.
 
-    `strength` counts standard errors of the change; `noise` is the standard deviation from night to night
-    and `smallest` the smallest change it could see (log ratios), which `factor` made larger. `control`: the
-    pinned baseline moved likewise. `relative`: the change was seen in the ratio to that baseline.
+    `strength` counts standard errors of the change; `noise` is the standard deviation from night to night,
+    `smallest` the smallest change that could be detected (log ratios), already multiplied by `factor`.
+    `control`: the pinned baseline moved likewise. `relative`: the change was seen in the ratio to that
+    baseline.
     """
 
     nights: int = 0
@@ -48,10 +50,10 @@ class Detection:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A confirmed change that went on until the night of `night`, `change` in all (a log ratio).
+    """A confirmed change that continued until the night of `night`; `change` is the total (a log ratio).
 
-    `further` is how far nights moved since the change was confirmed; where a later `finding` (id) measured
-    that with pairs, it is None. `run` is the newest run; `night` and `noted_at` are ISO 8601 with an offset.
+    `further` is the movement since the change was confirmed; None if a later `finding` (id) measured it with
+    pairs. `run` is the newest run; `night` and `noted_at` are ISO 8601 with an offset.
     """
 
     change: float
@@ -67,7 +69,7 @@ class PairVerdict:
     """The verdict of a session's pairs about one metric of one case; `word` is that of `Verdict`.
 
     `change`, `low`, `high`, `smallest` and `threshold` are log ratios of new to old, `old` and `new` are in
-    `unit`. `left_out` says why pairs do not count. None and empty: not known.
+    `unit`. `left_out` gives the reasons why pairs do not count. None and empty mean not known.
     """
 
     metric: str = ""
@@ -110,9 +112,10 @@ class RelatedFinding:
 
 @dataclass(frozen=True, slots=True)
 class OperatorDifference:
-    """The operator tables of two runs subtracted, new less old, in microseconds a step.
+    """The difference of the operator tables of two runs, new minus old, in microseconds per step.
 
-    `total_us` is by kind of operator; `rows` have the largest differences, and so many `more` are left out.
+    `total_us` is by kind of operator; `rows` are the rows with the largest differences, `more` is the number
+    of rows left out.
     """
 
     old_run: str = ""
@@ -133,10 +136,11 @@ class SessionEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What a session says of a finding: why it decided so, in run `run`, and what else it measured.
+    """The result of a session for a finding: the reason for its decision, its `run`, and its other
+    measurements.
 
-    `compared` are the old and the new environment; `rebuilt`: one of them was built anew, so that other
-    packages may be installed with its PyTorch. `reproduce` and `bisect` are commands, empty for none.
+    `compared` are the old and the new environment; `rebuilt`: one of them was rebuilt and may have other
+    versions of the packages besides PyTorch. `reproduce` and `bisect` are commands, empty for none.
     `dispatch` is what runs differently in the case (see `CaseDifference.to_body`), empty if not looked at.
     """
 
@@ -157,11 +161,11 @@ class Confirmation:
 class Evidence:
     """All evidence of a finding; each part is empty until it is known.
 
-    `changes` differ between the runs before and after, of which `new_run` is the second. `waits` says why a
-    candidate is not measured, after so many `tries`. `first_as` is the state it had first. `repeated` is when
-    (ISO 8601) a refuted one was put up for a second session. `began_as` is the finding (id) that a drift
-    continues and `confirmed_before` the part of it that was confirmed then (a log ratio). `other` has what an
-    earlier version stored under names that are not used any more.
+    `changes` differ between the runs before and after, of which `new_run` is the second. `waits` is the
+    reason why a candidate is not measured yet, `tries` the number of attempts. `first_as` is its first state.
+    `repeated` is the time (ISO 8601) at which a refuted finding was queued for a second session. `began_as`
+    is the finding (id) that a drift continues and `confirmed_before` the part of it that was confirmed then
+    (a log ratio). `other` holds values that an earlier version stored under names no longer in use.
     """
 
     detected: Detection | None = None
@@ -180,7 +184,7 @@ class Evidence:
 
 
 def evidence_of(body: Facts) -> Evidence:
-    """The evidence in what `evidence_body` made of it, also by an earlier version."""
+    """The inverse of `evidence_body`; also reads the bodies of earlier versions."""
     values = {name: body[name] for name in _PLAIN if body.get(name) is not None}
     names = {*_NAMES, *(each.name for each in fields(Confirmation)), _RELATED_BEFORE}
     return Evidence(
@@ -195,7 +199,7 @@ def evidence_of(body: Facts) -> Evidence:
 
 
 def evidence_body(evidence: Evidence) -> dict[str, Any]:
-    """Evidence as JSON values, without what is not known."""
+    """Evidence as JSON values; unknown values are left out."""
     body = {**evidence.other}
     for name in _NAMES:
         value = getattr(evidence, name)
@@ -208,7 +212,7 @@ def evidence_body(evidence: Evidence) -> dict[str, Any]:
 
 #: Parts of the evidence that are plain values.
 _PLAIN = ("new_run", "waits", "tries", "first_as", "repeated", "began_as", "confirmed_before")
-#: Parts of the evidence whose name is their key; those of its confirmation follow.
+#: Parts of the evidence that are stored under their own name; those of the confirmation follow.
 _NAMES = ("detected", "sides", "changes", "goes_on", *_PLAIN)
 #: The key of related cases in 0.1.0.
 _RELATED_BEFORE = "neighbours"
@@ -249,7 +253,7 @@ def _verdict(body: Facts) -> PairVerdict:
 
 
 def _record(kind: type[Record], body: Facts | None) -> Record | None:
-    """The fields of a record that a body has; None without a body."""
+    """The fields of a record that are present in a body; None without a body."""
     if not body:
         return None
     return kind(**{name: body[name] for name in _names_of(kind) if name in body})
@@ -257,7 +261,7 @@ def _record(kind: type[Record], body: Facts | None) -> Record | None:
 
 @cache
 def _names_of(kind: type[Any]) -> tuple[str, ...]:
-    """The names of a record's fields; a page of findings asks for thousands."""
+    """The names of a record's fields; cached, because a page of findings asks for thousands."""
     return tuple(each.name for each in fields(kind))
 
 
@@ -267,7 +271,7 @@ def _records(kind: type[Record], bodies: Iterable[Facts] | None) -> tuple[Record
 
 
 def _values(value: Any) -> Any:
-    """A record, or what holds records, as JSON values."""
+    """A record, or a container of records, as JSON values."""
     if hasattr(value, "__dataclass_fields__"):
         value = asdict(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What detection found, what people did with it, and the notices about it."""
+"""Findings of detection, their triage, and the notices about them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .series import SeriesKey
 
 
 class DeliveryState(StrEnum):
-    """How far a delivery is. TRYING: a sender has taken it and has not reported back."""
+    """The state of a delivery. TRYING: a sender has claimed it and has not reported a result yet."""
 
     TRYING = "trying"
     FAILED = "failed"
@@ -23,8 +23,8 @@ class DeliveryState(StrEnum):
 class Delivery:
     """A notice on its way to one target; `at` (aware) is when it entered its `state`.
 
-    `tries` counts those that began, and is 0 once the target has the notice. `why` is one sentence without
-    secrets on the last try that failed.
+    `tries` counts the attempts that were started; it is 0 once the target has the notice. `why` is one
+    sentence without secrets on the last try that failed.
     """
 
     state: DeliveryState
@@ -34,10 +34,11 @@ class Delivery:
 
 
 class FindingState(StrEnum):
-    """How far the measuring of a finding is, and what it came to.
+    """The state of a finding.
 
-    CANDIDATE: seen from night to night only. CONFIRMING: a session measures it. CONFIRMED, REFUTED and
-    UNCLEAR: what the session said. NO_LONGER: later nights took it back. MACHINE: the machine changed.
+    CANDIDATE: seen from night to night only. CONFIRMING: a session is measuring it. CONFIRMED, REFUTED and
+    UNCLEAR: the decision of the session. NO_LONGER: the change disappeared in later nights. MACHINE: the
+    machine changed.
     """
 
     CANDIDATE = "candidate"
@@ -50,7 +51,7 @@ class FindingState(StrEnum):
 
 
 class FindingTriage(StrEnum):
-    """What people made of a finding. EXPECTED: known and accepted. FIXED: its return opens it again."""
+    """The triage of a finding. EXPECTED: known and accepted. FIXED: it is reopened if the change returns."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -64,8 +65,8 @@ class NewFinding:
 
     `direction`: worse or better; `shape`: step or drift. `at_run` is the id of the first run after it,
     `before_run` of the last one before; environments are fingerprints, those of these two runs. `change`,
-    `low` and `high` are log ratios of new to old (0.05 is about 5 %). `state` is candidate, or what is known
-    at once. Findings with the same `group_key` are reported as one.
+    `low` and `high` are log ratios of new to old (0.05 is about 5 %). `state` is candidate, unless another
+    state is known immediately. Findings with the same `group_key` are reported as one.
     """
 
     key: SeriesKey
@@ -87,10 +88,11 @@ class NewFinding:
 
 
 class FindingGroup(StrEnum):
-    """What a finding is to people at a moment; each is in one group. Every count and list of them asks this.
+    """The group of a finding at a moment; each finding is in exactly one. All counts and lists use these
+    groups.
 
-    OPEN: a confirmed regression that is neither triaged nor muted. KNOWN: triaged or muted, and
-    not closed. CLOSED: refuted, taken back by later nights, or the machine's.
+    OPEN: a confirmed regression that is neither triaged nor muted. KNOWN: triaged or muted, and not closed.
+    CLOSED: refuted, no longer seen in later nights, or attributed to the machine.
     """
 
     OPEN = "open"
@@ -116,9 +118,9 @@ def group_of(state: FindingState, direction: str, *, silenced: bool) -> FindingG
 class Finding(NewFinding):
     """A finding as it is stored, with its present state.
 
-    `at` and `before` are when the two runs started. `muted_until` silences the report about it and changes
-    nothing else. `returns_of` is the id of a finding that was fixed before. `owner` acknowledged it, the last
-    one to do so; empty while it is not acknowledged.
+    `at` and `before` are when the two runs started. `muted_until` suppresses notices about it and changes
+    nothing else. `returns_of` is the id of an earlier finding that was marked fixed and has returned. `owner`
+    is the last person who acknowledged it; empty while it is not acknowledged.
     """
 
     id: int
@@ -136,11 +138,11 @@ class Finding(NewFinding):
     owner: str = ""
 
     def silenced(self, now: datetime) -> bool:
-        """Whether it is triaged, or muted at present."""
+        """Whether it is triaged, or muted now."""
         return self.triage != FindingTriage.OPEN or (self.muted_until is not None and self.muted_until > now)
 
     def group(self, now: datetime) -> FindingGroup:
-        """What it is to people at a moment."""
+        """Its group at a moment."""
         return group_of(self.state, self.direction, silenced=self.silenced(now))
 
 
@@ -157,10 +159,10 @@ class TriageEntry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice that was sent, or is to be. There is one of each `kind` and `key`.
+    """A notice that was sent or will be sent. `kind` and `key` together are unique.
 
-    `body` is Markdown. `deliveries` stand under their targets, which are named without their secrets; a
-    target that is not there was never tried.
+    `body` is Markdown. `deliveries` are by target, named without its secrets; a missing target was never
+    tried.
     """
 
     kind: str

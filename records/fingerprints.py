@@ -1,4 +1,6 @@
-"""Which fingerprints follow from the content that is stored with them, so that no file can take one."""
+"""Checks that fingerprints match their stored content, so that an imported file cannot claim the fingerprint
+of another environment.
+"""
 
 import hashlib
 import json
@@ -22,7 +24,7 @@ def own_fingerprint(fingerprint: str) -> str:
 
 
 def fingerprint_of(content: Mapping[str, Any]) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of some JSON with sorted keys."""
+    """The first 16 hexadecimal digits of the SHA-256 of JSON with sorted keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

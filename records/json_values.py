@@ -1,4 +1,4 @@
-"""Values of JSON: read field by field, or refused with the field's name; and texts cut to what is stored."""
+"""Reading of JSON values field by field, with errors that name the field, and shortening of long texts."""
 
 import json
 import math
@@ -9,21 +9,21 @@ from typing import Any, Protocol, Self, TypeVar, cast, overload
 
 T = TypeVar("T")
 
-#: What is kept as JSON, by name.
+#: A JSON object, by name.
 Facts = Mapping[str, Any]
 
 #: Longer texts in an error are cut.
 SHOWN = 60
-#: Characters of a sentence, which stands in tables, and of a text of many lines.
+#: The most characters of a sentence, which is shown in tables, and of a text of several lines.
 LONGEST_SENTENCE, LONGEST_TEXT = 2_000, 20_000
-#: Where all of a text is that was cut on its way into the database.
+#: Where the whole text of a shortened one is stored.
 WHERE_WHOLE = "the run's journal, or the file it was imported from, has all of it"
 #: Counts fit into the smallest integer of a database.
 _COUNT = 2**31
 
 
 class JsonPlace(Protocol):
-    """Where a value stands, and the error of one that is not what it should be."""
+    """The position of a value in a document, and the error for a wrong value there."""
 
     def at(self, field: str) -> "JsonPlace":
         """The place of a field within this one; `[3]` is an element."""
@@ -35,7 +35,7 @@ class JsonPlace(Protocol):
 
 
 class BodyError(TypeError):
-    """A body is not what it should be; the text names the field and says why."""
+    """A body is invalid; the text names the field and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class JsonValue:
         return self.value
 
     def number(self, *, finite: bool = True) -> float:
-        """A number, and a finite one unless any will do; true and false are none."""
+        """A number, which must be finite unless `finite` is False; true and false are not numbers."""
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong("a number")
@@ -108,12 +108,12 @@ class JsonValue:
         return number
 
     def as_written(self, *, finite: bool = True) -> float:
-        """As `number`, which is then written again as it was: 45 is not 45.0."""
+        """As `number`, keeping the type so that it can be written back unchanged: 45 is not 45.0."""
         number = self.number(finite=finite)
         return self.value if self.value == number else number
 
     def wrong(self, expected: str) -> Exception:
-        """The error of a value that is not what was `expected`."""
+        """The error for a value other than the `expected` one."""
         text = json.dumps(self.value, default=str) if not isinstance(self.value, dict | list) else ""
         found = text or ("an object" if isinstance(self.value, dict) else "a list")
         found = found if len(found) <= SHOWN else f"{found[:SHOWN]}..."
@@ -145,7 +145,7 @@ class _Elements(Sequence[V]):
 
 
 def integers(at: JsonValue, low: int, high: int) -> tuple[int, ...]:
-    """Many integers in `low` <= i < `high`: only a wrong one is worth a look of its own."""
+    """Many integers in `low` <= i < `high`, checked together; one by one only to find a wrong one."""
     if isinstance(at.value, list):
         values: list[Any] = at.value
         if all(type(value) is int and low <= value < high for value in values):
@@ -157,12 +157,12 @@ def integers(at: JsonValue, low: int, high: int) -> tuple[int, ...]:
 
 
 def name_of(at: JsonValue, name: str) -> str:
-    """A text that has to be there and is not empty."""
+    """A required text that is not empty."""
     return at.need(name).text()
 
 
 def text_of(at: JsonValue, name: str) -> str:
-    """A text that may be empty, but has to be there."""
+    """A required text, which may be empty."""
     member = at.need(name)
     return member.value if member.value == "" else member.text()
 
@@ -198,7 +198,7 @@ def one_of(at: JsonValue, name: str, choices: tuple[str, ...]) -> str:
 
 
 def name_in(at: JsonValue, name: str, old: str) -> str:
-    """The name that a member has: `name`, or `old` where only that is there, in a file of 0.1.0."""
+    """The name of a member: `name`, or `old` if only that exists, as in files of 0.1.0."""
     return old if at.get(name) is None and at.get(old) is not None else name
 
 
@@ -221,13 +221,15 @@ def moment_of(at: JsonValue) -> datetime:
 
 
 def bounded_text(text: str, most: int, where: str) -> str:
-    """A text of at most `most` characters: of a longer one the beginning and the end, and a mark between.
+    """A text of at most `most` characters: a longer one is shortened to its beginning and end with a mark
+    between them.
 
-    The mark says how many characters are left out, and `where` all of it is. Bounding again changes nothing.
+    The mark gives the number of characters left out and says `where` the whole text is. Shortening twice
+    gives the same text.
     """
     if len(text) <= most:
         return text
-    # The mark is shorter with fewer digits: it is made for the longest that this text needs.
+    # The length of the mark depends on its digits: reserve room for the longest one.
     room = most - len(_mark(len(text), where))
     end = room // 2
     return text[: room - end] + _mark(len(text) - room, where) + text[len(text) - end :]
@@ -239,7 +241,7 @@ def bounded_facts(facts: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """A value of JSON's kinds, deep down with None for every number that is not finite."""
+    """A JSON value in which every number that is not finite, at any depth, is replaced by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,13 +1,13 @@
-"""What a run was made for, where its numbers come from, and what an environment holds."""
+"""The purpose of a run, the source of its numbers, and the kind of an environment."""
 
 from enum import StrEnum
 
 
 class RunKind(StrEnum):
-    """What a run was made for.
+    """The purpose of a run.
 
-    UPGRADE, CONFIRMATION and BISECTION measure two environments in turns: for a decision, for findings of
-    detection, and as a step of a bisection. A TRACE has operator tables and no measurements.
+    UPGRADE, CONFIRMATION and BISECTION measure two environments in turns: to decide on an upgrade, to confirm
+    findings, and as a step of a bisection. A TRACE has operator tables and no measurements.
     """
 
     RUN = "run"
@@ -18,7 +18,7 @@ class RunKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """How far a run is. INTERRUPTED: it ended before every planned replicate had an outcome."""
+    """The state of a run. INTERRUPTED: it ended before every planned replicate had an outcome."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -26,7 +26,9 @@ class RunState(StrEnum):
 
 
 class RunSource(StrEnum):
-    """Who measured a run: Pyrometer, another tool whose file was imported, or a script that submitted it."""
+    """The source of a run: measured by Pyrometer, imported from the file of another tool, or submitted by a
+    script.
+    """
 
     MEASURED = "measured"
     IMPORTED = "imported"
@@ -34,10 +36,10 @@ class RunSource(StrEnum):
 
 
 class RunCategory(StrEnum):
-    """What a list of runs is divided by: each run is in one category.
+    """The categories of a list of runs; each run is in one.
 
-    NIGHTLY: a schedule's task measured it. MANUAL: a person did, for no other purpose. The others are a
-    `RunKind` or a `RunSource` of that name.
+    NIGHTLY: measured by the task of a schedule. MANUAL: started by a person, for no other purpose. The others
+    are a `RunKind` or a `RunSource` of the same name.
     """
 
     NIGHTLY = "nightly"
@@ -51,10 +53,10 @@ class RunCategory(StrEnum):
 
 
 class EnvironmentKind(StrEnum):
-    """What an environment holds.
+    """The kind of an environment.
 
-    MEASURED: a PyTorch that Pyrometer measured. CANARY: the interpreter of the canary, without PyTorch.
-    FOREIGN: what a run of another tool says of its own; its PyTorch may be unknown.
+    MEASURED: one with a PyTorch that Pyrometer measured. CANARY: the interpreter of the canary, without
+    PyTorch. FOREIGN: the environment that a run of another tool describes; its PyTorch may be unknown.
     """
 
     MEASURED = "measured"

@@ -8,7 +8,7 @@ from .json_values import Facts
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What makes machines comparable. `label` is for people: "Xeon 6430, 2 cores"."""
+    """The properties that make machines comparable. `label` is the displayed name: "Xeon 6430, 2 cores"."""
 
     fingerprint: str
     label: str

@@ -1,4 +1,4 @@
-"""The kind and source of a run from a journal or an export that was written before these said them."""
+"""The kind and source of a run from a journal or an export that was written before these fields existed."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from .kinds import EnvironmentKind, RunKind, RunSource
 
-#: The name that imports give to a run, with the format in its midst.
+#: The id of an imported run; the format is in the middle.
 _IMPORTED_RUN = re.compile(r"(?:\d{8}-\d{6}|undated)-(.+)-[0-9a-f]{8,16}")
 _SUBMITTED = "submitted"
 
@@ -32,7 +32,7 @@ def source_of_old_run(run_id: str) -> tuple[RunSource, str]:
 
 
 def kind_of_old_environment(torch_version: str, source: RunSource) -> EnvironmentKind:
-    """The kind of an environment of a run: the canary's alone had no PyTorch among those we measured."""
+    """The kind of an environment of a run. Among measured environments only the canary's had no PyTorch."""
     if source != RunSource.MEASURED:
         return EnvironmentKind.FOREIGN
     return EnvironmentKind.MEASURED if torch_version else EnvironmentKind.CANARY

@@ -1,4 +1,4 @@
-"""How planned replicates ended, and what they measured."""
+"""The outcomes of planned replicates and their measurements."""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from .telemetry import Recording, read_recording
 
 
 class OutcomeStatus(StrEnum):
-    """How a replicate can end."""
+    """The ways in which a replicate can end."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -45,7 +45,7 @@ class OutcomeStatus(StrEnum):
 
 #: Samples fit into the largest integer of a database.
 _SAMPLE = 2**63
-#: What a body may lack, and what it holds at most.
+#: The optional fields of a body, and the largest sizes.
 _USUAL: Mapping[str, Any] = {
     "reason": "",
     "phase": "",
@@ -66,7 +66,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReplicate:
-    """One replicate to be measured: the identity of exactly one outcome."""
+    """One replicate of the plan: the identity of exactly one outcome."""
 
     case: str
     environment: str
@@ -77,9 +77,9 @@ class PlannedReplicate:
 class Outcome:
     """How one planned replicate ended. `environment` is a fingerprint.
 
-    `phase` is where it ended, empty for one that ended well. `metrics` maps metric to value in the
-    catalogue's unit. `blocks` are nanoseconds per iteration in the order taken, block by block. `telemetry`
-    are the recordings of its telemetry window, one per device.
+    `phase` is the phase in which it failed, empty for an `ok` replicate. `metrics` maps metric to value in
+    the catalogue's unit. `blocks` are nanoseconds per iteration in the order taken, block by block.
+    `telemetry` are the recordings of its telemetry window, one per device.
     """
 
     case: str
@@ -112,7 +112,7 @@ class Outcome:
         return self.facts.get("phases") or {}
 
     def shorten_texts(self, where: str = WHERE_WHOLE) -> "Outcome":
-        """The outcome with its texts as long as a page can show; what is cut says `where` all of it is."""
+        """The outcome with its texts shortened for pages; a shortened text says `where` the whole text is."""
         return replace(
             self,
             reason=bounded_text(self.reason, LONGEST_SENTENCE, where),
@@ -136,7 +136,7 @@ class Outcome:
     def from_body(body: Mapping[str, Any]) -> "Outcome":
         """The outcome in a line of a journal; raises BodyError, a TypeError, for anything else.
 
-        What an early journal lacks is empty, and an outcome without a start started when it is read.
+        Fields that early journals lack are empty; an outcome without a start gets the time of reading.
         """
         if unknown := body.keys() - _KNOWN:
             raise BodyPlace(min(unknown)).error("is unknown, perhaps from a newer Pyrometer")
@@ -173,7 +173,9 @@ def read_outcome(at: JsonValue, *, strict: bool = True) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCount:
-    """So many replicates of one case in one run ended with a status; `reason` is that of one of them."""
+    """The number of replicates of one case in one run that ended with a status; `reason` is that of one of
+    them.
+    """
 
     run: str
     case: str
@@ -184,7 +186,7 @@ class OutcomeCount:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """The metrics of one replicate that ended well. `environment` is a fingerprint."""
+    """The metrics of one `ok` replicate. `environment` is a fingerprint."""
 
     case: str
     environment: str
@@ -195,9 +197,9 @@ class Replicate:
 class Measurement:
     """One metric of one case in one run: `point` is the median of `n` replicates.
 
-    `low`..`high`: 95 % interval, None for fewer than two replicates, or where it would end beyond any float.
-    `smallest`..`largest`: the replicates' range. `spread`: standard deviation of their logarithms (0.01 is
-    about 1 %), None for fewer than two.
+    `low`..`high`: 95 % interval, None for fewer than two replicates, or if an end would exceed the range of a
+    float. `smallest`..`largest`: the replicates' range. `spread`: standard deviation of their logarithms
+    (0.01 is about 1 %), None for fewer than two.
     """
 
     case: str
@@ -228,7 +230,7 @@ class MetricDefinition:
 
 
 def rows_left_out(facts: Facts) -> int:
-    """How many rows, of less time than those of its operator table, a traced outcome was kept without."""
+    """The number of rows of an operator table that were not stored, because they took the least time."""
     traced = facts.get("traced")
     found: Any = traced.get("rows_left_out") if isinstance(traced, Mapping) else None
     return int(found) if isinstance(found, int | float) and math.isfinite(found) else 0
@@ -236,10 +238,11 @@ def rows_left_out(facts: Facts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTable:
-    """What one traced replicate spent its steps on; `rows` are those of `analysis.operators.operators`.
+    """The operator table of one traced replicate; `rows` are those of `analysis.operators.operators`.
 
     `environment` is a name; `hardware` and `preset` are labels with the beginning of a fingerprint, so that
-    different ones never read alike. `left_out` is how many more rows, of less time, were not kept.
+    different ones are never displayed alike. `left_out` is the number of rows that were not stored, because
+    they took the least time.
     """
 
     run: str

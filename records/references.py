@@ -1,12 +1,12 @@
-"""What the numbers of a case are held against: its baselines, and what others claim."""
+"""The references of a case: its baselines and published claims."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-#: How a claim's value compares: `ratio` is eager fp32 / case (case / eager fp32 where a low metric is not
-#: better), `saved` is 1 - case / eager fp32, `value` the metric itself in the catalogue's unit, `efficiency`
-#: that of scaling against one rank.
+#: How the value of a claim is computed: `ratio` is eager fp32 / case (case / eager fp32 where a low metric is
+#: not better), `saved` is 1 - case / eager fp32, `value` the metric itself in the catalogue's unit,
+#: `efficiency` that of scaling against one rank.
 ClaimKind = Literal["ratio", "saved", "value", "efficiency"]
 
 
@@ -14,10 +14,10 @@ ClaimKind = Literal["ratio", "saved", "value", "efficiency"]
 class Baseline:
     """The first of `cases` that was measured is the baseline of a gain of this `kind`.
 
-    `speed-up`, `memory` and `size` are against eager fp32 of the same workload, `efficiency` against the
-    same technique on one rank, `one process` against a single process with all the CPUs and threads of
-    several. `ranks` is how many ranks the case has for each of the baseline's. `estimator` is what a speed-up
-    is made of: nothing synchronises instances, so they have a throughput but no step in common.
+    `speed-up`, `memory` and `size` are against eager fp32 of the same workload, `efficiency` against the same
+    technique on one rank, `one process` against a single process with all the CPUs and threads of several.
+    `ranks` is how many ranks the case has for each of the baseline's. `estimator` is the metric that a
+    speed-up is computed from: instances are not synchronised, so they have a throughput but no common step.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Claim:
     """One published or circulated claim about the cases that match one of `cases` (globs).
 
     It says that `metric` lies between `low` and `high`, read as `kind` says; the two are equal for a claim of
-    one number. `url` is empty where the origin could not be found.
+    one number. `url` is empty if the source could not be found.
     """
 
     cases: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Runs: one execution of a suite on one machine, and what lists of them show."""
+"""Runs, that is executions of a suite on one machine, and the rows of their lists."""
 
 import hashlib
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class StepScript:
 
     @property
     def name(self) -> str:
-        """How it is spelled for `--step`, next to the file: `repro.py:lookup`."""
+        """Its form for `--step`, relative to the folder of the file: `repro.py:lookup`."""
         return f"{self.file}:{self.function}"
 
     @property
@@ -88,9 +88,9 @@ class Run:
     source_format: str = ""
 
     def shorten_texts(self, where: str = WHERE_WHOLE) -> "Run":
-        """The run with its texts as long as a page can show; what is cut says `where` all of it is.
+        """The run with its texts shortened for pages; a shortened text says `where` the whole text is.
 
-        The text of a step script stays whole: it is what measures again.
+        The text of a step script stays whole: it is needed to measure again.
         """
         facts = bounded_facts(self.facts, where)
         return replace(
@@ -124,7 +124,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRuns:
-    """How many runs came from one source that is not Pyrometer, in one format."""
+    """The number of runs from one source other than Pyrometer, in one format."""
 
     source: RunSource
     source_format: str
@@ -133,10 +133,10 @@ class ForeignRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunsOnly:
-    """Which runs a list holds: of a suite, of machines of a name, in a state, of a `RunCategory`.
+    """The filter of a list of runs: suite, machine name, state, `RunCategory`.
 
-    `text`: each of its words stands in the id, suite, machine, hardware or a PyTorch version, in any case.
-    Empty leaves nothing out.
+    `text`: each of its words must occur in the id, suite, machine, hardware or a PyTorch version, ignoring
+    case. An empty field does not filter.
     """
 
     suite: str = ""
@@ -146,16 +146,16 @@ class RunsOnly:
     text: str = ""
 
 
-#: Kinds of change that are not PyTorch's: before such a night a segment of a series starts.
+#: Kinds of change that are not in PyTorch: the first night after one starts a new segment of a series.
 NOT_PYTORCHS = ("machine", "hardware", "harness", "preset")
 
 
 @dataclass(frozen=True, slots=True)
 class RunChange:
-    """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.
+    """One difference between two runs; `before` and `after` are for display, empty for an absent value.
 
-    `kind`: machine (what is, and what runs on it: driver, kernel, governor), hardware, harness, preset,
-    environment (versions of packages and of what they bring). `name` is what of it.
+    `kind`: machine (driver, kernel, governor), hardware, harness, preset, environment (versions of packages
+    and of the libraries in them). `name` is the property that differs.
     """
 
     kind: str
@@ -166,9 +166,10 @@ class RunChange:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRun:
-    """A run of two environments in turns as in a list; `hardware` is a fingerprint, `facts` are its own.
+    """The row of a run of two environments in turns; `hardware` is a fingerprint, `facts` are those of the
+    run.
 
-    `environments` stand in the order in which they were given; the canary's is not among them.
+    `environments` are in the order of the command line, without that of the canary.
     """
 
     id: str

@@ -22,9 +22,9 @@ class SeriesKey:
 
 @dataclass(frozen=True, slots=True)
 class SeriesOnly:
-    """Which series a list holds: of a case, a metric, a hardware, a preset (these two by their fingerprint).
+    """The filter of a list of series: case, metric, hardware, preset (the last two by fingerprint).
 
-    Empty leaves nothing out.
+    An empty field does not filter.
     """
 
     case: str = ""
@@ -35,7 +35,7 @@ class SeriesOnly:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """One measurement in its series, with what a chart needs about it."""
+    """One measurement in its series, with the properties that a chart needs."""
 
     case: str
     run: str
@@ -67,7 +67,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePoint:
-    """What one PyTorch version came to in a series: the median of its points, their range, how many runs.
+    """One PyTorch version in a series: the median of its points, their range, the number of runs.
 
     `torch_version` is a whole version with its local part.
     """
@@ -82,10 +82,10 @@ class ReleasePoint:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementConditions:
-    """A hardware and a preset under which a metric was measured, and the newest run that did.
+    """A hardware and a preset under which a metric was measured, and the newest such run.
 
-    `hardware` and `preset` are fingerprints; `settings` are those of the preset. `gpus` is how many GPUs
-    the hardware has, `machines` how many machines measured as one.
+    `hardware` and `preset` are fingerprints; `settings` are those of the preset. `gpus` is the number of GPUs
+    of the hardware, `machines` the number of machines that measured together.
     """
 
     hardware: str
@@ -102,7 +102,7 @@ class MeasurementConditions:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What is judged as one history: an environment as a schedule asks for it, on the machines of a label."""
+    """A history that is judged as one: an environment as a schedule names it, on the machines of a label."""
 
     schedule: str
     track: str
@@ -121,7 +121,7 @@ class HistoryRun:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One measurement of a history; as there are many, those of one run and environment share one `at`."""
+    """One measurement of a history; to save memory, those of one run and environment share one `at`."""
 
     at: HistoryRun
     point: float
@@ -137,11 +137,11 @@ class SeriesHistory:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFor:
-    """Whom one environment of a run was measured for. `environment` is a fingerprint, `name` the one typed.
+    """The track for which one environment of a run was measured.
 
-    `track` is the schedule's word for it and `baseline` the track that the schedule pins; both are empty for
-    a run that no `measure` task made. `last`: of the run's environments with a PyTorch it was given last, as
-    a candidate is.
+    `environment` is a fingerprint, `name` the name as it was typed. `track` is its name in the schedule and
+    `baseline` the track that the schedule pins; both are empty for a run without a `measure` task. `last`: it
+    is the last environment of the run with a PyTorch, which is the candidate.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""The queue: scheduled runs, their tasks, attempts at them, and the schedulers that do them."""
+"""The queue: scheduled runs, their tasks, the attempts, and the schedulers that run them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from typing import Any
 
 from .json_values import Facts
 
-#: The error of a task that had not begun when the next one of its target was due. A cancelled task has none.
+#: The error of a task that was superseded before it began. A task that a person cancelled has no error.
 SUPERSEDED = "a later one stands for it"
 
 
 class TaskState(StrEnum):
-    """How far a task is. LOST: its owner was gone too often. CANCELLED: by a person, or superseded."""
+    """The state of a task. LOST: its owner disappeared too often. CANCELLED: by a person, or superseded."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -27,8 +27,8 @@ class TaskState(StrEnum):
 class NewTask:
     """A task of a scheduled run; `part` distinguishes it from the run's other tasks.
 
-    `label` names the machines that may do it, empty for any. `spec` is the job's own to read; that
-    of a `measure` task names its `track`. It is not claimed before `not_before`.
+    `label` names the machines that may run it, empty for any. `spec` is read by the job only; that of a
+    `measure` task names its `track`. It is not claimed before `not_before`.
     """
 
     part: str
@@ -42,9 +42,9 @@ class NewTask:
 class Task:
     """A task with its present state.
 
-    `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
-    running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
-    over for good. `owner` is the scheduler that has it or had it last.
+    `attempts` does not count those that were returned unfinished. `token` is the fencing token of the running
+    attempt, None without one. `started_at` is the start of the newest attempt, `ended_at` the final end of
+    the task. `owner` is the scheduler that claimed it last.
     """
 
     id: int
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def superseded(self) -> bool:
-        """Whether a later task replaced it: it is cancelled, but not by people."""
+        """Whether a later task replaced it, so that it was cancelled, but not by a person."""
         return self.state == TaskState.CANCELLED and self.error == SUPERSEDED
 
     @property
@@ -83,7 +83,7 @@ class Task:
 
     @property
     def machine(self) -> str:
-        """The machine that has the task or had it last; before any had it, the one it is for."""
+        """The machine that claimed the task last; before the first claim, the one it is meant for."""
         return machine_of(self.owner or self.label)
 
 
@@ -91,7 +91,7 @@ class Task:
 class TaskAttempt:
     """One try at a task. `ended`: done, failed, lost, stale, released, cancelled, or nothing while it runs.
 
-    Stale is one that came back with a result after it had been given up.
+    A stale attempt reported a result after it had been given up.
     """
 
     task_id: int
@@ -107,10 +107,10 @@ class TaskAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSeen:
-    """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does.
+    """A scheduler that is alive, or was when it was last seen; `beats` increases while it is alive.
 
-    `seen_at` is by the clock that all machines share (`db.queue.queries.shared_time`). `facts` say what
-    it serves (written by `scheduled_jobs.scheduler.planner`); empty for an earlier version.
+    `seen_at` is by the clock that all machines share (`db.queue.queries.shared_time`). `facts` are its report
+    (written by `scheduled_jobs.scheduler.planner`); empty for an earlier version.
     """
 
     owner: str
@@ -127,9 +127,9 @@ class SchedulerSeen:
 class ScheduledRun:
     """One fire time of one schedule with its tasks.
 
-    `kind`: timetable, caught up, by hand, follow-up, missed, first seen. A missed one has no tasks: a later
-    one stands for it. Nor has the one that marks when a schedule was first seen: nothing before it is caught
-    up.
+    `kind`: timetable, caught up, by hand, follow-up, missed, first seen. A missed run has no tasks, because a
+    later one replaces it. The run that marks when a schedule was first seen has none either: earlier fire
+    times are not caught up.
     """
 
     schedule: str
@@ -140,13 +140,15 @@ class ScheduledRun:
 
 
 def machine_of(owner: str | None) -> str:
-    """The machine on which an owner has things done; empty where there is none."""
+    """The machine on which an owner runs its tasks; empty if there is none."""
     return (owner or "").partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class LastScheduledRun:
-    """The newest run of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
+    """The newest run of a schedule. `states` counts its tasks, `error` is the reason why one of them is not
+    done.
+    """
 
     schedule: str
     due_at: datetime

@@ -1,4 +1,4 @@
-"""What devices did while a case ran."""
+"""Recordings of devices while a case ran."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from .json_values import JsonValue, integers, name_in, name_of, text_of, texts_o
 
 T = TypeVar("T")
 
-#: The difference of two stamps is an int64 as well.
+#: Also the difference of two time stamps fits into an int64.
 _STAMP = 2**62
 
 #: The device of a recording that is about CPUs and processes; others are named by a GPU's UUID.
@@ -19,11 +19,11 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Rows of one device: row i is about the time from `started_ns[i]` to `ended_ns[i]`, CLOCK_MONOTONIC.
+    """The rows of one device: row i covers the time from `started_ns[i]` to `ended_ns[i]`, CLOCK_MONOTONIC.
 
     `device` is a GPU's UUID, or HOST. `values` maps a column to a value per row, None where there was none;
     columns and units are those of `runner.telemetry.columns`. `utilisation_source` says where GPU utilisation
-    came from and is `none` for the host. `notes` say in sentences what is missing and why.
+    came from and is `none` for the host. `notes` are sentences about missing values and the reasons.
     """
 
     device: str
@@ -52,7 +52,9 @@ class Recording:
         )
 
     def spans(self, column: str) -> list[tuple[float, int]]:
-        """The values of a column, each with the nanoseconds that its row is about; without missing ones."""
+        """The values of a column, each with the length of its row in nanoseconds; missing values are left
+        out.
+        """
         rows = zip(self.values.get(column, ()), self.started_ns, self.ended_ns, strict=False)
         return [(value, ended - started) for value, started, ended in rows if value is not None]
 
@@ -62,7 +64,7 @@ class Recording:
 
 
 def mean_over_time(spans: Sequence[tuple[float, int]]) -> float | None:
-    """The mean of values over the nanoseconds that each is about; None where there are none."""
+    """The mean of values weighted by the length of their rows in nanoseconds; None without values."""
     whole = sum(ns for _, ns in spans)
     return sum(value * ns for value, ns in spans) / whole if whole else None
 
