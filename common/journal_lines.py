@@ -91,7 +91,9 @@ def _checksum(kind: str, body: Mapping[str, Any], size: int) -> int:
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """The result of `_text` in parts; an element of a list or object is not divided further."""
+    """The result of `_text` in parts; the elements of a list or object longer than `_PART` are not
+    divided.
+    """
     if isinstance(value, dict) and 0 < len(members := cast("dict[str, Any]", value)) <= _PART:
         for place, name in enumerate(sorted(members)):
             yield f"{',' if place else '{'}{_text(name)}:"

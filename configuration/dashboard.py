@@ -169,7 +169,7 @@ def resolve_dashboard(
             raise WrongValue(f"{where} and {name}_file are both given; leave one of them out")
     needed = (*_NEEDED[login], *(("metrics_token",) if written.metrics == "token" else ()))
     for name in needed:
-        # With an empty list no proxy would be trusted.
+        # An empty value counts as missing: with an empty list no proxy would be trusted.
         if not getattr(written, name) and not getattr(written, f"{name}_file", None):
             why = f'login "{login}"' if name in _NEEDED[login] else 'metrics "token"'
             raise WrongValue(f'{origin.table(("dashboard", name))}: "{name}" is missing: {why} needs it')

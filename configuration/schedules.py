@@ -51,9 +51,9 @@ def _split_labels(value: object) -> object:
 
 
 ZoneName = Annotated[str, AfterValidator(_zone_name)]
-#: A label of machines; the parts of tasks end with it.
+#: A label of machines; the name of a task's part ends with it.
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
-#: The host of a machine: a name, an address, or an IPv6 address in brackets.
+#: Labels of machines, as a list or as a text with commas.
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_split_labels)]
 Some = Annotated[Texts, Field(min_length=1)]
 Reason = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -165,8 +165,8 @@ def _check(name: str, schedule: ScheduleSettings, origin: Origin) -> None:
     if schedule.job == "upgrade" and not (schedule.old and schedule.new):
         missing = "new" if schedule.old else "old"
         raise WrongValue(
-            f'{origin.table(("schedules", name, missing))}: "{missing}" is missing: job upgrade judges a new '
-            "environment against an old one"
+            f'{origin.table(("schedules", name, missing))}: "{missing}" is missing: job upgrade compares a '
+            "new environment with an old one"
         )
     if schedule.lock_clocks is not None and (schedule.device == "cpu" or schedule.nodes is not None):
         other = 'device = "cpu"' if schedule.device == "cpu" else "nodes"

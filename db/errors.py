@@ -1,28 +1,24 @@
 """The errors of the database.
 
-* DatabaseError
-  * DatabaseUnavailable   locked, gone, full: try again later, the journal keeps everything
-  * ReadOnly              this account may look, and not write
-  * SchemaTooNew          written by a newer Pyrometer than this one
-  * SchemaTooOld          needs `pyrometer db upgrade`
-  * BackupFailed          no whole copy could be made where it was wanted
-  * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
-  * StillReferred         something rests on a run that was to be forgotten
-  * DamagedSamples        the stored samples of one outcome cannot be read back
-  * DamagedTelemetry      one stored recording cannot be read back
+* DatabaseError * DatabaseUnavailable locked, missing or full: try again later, the journal keeps everything *
+  ReadOnly this account may look, and not write * SchemaTooNew written by a newer Pyrometer than this one *
+  SchemaTooOld needs `pyrometer db upgrade` * BackupFailed no whole copy could be made where it was wanted *
+  BadDatabaseUrl PYROMETER_DATABASE_URL is not something SQLAlchemy can open * StillReferred something rests
+  on a run that was to be forgotten * DamagedSamples the stored samples of one outcome cannot be read back *
+  DamagedTelemetry one stored recording cannot be read back
 """
 
 
 class DatabaseError(Exception):
-    """Base of everything this folder raises; its text is one sentence for people."""
+    """Base of all errors of this folder; the text is one sentence for users."""
 
 
 class DatabaseUnavailable(DatabaseError):
-    """The database is locked, gone or full; what is not stored stays in the journal."""
+    """The database is locked, missing or full; results that are not stored stay in the journal."""
 
 
 class ReadOnly(DatabaseError):
-    """This account may look at the database, and not write to it."""
+    """This account may read the database but not write to it."""
 
 
 class SchemaTooNew(DatabaseError):
@@ -46,8 +42,8 @@ class StillReferred(DatabaseError):
 
 
 class DamagedSamples(DatabaseError):
-    """The stored samples of one outcome cannot be read back; its measurements are untouched."""
+    """The stored samples of one outcome cannot be read; its measurements are unaffected."""
 
 
 class DamagedTelemetry(DatabaseError):
-    """One stored recording cannot be read back; the metrics that were made of it are untouched."""
+    """A stored recording cannot be read; the metrics computed from it are unaffected."""

@@ -1,4 +1,4 @@
-"""A copy of the whole database in one file, made while others read and write."""
+"""Copies the whole database to one file while other processes read and write."""
 
 import os
 import shutil
@@ -16,23 +16,23 @@ from common.atomic_file import remove_abandoned, replace_atomically
 from ..connection.connection import at_rest, format_url, in_a_sentence, parse_url, sqlite_path
 from ..errors import BackupFailed, DatabaseUnavailable
 
-#: Pages copied at a stretch: between two of them Ctrl-C is heard.
+#: Pages copied in one step; Ctrl-C is handled between two steps.
 _PAGES_AT_ONCE = 4096
-#: How long the lock of another process is waited for.
+#: Seconds to wait for the lock of another process.
 _LOCK_SECONDS = 5.0
 #: What can only be about the file that is written.
 _OF_THE_COPY = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def back_up(url: str, target: Path, *, force: bool = False) -> int:
-    """Copy the database at `url` as it is at one moment to the file `target`, and return its bytes.
+    """Copy the database at `url`, consistent as of one moment, to the file `target`; returns its size in
+    bytes.
 
     The copy of an SQLite database is a database; that of a Postgres one is an archive for `pg_restore`, and
-    needs `pg_dump` on PATH. It is checked and on the disk before it takes its name, so that there is a whole
-    one under that name or none. One that is there already stays unless `force` is true. What a killed backup
-    left in the folder an hour ago or earlier is removed.
-
-    Raises BackupFailed with a way out, BadDatabaseUrl and DatabaseUnavailable.
+    needs `pg_dump` on PATH. The copy is checked and flushed to disk before it is renamed to `target`, so the
+    target is complete or absent. An existing file is replaced only if `force` is true. Temporary files that a
+    killed backup left in the folder at least an hour ago are removed. Raises BackupFailed with a remedy,
+    BadDatabaseUrl and DatabaseUnavailable.
     """
     parsed = parse_url(url)
     source = sqlite_path(parsed)
@@ -53,7 +53,7 @@ def _replace_target(target: Path, source: Path | None, force: bool) -> Generator
     try:
         remove_abandoned(target.absolute().parent)
         with replace_atomically(target) as part:
-            # Fails here, where it is known which file cannot be written.
+            # Fails here, where the file that cannot be written is known.
             part.touch()
             yield part
             _refuse(target, source, force)
@@ -63,7 +63,7 @@ def _replace_target(target: Path, source: Path | None, force: bool) -> Generator
 
 def _refuse(target: Path, source: Path | None, force: bool) -> None:
     if not target.absolute().parent.is_dir():
-        raise BackupFailed(f"{target.absolute().parent} is no folder: make it first.")
+        raise BackupFailed(f"{target.absolute().parent} is not a folder: create it first.")
     if target.is_dir():
         raise BackupFailed(f"{target} is a folder: name a file in it.")
     if target.exists() and not target.is_file():
@@ -71,10 +71,10 @@ def _refuse(target: Path, source: Path | None, force: bool) -> None:
     if source is not None and target.exists() and target.samefile(source):
         raise BackupFailed(f"{target} is the database itself: name another file.")
     if target.with_name(f"{target.name}-wal").exists():
-        # Its log would be taken for that of the copy, and played into it.
+        # SQLite would apply the -wal file of that database to the copy.
         raise BackupFailed(f"{target} is a database that is in use: name another file.")
     if target.exists() and not force:
-        raise BackupFailed(f"{target} is there already: name another file, or replace it with --force.")
+        raise BackupFailed(f"{target} exists already: name another file, or replace it with --force.")
 
 
 def _copy(source: Path, part: Path, name: str) -> None:
@@ -90,11 +90,11 @@ def _copy(source: Path, part: Path, name: str) -> None:
         try:
             original.backup(copy, pages=_PAGES_AT_ONCE)
         except sqlite3.OperationalError as error:
-            # The lowest byte is the kind of error, the others say more about it.
+            # The lowest byte of the code is the kind of error, the other bytes are details.
             if error.sqlite_errorcode & 0xFF in _OF_THE_COPY:
                 raise BackupFailed(f"No backup could be written to {part.parent}: {error}.") from error
             raise
-    # Immutable: SQLite makes no log file next to the copy.
+    # Immutable: SQLite does not create a -wal file next to the copy.
     with (
         in_a_sentence(str(part)),
         closing(sqlite3.connect(f"file:{quote(str(part))}?immutable=1", uri=True)) as copy,
@@ -114,7 +114,7 @@ def _dump(url: URL, part: Path) -> None:
             f"pg_dump --format=custom --file=pyrometer.dump '{format_url(url)}'"
         )
     address, secret = _address(url)
-    # It does not prompt for a password, and none is on its command line, which all users of a machine can
+    # It does not prompt for a password, and the password is not on its command line, which all users can
     # read.
     command = [program, "--no-password", "--format=custom", f"--file={part}", f"--dbname={address}"]
     _run(command, secret, f"pg_dump could not copy {format_url(url)}")

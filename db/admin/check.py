@@ -1,4 +1,4 @@
-"""The integrity check of a database, whole and run by run: everything is read and nothing written."""
+"""The integrity check of a database, as a whole and run by run; it only reads."""
 
 import math
 import sqlite3
@@ -29,30 +29,31 @@ from ..schema import queue_tables
 from ..schema import version as schema
 from ..telemetry import codec as telemetry_codec
 
-#: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
+#: The errors that reading damaged rows may raise: SQLite and JSON detect only some damage themselves.
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-#: So many problems of a damaged file are listed.
+#: The most problems of a damaged file that are listed.
 _COMPLAINTS = 100
 #: How long the lock of another process is waited for.
 _LOCK_SECONDS = 5.0
 
 RESTORE = (
-    "Put the last backup in its place (`pyrometer db backup --help` says how), or name a new database: "
-    "the next command fills it from the journals."
+    "Restore the last backup (see `pyrometer db backup --help`), or name a new database: the next command "
+    "fills it from the journals."
 )
 STORE_AGAIN = (
     "If its journal is in this data folder, `pyrometer db check --repair` stores the run again from it. A "
     "run from a file: `pyrometer db forget RUN --yes`, and import its own file again. Else restore a backup."
 )
 IMPORT_AGAIN = (
-    "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "
-    "Without the file, submit a value of it in the very unit it was measured in; what a newer Pyrometer "
-    "measured, a newer Pyrometer knows."
+    "Import the file that contains it again: the definition is stored, and nothing is stored twice. Without "
+    "the file, submit one value of the metric in its original unit. If a newer Pyrometer measured it, use "
+    "the newer Pyrometer."
 )
 
 NAME_ANEW = (
-    "Pages show all its values in the unit of Pyrometer's own: `pyrometer db forget RUN --yes` for each run "
-    "that brought it, and import or submit those again under another name."
+    "Pages show all its values in the unit of Pyrometer's metric of that name: `pyrometer db forget RUN "
+    "--yes` for each run with the imported metric, then import or submit these runs again with another name "
+    "for it."
 )
 
 
@@ -107,14 +108,14 @@ def run_check(name: str, unit: str, look: Callable[[], CheckResult]) -> CheckRes
 
 
 def damage(error: Exception) -> str:
-    """A sentence about one of `NOT_UNDERSTOOD`; re-raises an error that says nothing about stored rows."""
+    """A sentence about one of `NOT_UNDERSTOOD`; re-raises an error that is not about stored rows."""
     if isinstance(error, SchemaTooNew | BadDatabaseUrl):
         raise error
     if isinstance(error, DatabaseUnavailable) and not _is_damage(error.__cause__):
         raise error
     if isinstance(error, DatabaseError):
         return str(error)
-    return f"What is stored cannot be understood: {type(error).__name__}: {error}."
+    return f"A stored value cannot be read ({type(error).__name__}: {error})."
 
 
 def _is_damage(cause: BaseException | None) -> bool:
@@ -132,11 +133,11 @@ def _never_write(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def schema_check(database: Database) -> CheckResult:
-    """Whether the tables are those of this Pyrometer; nothing else can be checked where they are not."""
+    """Checks that the schema is that of this Pyrometer; with another schema nothing else can be checked."""
     with database.reading() as connection:
         revision = schema.revision_of(connection, database.name)
     if revision is None:
-        mend = "Nothing was stored here yet: `pyrometer run` does."
+        mend = "Nothing is stored here yet: `pyrometer run` stores results."
         return CheckResult(
             "schema", 0, "revisions", (Problem(f"The database {database.name} is empty.", mend),)
         )
@@ -147,7 +148,7 @@ def schema_check(database: Database) -> CheckResult:
 
 
 def file_check(database: Database) -> CheckResult:
-    """Whether every page of an SQLite file is as it was written; a Postgres server looks after its own."""
+    """Checks the pages of an SQLite file; a Postgres server checks its own pages pages."""
     with database.reading() as connection:
         if connection.dialect.name != "sqlite":
             return CheckResult("file", 0, "pages", notes=("a Postgres server checks its own",))
@@ -160,7 +161,7 @@ def file_check(database: Database) -> CheckResult:
 
 
 def reference_check(database: Database) -> CheckResult:
-    """Whether every row that another one names is there."""
+    """Checks that every referenced row exists."""
     problems: list[Problem] = []
     with database.reading() as connection:
         if connection.dialect.name == "sqlite":
@@ -168,13 +169,16 @@ def reference_check(database: Database) -> CheckResult:
             for table, _, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
                 missing[table, parent] += 1
             problems += [
-                Problem(f"{count} rows of table {table} name rows of {parent} that are not there.", RESTORE)
+                Problem(
+                    f"{count} rows of table {table} refer to rows of {parent} that do not exist.", RESTORE
+                )
                 for (table, parent), count in missing.items()
             ]
         for table in (tables.OutcomeRow, tables.MeasurementRow):
             for row in connection.execute(_strays(table)):
                 sentence = (
-                    f"Run {row.id} has {row.strays} {table.__tablename__}s of environments not its own."
+                    f"Run {row.id} has {row.strays} {table.__tablename__}s of environments that are not in "
+                    f"the run."
                 )
                 problems.append(Problem(sentence, STORE_AGAIN))
         names = len(tables.Base.metadata.tables)
@@ -182,7 +186,7 @@ def reference_check(database: Database) -> CheckResult:
 
 
 def count_check(database: Database) -> CheckResult:
-    """Whether the counts on each run are those of its outcomes, and a complete run has all of them."""
+    """Checks the counts of each run against its outcomes, and that a complete run has all of them."""
     run = tables.RunRow
     with database.reading() as connection:
         outcomes = _planned_outcomes(connection)
@@ -192,7 +196,7 @@ def count_check(database: Database) -> CheckResult:
     for row in runs:
         found = outcomes.get(row.number, {})
         if {status: n for status, n in row.counts.items() if n} != found:
-            sentence = f"Run {row.id} counts {_in_words(row.counts)}, and has {_in_words(found)}."
+            sentence = f"Run {row.id} counts {_in_words(row.counts)}, but has {_in_words(found)}."
             problems.append(Problem(sentence, RESTORE))
         elif row.state == RunState.COMPLETE and sum(found.values()) != row.planned:
             sentence = f"Run {row.id} is complete with {sum(found.values())} of {row.planned} outcomes."
@@ -201,7 +205,9 @@ def count_check(database: Database) -> CheckResult:
 
 
 def point_check(database: Database) -> CheckResult:
-    """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
+    """Checks that measurements have the time, hardware and preset of their run, and that their numbers are
+    ordered.
+    """
     point, run, series = tables.MeasurementRow, tables.RunRow, tables.SeriesRow
     misplaced = point.started_at != run.started_at
     elsewhere = or_(series.hardware_id != run.hardware_id, series.preset_id != run.preset_id)
@@ -219,8 +225,8 @@ def point_check(database: Database) -> CheckResult:
         .join(series, series.id == point.series_id)
     )
     faults = (
-        (misplaced, "stand at another time"),
-        (elsewhere, "stand under another hardware or preset"),
+        (misplaced, "have the time of another run"),
+        (elsewhere, "have the hardware or preset of another run"),
         (disordered, "contradict themselves"),
     )
     problems: list[Problem] = []
@@ -233,9 +239,9 @@ def point_check(database: Database) -> CheckResult:
 
 
 def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResult:
-    """Whether each metric that has a series has one known unit: of our own `catalogue`, or as stored.
+    """Checks that each metric with a series has one known unit, from our `catalogue` or as stored.
 
-    `catalogue` is unit by name. One that came from outside may have a name that became our own later.
+    `catalogue` maps names to units. An imported metric may have a name that the catalogue got later.
     """
     series, metric = tables.SeriesRow, tables.MetricRow
     query = select(series.metric, func.count().label("series")).group_by(series.metric)
@@ -246,17 +252,15 @@ def metric_check(database: Database, catalogue: Mapping[str, str]) -> CheckResul
     for name, many in counts:
         own, stored = catalogue.get(name), defined.get(name)
         if own is None and stored is None:
-            problems.append(
-                Problem(f"Metric {name} has {many} series, and nothing says its unit.", IMPORT_AGAIN)
-            )
+            problems.append(Problem(f"Metric {name} has {many} series and no known unit.", IMPORT_AGAIN))
         elif own is not None and stored is not None and own != stored:
-            both = f'in "{stored}", and Pyrometer\'s own of that name is in "{own}"'
-            problems.append(Problem(f"Metric {name} came from outside {both}.", NAME_ANEW))
+            both = f'in "{stored}", and Pyrometer\'s metric of that name is in "{own}"'
+            problems.append(Problem(f"Metric {name} was imported {both}.", NAME_ANEW))
     return CheckResult("metrics", len(counts), "metrics", tuple(problems))
 
 
 def queue_check(database: Database) -> CheckResult:
-    """Whether each task that runs has one attempt under way, its own, and no other task has any."""
+    """Checks that each running task has exactly one running attempt, and that no other task has one."""
     task, attempt = queue_tables.TaskRow, queue_tables.AttemptRow
     under_way = (attempt.task_id == task.id) & (attempt.ended == "")
     columns = (task.id, task.schedule, task.state, task.token)
@@ -270,8 +274,8 @@ def queue_check(database: Database) -> CheckResult:
         rows = connection.execute(query).all()
     problems = [
         Problem(
-            f"Task {row.id} of {row.schedule} is {row.state} under {'a' if row.token else 'no'} token, with "
-            f"attempts under way: {row.under_way}.",
+            f"Task {row.id} of {row.schedule} is {row.state} with {'a' if row.token else 'no'} token; its "
+            f"running attempts: {row.under_way}.",
             f"`pyrometer tasks cancel {row.id}` ends it." if row.state == TaskState.RUNNING else RESTORE,
         )
         for row in rows
@@ -332,22 +336,22 @@ def _in_words(counts: Any) -> str:
 
 #: Computes the measurements of a run from its replicates.
 Measure = Callable[[Iterable[Replicate]], Sequence[Measurement]]
-#: Receives the name of a check, how many items are done, and how many there are.
+#: Receives the name of a check, the number of items done, and the number of all items.
 Progress = Callable[[str, int, int], None]
 
-#: A process that is storing a run has stored the rest of it after so long.
+#: After this time a process that is storing a run is done.
 _MOMENT_SECONDS = 0.5
-#: Relative difference that another version of the mathematical library may cause.
+#: The relative difference that another version of the mathematical library may cause.
 _ROUNDING = 1e-9
 
 _RAW_STAYS = (
-    "Its metrics are untouched; the run's journal has the rows still, and a new database that is filled from "
-    "the journals holds them again."
+    "Its metrics are unaffected. The journal of the run still has the rows: a new database that is filled "
+    "from the journals contains them."
 )
 
 
 def unseen(what: str, count: int, total: int) -> None:
-    """Progress that is not shown."""
+    """A progress callback that does nothing."""
 
 
 def measurement_check(
@@ -358,10 +362,10 @@ def measurement_check(
     newest: int | None = None,
     progress: Progress = unseen,
 ) -> CheckResult:
-    """Whether the measurements of each run equal what `measure` computes from its outcomes.
+    """Compares the measurements of each run with those that `measure` computes from its outcomes.
 
-    Checks the `newest` runs, all for None. Not compared are foreign runs, whose files state their numbers,
-    and runs that are still running or `unfinished`.
+    Checks the `newest` runs, all for None. It leaves out foreign runs, whose measurements come from their
+    files, and runs that are running or `unfinished`.
     """
     runs, notes = _runs(database, newest)
     count = elsewhere = open_runs = 0
@@ -380,28 +384,28 @@ def measurement_check(
             count += stored
             problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
     if elsewhere:
-        notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and taken as it came",)
+        notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and not compared",)
     if open_runs:
-        notes += (f"{plural(open_runs, 'run is', 'runs are')} not stored to its end, and not compared",)
+        notes += (f"{plural(open_runs, 'run is', 'runs are')} not completely stored, and not compared",)
     return CheckResult("measurements", count, "measurements", tuple(problems), notes)
 
 
 def sample_check(
     database: Database, *, newest: int | None = None, progress: Progress = unseen
 ) -> CheckResult:
-    """Whether the samples of each outcome that has any can be read back, as many as they say."""
+    """Checks that the samples of each outcome can be read and have the stored number."""
     return _blob_check(database, "samples", "outcomes", _SAMPLES, _read_samples, newest, progress)
 
 
 def telemetry_check(
     database: Database, *, newest: int | None = None, progress: Progress = unseen
 ) -> CheckResult:
-    """Whether each recording can be read back, with as many rows and seconds as its columns say."""
+    """Checks that each recording can be read and has the stored number of rows and seconds."""
     return _blob_check(database, "telemetry", "recordings", _RECORDINGS, _read_rows, newest, progress)
 
 
 def _runs(database: Database, newest: int | None) -> tuple[list[RunSummary], tuple[str, ...]]:
-    """The newest runs, and a note where these are not all."""
+    """The newest runs, and a note if there are more."""
     there = queries.count_runs(database)
     runs = queries.recent_runs(database, limit=there if newest is None else newest)
     return runs, (f"of the newest {len(runs)} of {there} runs",) if len(runs) < there else ()
@@ -432,12 +436,14 @@ def _difference(database: Database, run: str, measure: Measure) -> tuple[str, in
     if not wrong:
         return "", len(stored)
     case, _, metric = min(wrong)
-    sentence = f"{len(wrong)} of {len(expected)} measurements of run {run} are not what its outcomes say"
-    return f"{sentence}: {metric} of {case} is one.", len(stored)
+    sentence = (
+        f"{len(wrong)} of {len(expected)} measurements of run {run} differ from those computed from its"
+    )
+    return f"{sentence} outcomes, for example {metric} of {case}.", len(stored)
 
 
 def same_numbers(one: Measurement, other: Measurement) -> bool:
-    """Whether two measurements have the same numbers, but for rounding."""
+    """Whether two measurements have the same numbers, apart from rounding."""
     pairs = zip(_numbers(one), _numbers(other), strict=True)
     return all(
         a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=_ROUNDING))
@@ -483,7 +489,7 @@ def _wrong(read: Callable[[AnyRow], str], row: AnyRow) -> str:
 
 def _read_samples(row: AnyRow) -> str:
     blocks = sample_codec.decode(row.codec, row.blob)
-    return "" if any(blocks) else "It has samples, and there are none."
+    return "" if any(blocks) else "It should have samples and has none."
 
 
 def _read_rows(row: AnyRow) -> str:
@@ -491,11 +497,11 @@ def _read_rows(row: AnyRow) -> str:
     lengths = {len(rows.started_ns), len(rows.ended_ns), *map(len, rows.values.values())}
     if lengths != {row.rows}:
         return (
-            f"The recording of {row.device} has {len(rows.started_ns)} rows, and its column says {row.rows}."
+            f"The recording of {row.device} has {len(rows.started_ns)} rows, but its column says {row.rows}."
         )
     seconds = (rows.ended_ns[-1] - rows.started_ns[0]) / 1e9 if rows.started_ns else 0.0
     if not math.isclose(seconds, row.seconds, rel_tol=_ROUNDING):
-        return f"The recording of {row.device} goes over {seconds} s, and its column says {row.seconds} s."
+        return f"The recording of {row.device} covers {seconds} s, but its column says {row.seconds} s."
     return ""
 
 

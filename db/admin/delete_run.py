@@ -1,4 +1,4 @@
-"""Delete a run, with everything that was measured in it."""
+"""Deletes a run with everything that was measured in it."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -42,12 +42,12 @@ class DeletedRun:
 def forget_run(
     database: Database, run_id: str, *, force: bool = False, dry_run: bool = False
 ) -> DeletedRun | None:
-    """Delete a run and all that was measured in it, or with `dry_run` only count; None if there is none.
+    """Delete a run and all that was measured in it, or with `dry_run` only count; None for an unknown run.
 
-    What no other run needs goes too: series without a measurement, the machine, its hardware, environments,
-    preset, and their dispatch fingerprints; cases stay. Raises StillReferred for a run that findings or
-    tasks refer to, unless `force`: then the findings go, with what people did with them, and the tasks lose
-    their run.
+    Rows that no other run refers to are deleted too: series without a measurement, the machine, its hardware,
+    environments, preset, and their dispatch fingerprints; cases are kept. Raises StillReferred for a run that
+    findings or tasks refer to, unless `force`: then the findings are deleted with their triage, and the tasks
+    lose their run.
     """
     with database.writing() as connection:
         number = connection.execute(
@@ -69,9 +69,10 @@ def forget_run(
 
 
 def clear_run(database: Database, run_id: str) -> None:
-    """Delete what was measured in a run, and keep its number, which findings refer to: it is stored again.
+    """Delete the results of a run before they are stored again; its number is kept, because findings refer to
+    it.
 
-    Within the caller's transaction; does nothing where there is no such run.
+    Runs within the caller's transaction; does nothing for an unknown run.
     """
     run = tables.RunRow
     with database.writing() as connection:
@@ -137,7 +138,8 @@ def _delete_rows(connection: Connection, number: int) -> set[int]:
 def _delete_empty_series(database: Database, series: Collection[int]) -> None:
     """Delete those of some series that have no measurement left.
 
-    In a transaction of its own: the run stays deleted even if another writer holds a lock on one of them.
+    This is a separate transaction, so that the run stays deleted even if another writer holds a lock on a
+    series.
     """
     table = tables.SeriesRow
     unused = ~or_(
@@ -145,13 +147,13 @@ def _delete_empty_series(database: Database, series: Collection[int]) -> None:
         exists().where(FindingRow.series_id == table.id),
     )
     for some in in_batches(sorted(series)):
-        # One that is used again by now stays.
+        # A series that is used again by now is kept.
         with suppress(DatabaseError), database.writing() as connection:
             connection.execute(delete(table).where(table.id.in_(some), unused))
 
 
 def _owners(connection: Connection, number: int) -> dict[Table, set[int]]:
-    """The ids of what a run names, by table, in the order of deletion."""
+    """The ids of the rows that a run refers to, by table, in the order of deletion."""
     run, link = tables.RunRow, tables.RunEnvironmentRow
     one = connection.execute(select(run).where(run.number == number)).one()
     environments = select(link.environment_id).where(link.run_number == number)
@@ -165,9 +167,9 @@ def _owners(connection: Connection, number: int) -> dict[Table, set[int]]:
 
 
 def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> None:
-    """Delete those rows that nothing names any more, with the dispatch fingerprints taken under them.
+    """Delete those rows that no row refers to any more, with their dispatch fingerprints.
 
-    Each in a transaction of its own: one that is used again by now stays.
+    Each deletion is a separate transaction; a row that is used again by now is kept.
     """
     taken = tables.Base.metadata.tables[tables.CaseFingerprintRow.__tablename__]
     for table, id in ((table, id) for table, ids in owners.items() for id in sorted(ids)):
@@ -185,5 +187,5 @@ def _delete_unused_owners(database: Database, owners: dict[Table, set[int]]) -> 
 
 
 def _referring_columns(other: Table, table: Table) -> list[Column[Any]]:
-    """The columns of another table that name rows of this one."""
+    """The columns of other tables that refer to this one."""
     return [key.parent for key in other.foreign_keys if key.column.table is table]

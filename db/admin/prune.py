@@ -1,4 +1,4 @@
-"""Delete what is older than its limit: recordings and samples of old runs, and old tasks of the queue."""
+"""Deletes recordings and samples of old runs, and old tasks of the queue."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,13 +16,13 @@ from ..schema.queue_tables import AttemptRow, ScheduledRunRow, TaskRow
 
 Raw = type[tables.TelemetryRow] | type[tables.SamplesRow]
 
-#: So many runs are pruned in one transaction, so that waiting writers get their turn.
+#: The number of runs pruned in one transaction: between two transactions other writers can write.
 _RUNS_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """What was deleted, or would be: how many blobs of how many `bytes`."""
+    """The number of blobs that were deleted, or would be, and their `bytes`."""
 
     count: int
     bytes: int
@@ -31,7 +31,7 @@ class PruneResult:
 def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = False) -> PruneResult:
     """Delete the recordings of runs that started before a moment, or with `dry_run` only count them.
 
-    Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
+    Outcomes and measurements, and so the metrics computed from recordings, are kept for ever.
     """
     return (_count_blobs if dry_run else _delete_blobs)(database, tables.TelemetryRow, before)
 
@@ -39,7 +39,7 @@ def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = Fal
 def prune_samples(database: Database, before: datetime, *, dry_run: bool = False) -> PruneResult:
     """Delete the samples of runs that started before a moment, or with `dry_run` only count them.
 
-    Counted are the outcomes that had any. They and their metrics stay for ever.
+    The count is that of outcomes with samples. The outcomes and their metrics are kept for ever.
     """
     return (_count_blobs if dry_run else _delete_blobs)(database, tables.SamplesRow, before)
 

@@ -1,4 +1,4 @@
-"""Connections to SQLite and Postgres, and their errors as one sentence each."""
+"""Connections to SQLite and Postgres, and their errors as sentences."""
 
 import os
 import re
@@ -20,18 +20,18 @@ WRITES = {"writes": True}
 #: Execution option for Postgres, whose statements of one transaction each see the newest state otherwise.
 READS = {"isolation_level": "REPEATABLE READ"}
 
-#: Errors that say something about what was asked, not about the state of the database.
+#: Errors caused by the statement, not by the state of the database.
 _OUR_MISTAKES = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
 
 
 def parse_url(text: str) -> URL:
-    """The URL in `text`, with the driver we use; raises BadDatabaseUrl with a way out."""
+    """The URL in `text`, with the driver we use; raises BadDatabaseUrl with a remedy."""
     try:
         url = make_url(text)
     except (exc.ArgumentError, ValueError) as error:
         without_password = re.sub("//.*@", "//***@", text)
         raise BadDatabaseUrl(
-            f"{without_password!r} is no database URL; try sqlite:///pyrometer.db "
+            f"{without_password!r} is not a database URL; try sqlite:///pyrometer.db "
             "or postgresql://user:password@host/database."
         ) from error
     backend = url.drivername.partition("+")[0]
@@ -39,7 +39,7 @@ def parse_url(text: str) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise BadDatabaseUrl(
-            f"{format_url(url)} names {backend}, but only sqlite:/// and postgresql:// are understood."
+            f"{format_url(url)} names {backend}, but only sqlite:/// and postgresql:// are supported."
         )
     if not url.database or url.database == ":memory:" or url.host:
         raise BadDatabaseUrl(f"{format_url(url)} names no file; try sqlite:///pyrometer.db.")
@@ -48,7 +48,7 @@ def parse_url(text: str) -> URL:
 
 def format_url(url: URL) -> str:
     """`url` as it is printed: without the password and without our choice of driver."""
-    # A password may stand among the options too, where SQLAlchemy does not look for one.
+    # A password may also be among the options, where SQLAlchemy does not hide it.
     options = {name: "hidden" if "password" in name else value for name, value in url.query.items()}
     plain = url.set(drivername=url.drivername.partition("+")[0], query=options)
     return plain.render_as_string(hide_password=True)
@@ -76,13 +76,15 @@ def at_rest(path: Path) -> bool:
 
 
 class _AtRest(sqlite3.Connection):
-    """A connection to a file that is at rest; `found` is how the file was then, None for any other."""
+    """A connection to an immutable file; `found` is the state of the file then, None for any other
+    connection.
+    """
 
     found: tuple[int, ...] | None = None
 
 
 def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
-    # mode=rw: a file that was taken away must be missed, not made anew without tables.
+    # mode=rw: a file that was removed must be an error, not created again without tables.
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
@@ -100,7 +102,7 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         return connection
 
-    # What was read of a file at rest is remembered, and wrong as soon as a process writes.
+    # Pages of an immutable file are cached, and out of date as soon as a process writes.
     pool = QueuePool if os.access(path.parent, os.W_OK) else NullPool
     engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool)
 
@@ -108,7 +110,7 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
         record.info["file"] = _identity(path)
 
     def miss_file(_connection: Any, record: Any, _proxy: Any) -> None:
-        # An open connection happily goes on writing to a deleted file.
+        # An open connection would continue to write to a deleted file.
         if record.info["file"] != _identity(path):
             raise exc.DisconnectionError("the database file was removed or replaced")
 
@@ -122,7 +124,7 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
     def distrust(connection: Connection) -> None:
         found = getattr(connection.connection.dbapi_connection, "found", None)
         if found is not None and found != _state(path):
-            raise sqlite3.OperationalError("it was written while it was read, ask again")
+            raise sqlite3.OperationalError("it was written while it was read; repeat the query")
 
     event.listen(engine, "begin", begin)
     event.listen(engine, "commit", distrust)
@@ -140,8 +142,8 @@ def _postgres_engine(url: URL, timeout: float) -> Engine:
 
     def prepare(connection: Any, _record: Any) -> None:
         connection.execute(f"SET lock_timeout = {round(timeout * 1000)}")
-        # Pages ask for few rows by their keys. By default Postgres takes every row for a turn of a disk, and
-        # reads whole tables instead; and it may compile for longer than any page takes.
+        # Pages read few rows by their keys. With its default costs, which are those of a spinning disk,
+        # Postgres would read whole tables instead; and JIT compilation may take longer than the query.
         connection.execute("SET random_page_cost = 1.1")
         connection.execute("SET jit = off")
         connection.commit()
@@ -151,7 +153,7 @@ def _postgres_engine(url: URL, timeout: float) -> Engine:
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """The properties of a file that a write changes."""
+    """Properties of a file that change with a write."""
     try:
         found = os.stat(path)
     except OSError:
@@ -184,7 +186,7 @@ def in_a_sentence(name: str) -> Generator[None]:
 
 
 def _is_forbidden(error: Exception) -> bool:
-    """Whether the database is there and this account may not write to it."""
+    """Whether the database exists and this account may not write to it."""
     driver = getattr(error, "orig", error)
     if isinstance(driver, sqlite3.Error):
         # The lowest byte is the kind of error, the others say more about it.

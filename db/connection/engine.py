@@ -1,4 +1,4 @@
-"""Opening a database: where it is, whether its schema fits, and the transactions in which it is used."""
+"""Opens a database, checks its schema, and provides transactions."""
 
 import sqlite3
 import time
@@ -26,7 +26,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """A connection whose statements all see the same state of the database."""
+        """A connection whose statements all see the same snapshot of the database."""
         options = READS if self.engine.dialect.name == "postgresql" else {}
         with (
             in_a_sentence(self.name),
@@ -37,7 +37,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
-        """A transaction: its changes are committed all, or none if an exception passes."""
+        """A transaction: all its changes are committed, or none if an exception is raised."""
         with (
             in_a_sentence(self.name),
             self.engine.connect().execution_options(**WRITES) as connection,
@@ -60,7 +60,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class _InTransaction(Database):
-    """A database whose reads and writes all belong to one open transaction."""
+    """A database whose reads and writes all run in one open transaction."""
 
     connection: Connection
 
@@ -85,7 +85,9 @@ def one_transaction(database: Database) -> Generator[Database]:
 
 @dataclass(frozen=True, slots=True)
 class SchemaUpgrade:
-    """What an upgrade did: the revision before (None: there was none) and after, and the copy made first."""
+    """The result of an upgrade: the revision before (None for an empty database) and after, and the copy of
+    the file.
+    """
 
     before: str | None
     after: str
@@ -95,8 +97,8 @@ class SchemaUpgrade:
 def open_database(url: str, *, create: bool = True, timeout: float = 5.0) -> Database:
     """The database at `url`, ready to use.
 
-    An SQLite file is made if it is missing and `create` is true, and brought to this program's schema after
-    a copy was saved next to it. A Postgres database is only ever filled when it is empty and `create` is
+    An SQLite file is made if it is missing and `create` is true, and brought to this program's schema after a
+    copy was saved next to it. In a Postgres database tables are created only if it is empty and `create` is
     true. `timeout` is how many seconds to wait for the lock of another process.
 
     Raises BadDatabaseUrl, DatabaseUnavailable, SchemaTooNew and, for Postgres only, SchemaTooOld.
@@ -124,7 +126,7 @@ def upgrade(url: str, *, timeout: float = 5.0) -> SchemaUpgrade:
 
 
 def check_fits(database: Database) -> None:
-    """Raise SchemaTooNew where a newer program has upgraded the database since it was opened."""
+    """Raise SchemaTooNew if a newer program has upgraded the database since it was opened."""
     with database.reading() as connection:
         schema.revision_of(connection, database.name)
 
@@ -162,7 +164,7 @@ def _migrate(url: URL, timeout: float) -> SchemaUpgrade:
     try:
         with engine.connect().execution_options(**WRITES) as connection, connection.begin():
             schema.lock(connection)
-            # Asked again under the lock: another process may have been faster.
+            # Read again under the lock: another process may have migrated it meanwhile.
             before = schema.revision_of(connection, format_url(url))
             backup = None
             if before != after:
@@ -174,14 +176,14 @@ def _migrate(url: URL, timeout: float) -> SchemaUpgrade:
 
 
 def _use_write_ahead_log(url: URL, timeout: float) -> None:
-    """Let SQLite's readers and its one writer work side by side; the file remembers it."""
+    """Set WAL mode, in which SQLite's readers and its writer work concurrently; the file stores the mode."""
     path = sqlite_path(url)
     if path is None or at_rest(path):
         return
     deadline = time.monotonic() + timeout
     with closing(sqlite3.connect(path, timeout=timeout)) as connection:
         while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            # SQLite does not always wait for a lock when the mode changes; so we do.
+            # SQLite does not always wait for a lock when the mode changes; therefore retry here.
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
                 return

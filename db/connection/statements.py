@@ -1,4 +1,4 @@
-"""Statements that are alike in both databases: inserts that meet existing rows, long lists, prefixes."""
+"""Statements that work in both databases: inserts with conflicts, long lists, prefixes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,10 +12,10 @@ from ..schema.types import Base
 
 T = TypeVar("T")
 Values = Mapping[str, Any]
-# Columns are read by name; their types are those of the records that they end in.
+# Columns are read by name; their types are those of the records built from them.
 AnySelect = Select[*tuple[Any, ...]]
 AnyRow = Row[*tuple[Any, ...]]
-#: Where a row stands in a list, the newest first: its time, and its number among those of that time.
+#: The position of a row in a list, newest first: its time, and its number among rows of the same time.
 Place = tuple[datetime, int]
 
 #: A stock SQLite takes 32,766 parameters in one statement, Postgres 65,535.
@@ -32,21 +32,21 @@ def in_batches(values: Sequence[T], size: int | None = None) -> Iterator[Sequenc
 def rows_among(
     connection: Connection, query: AnySelect, column: InstrumentedAttribute[T], values: Iterable[T]
 ) -> list[AnyRow]:
-    """The rows of `query` whose `column` holds one of `values`, however many those are."""
+    """The rows of `query` whose `column` is one of `values`, of which there may be any number."""
     batches = in_batches(list(dict.fromkeys(values)))
     return [row for some in batches for row in connection.execute(query.where(column.in_(some)))]
 
 
 def insert_for(dialect: str, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
-    """An insert that understands ON CONFLICT, which each database spells in its own dialect."""
+    """An insert with ON CONFLICT in the dialect of the database."""
     build = sqlite.insert if dialect == "sqlite" else postgresql.insert
     return build(table)
 
 
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Values]) -> int:
-    """Insert the rows whose key is not there yet and return how many those were.
+    """Insert the rows whose key does not exist yet; returns their number.
 
-    All rows name the same columns. Another transaction that is inserting the same rows is waited for.
+    All rows have the same columns. Waits for another transaction that is inserting the same rows.
     """
     if not rows:
         return 0
@@ -57,7 +57,7 @@ def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Val
 def insert_or_replace(
     connection: Connection, table: type[Base], rows: Sequence[Values], key: Sequence[str]
 ) -> None:
-    """Insert the rows; one whose `key` is there already takes the new values."""
+    """Insert the rows; a row whose `key` exists is updated with the new values."""
     if not rows:
         return
     statement = insert_for(connection.dialect.name, table)
@@ -66,14 +66,14 @@ def insert_or_replace(
 
 
 def begins_with(column: InstrumentedAttribute[str], beginning: str) -> ColumnElement[bool]:
-    """That a text begins with another one, case-sensitively (SQLite's LIKE is not so)."""
+    """The condition that a text begins with another, case-sensitively (SQLite's LIKE ignores case)."""
     return func.substr(column, 1, len(beginning), type_=column.type) == beginning
 
 
 def later_in_list(
     after: Place | None, at: InstrumentedAttribute[datetime], number: InstrumentedAttribute[int]
 ) -> list[ColumnElement[bool]]:
-    """That rows come after a place in a list, the newest first; no condition for None."""
+    """The condition that rows come after a position in a list, newest first; no condition for None."""
     if after is None:
         return []
     moment, last = after

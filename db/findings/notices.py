@@ -1,4 +1,6 @@
-"""Notices, one of each kind and key, and their deliveries: one of two senders delivers to a target."""
+"""Notices, one for each kind and key, and their deliveries; of several senders only one delivers to a
+target.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -16,7 +18,9 @@ _NOTICE, _DELIVERY = finding_tables.NoticeRow, finding_tables.NoticeDeliveryRow
 
 
 def save_notice(database: Database, notice: Notice) -> bool:
-    """Store a notice without its deliveries; false, and nothing stored, where its kind and key are taken."""
+    """Store a notice without its deliveries; returns False, without a change, if its kind and key exist
+    already.
+    """
     values = {
         "kind": notice.kind,
         "key": notice.key,
@@ -45,7 +49,9 @@ def notices(database: Database, newest: int = 50, *, kinds: Collection[str] | No
 def replace_delivery(
     database: Database, kind: str, key: str, target: str, before: Delivery | None, after: Delivery
 ) -> bool:
-    """Store a delivery of a notice; False, and nothing changed, where it is not as in `before`."""
+    """Store a delivery of a notice; returns False, without a change, if the stored one differs from
+    `before`.
+    """
     values = {"state": after.state, "at": after.at, "tries": after.tries, "why": after.why}
     place = {"notice_kind": kind, "notice_key": key, "target": target}
     with database.writing() as connection:

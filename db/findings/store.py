@@ -1,4 +1,4 @@
-"""Findings: what detection saw, the decision of the confirming session, and the triage by people."""
+"""Findings: the result of detection, the decision of the confirming session, and the triage."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -58,13 +58,14 @@ _WHERE = ("series_id", "schedule", "track", "label", "direction")
 #: States before a confirming session: the newest detection replaces their numbers.
 _OPEN_STATES = (FindingState.CANDIDATE, FindingState.NO_LONGER)
 
-#: A finding in the first state gets the second one if a later detection has it: it is to be measured then.
+#: State changes that a later detection may make: from the first state to the second, after which the finding
+#: is measured.
 _LATER = (FindingState.MACHINE, FindingState.CANDIDATE)
 
 #: States after a confirming session: no later detection changes them.
 _DECIDED = (FindingState.CONFIRMED, FindingState.REFUTED)
 
-#: States after a session of which a second one may be made.
+#: States after a session in which a second session may be requested.
 REPEATABLE = (FindingState.REFUTED, FindingState.UNCLEAR)
 
 #: The triage that an action sets; the other actions leave it unchanged.
@@ -151,9 +152,9 @@ def revise_evidence(database: Database, revisions: Mapping[int, Callable[[Eviden
 
 
 def defer(database: Database, ids: Collection[int], reason: str, attempts: int = 1) -> None:
-    """Make findings candidates again that could not be measured, with the reason, and count the attempt.
+    """Make findings candidates again that could not be measured, with the reason, and add `attempts` to their
+    count: more than one if a further attempt would fail for the same reason.
 
-    It counts as so many `attempts`: more than one where a further one would fail for the same reason.
     Findings that were confirmed or refuted meanwhile are unchanged.
     """
     with database.writing() as connection:
@@ -165,16 +166,18 @@ def defer(database: Database, ids: Collection[int], reason: str, attempts: int =
 
 
 def _lock_findings(connection: Connection, which: ColumnElement[bool]) -> Sequence[AnyRow]:
-    """Id and evidence of some findings, locked in order: two writers of the same rows never form a cycle."""
+    """Id and evidence of some findings, locked in order, so that two writers of the same rows do not
+    deadlock.
+    """
     about = select(_FINDING.id, _FINDING.evidence).where(which).order_by(_FINDING.id)
     return connection.execute(about.with_for_update()).all()
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatRequest:
-    """A refuted or unclear finding that is measured once more, between other `sides`.
+    """A refuted or unclear finding that will be measured again, with other `sides`.
 
-    `change` (a log ratio) is how far its nights have moved; `reason` is why it waits for a session.
+    `change` (a log ratio) is the movement of its nights; `reason` is the reason for the second session.
     """
 
     change: float
@@ -183,7 +186,7 @@ class RepeatRequest:
 
 
 def reopen(database: Database, again: Mapping[int, RepeatRequest], now: datetime) -> None:
-    """Make refuted and unclear findings candidates again, by id; others stay as they are."""
+    """Make refuted and unclear findings candidates again, by id; others are unchanged."""
     if not again:
         return
     with database.writing() as connection:
@@ -233,18 +236,18 @@ def triage(
     that). link sets its link to `text`. note is only recorded. Raises ValueError for another action.
     """
     if action not in ACTIONS:
-        raise ValueError(f"{action!r} is nothing to do with a finding: one of {', '.join(ACTIONS)} is")
+        raise ValueError(f"{action!r} is not an action on a finding; expected one of {', '.join(ACTIONS)}")
     if action == "mute":
         text = "; ".join(filter(None, (_until(until), text)))
     values = (now, who, action, text)
-    # Only these columns: a role with read access may write them, and no other.
+    # Only these columns, because a role with read access may write no others.
     changes: Values = {"mute": {"muted_until": until}, "link": {"link": text}}.get(action, {})
     if action in _BECOMES:
         changes = {"triage": _BECOMES[action]}
     with database.writing() as connection:
         if changes:
             connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(changes))
-        # Nothing is inserted for a finding that is not there.
+        # Nothing is inserted for an unknown finding.
         given = (literal(each, column.type) for column, each in zip(_ENTRY[1:], values, strict=True))
         entry = select(_FINDING.id, *given).where(_FINDING.id == finding_id)
         connection.execute(insert(_TRIAGE).from_select([column.key for column in _ENTRY], entry))
@@ -268,9 +271,9 @@ def findings(
     """The newest findings after the first `offset`, newest first: all, or those with given states, triages,
     schedule or track.
 
-    `direction`: only those that are worse, or better. `since`: only those found or decided no earlier.
-    `group`: only those that belong to the group at a moment. `after`: only those that come after this place,
-    which is `found_at` and `id` of another.
+    `direction`: only worse or only better ones. `since`: only those found or decided at this time or later.
+    `group`: only those in the group at a moment. `after`: only those after this position, which is `found_at`
+    and `id` of another finding.
     """
     query = _query().where(*later_in_list(after, _FINDING.found_at, _FINDING.id))
     query = query.order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
@@ -301,7 +304,7 @@ def silenced_at(now: datetime) -> ColumnElement[bool]:
 
 
 def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
-    """That a finding is in a group at a moment, for each value of `group_of`."""
+    """The condition that a finding is in a group at a moment, for each value of `group_of`."""
     conditions: list[ColumnElement[bool]] = []
     for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
         for direction in FINDING_DIRECTIONS:
@@ -391,7 +394,7 @@ def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> l
             for each in new
         ]
     except KeyError as error:
-        raise ValueError(f"a finding is about {error.args[0]!r}, which is not stored") from error
+        raise ValueError(f"a finding refers to {error.args[0]!r}, which is not stored") from error
 
 
 def _by_name(connection: Connection, query: AnySelect) -> dict[str, int]:
@@ -453,7 +456,7 @@ def _one(connection: Connection, finding_id: int) -> Finding | None:
 
 @cache
 def _query() -> AnySelect:
-    """Findings with what they name; columns of both begin with those of `series_names`."""
+    """Findings joined with the rows they refer to; the columns begin with those of `series_names`."""
     first, last = aliased(tables.RunRow), aliased(tables.RunRow)
     old, new = aliased(tables.EnvironmentRow), aliased(tables.EnvironmentRow)
     columns = [column for column in _FINDING.__table__.columns if column.name != "id"]
@@ -506,7 +509,9 @@ def _finding(row: AnyRow) -> Finding:
 def group_counts(
     database: Database, now: datetime, schedule: str | None = None
 ) -> Mapping[FindingGroup, int]:
-    """How many findings are in each group at a moment, of all schedules or of one; no group is left out."""
+    """The number of findings in each group at a moment, of all schedules or of one; groups without a finding
+    have 0.
+    """
     silenced = case((silenced_at(now), 1), else_=0)
     query = select(_FINDING.state, _FINDING.direction, silenced, func.count()).group_by(
         _FINDING.state, _FINDING.direction, silenced
@@ -521,25 +526,25 @@ def group_counts(
 
 
 def open_regressions(database: Database, now: datetime) -> int:
-    """How many regressions are confirmed and open, and not muted at a moment."""
+    """The number of regressions that are confirmed, open and not muted at a moment."""
     return group_counts(database, now)[FindingGroup.OPEN]
 
 
 def schedules_with_findings(database: Database) -> list[str]:
-    """The schedules in whose nights anything was ever found, by name."""
+    """The schedules with at least one finding, by name."""
     with database.reading() as connection:
-        # Not sorted by the database: each has its own order of texts.
+        # Sorted here: the collation differs between databases.
         return sorted(connection.execute(select(_FINDING.schedule).distinct()).scalars())
 
 
 def triage_refusal(database: Database) -> str:
-    """Why this account cannot triage, in one sentence; empty where it can. Nothing is changed."""
+    """The reason why this account cannot triage, as a sentence; empty if it can. Nothing is changed."""
     nothing = select(_FINDING.id, _FINDING.found_at, literal(""), literal("note"), literal("")).where(
         _FINDING.id < 0
     )
     try:
         with database.writing() as connection:
-            # Rights are looked at before rows are, so that no row has to be there.
+            # Permissions are checked before rows are read, so that no row has to exist.
             connection.execute(
                 update(_FINDING)
                 .where(_FINDING.id < 0)

@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: always on the connection, and inside the transaction, of `db.schema`."""
+"""The script that Alembic runs to migrate, on the connection and inside the transaction of `db.schema`."""
 
 from alembic import context
 

@@ -1,4 +1,6 @@
-"""Writes of scheduled runs, tasks and attempts: each is repeatable, or fenced by its attempt's token."""
+"""Writes of scheduled runs, tasks and attempts. Each can be repeated, or is fenced by the token of the
+attempt.
+"""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +20,7 @@ Values = dict[str, Any]
 
 _SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
-#: The longest rest of a task that was lost more than once, in minutes.
+#: The longest delay before a task that was lost more than once can be claimed, in minutes.
 _LONGEST_REST_MINUTES = 60
 
 
@@ -65,8 +67,7 @@ def claim(
 
     Tasks whose run was begun on the owner's machine come first: only this machine can resume them. The task
     becomes `running` under `token`, with a new attempt. A repeated call with the same token returns the same
-    task for as long as that attempt owns it. Returns None where nothing waits. Concurrent callers get
-    different tasks.
+    task while that attempt owns it. Returns None if no task waits. Concurrent callers get different tasks.
     """
     with database.writing() as connection:
         tried = select(_ATTEMPT.task_id).where(_ATTEMPT.token == token)
@@ -77,11 +78,11 @@ def claim(
         if task_id is None:
             return None
         changes: Values = {"state": TaskState.RUNNING, "token": token, "owner": owner, "started_at": now}
-        # A heartbeat too: a new attempt must not look like an old one that hangs.
+        # The claim is also a heartbeat: a new attempt must not look like an old one that hangs.
         counted: Values = {"attempts": _TASK.attempts + 1, "beats": _TASK.beats + 1}
         claimed = update(_TASK).where(_TASK.id == task_id).values(changes | counted).returning(_TASK)
         task = task_of(connection.execute(claimed).mappings().one())
-        # Not by what the task counts: an attempt that was given back has its number, too.
+        # Not from the count of the task, which leaves out attempts that were returned: they have numbers too.
         number = select(func.coalesce(func.max(_ATTEMPT.number), 0) + 1).where(_ATTEMPT.task_id == task_id)
         attempt: Values = {
             "task_id": task_id,
@@ -128,8 +129,8 @@ def finish(
     is discarded, and the attempt is marked `stale`. Raises ValueError for another state.
     """
     if state not in (TaskState.DONE, TaskState.FAILED):
-        raise ValueError(f"{state!r} is no end of a task that was tried")
-    error = bounded_text(error, LONGEST_SENTENCE, "the log of the scheduler has all of it")
+        raise ValueError(f"{state!r} is not an end state of an attempted task")
+    error = bounded_text(error, LONGEST_SENTENCE, "the log of the scheduler has the whole text")
     over: Values = {"state": state, "token": None, "result": dict(result), "error": error, "ended_at": now}
     with database.writing() as connection:
         if _change(connection, token, over):
@@ -142,7 +143,7 @@ def finish(
 
 
 def release(database: Database, token: str, detail: str, now: datetime) -> bool:
-    """Return a task unfinished to the queue: it keeps its run, and the attempt is not counted."""
+    """Return an unfinished task to the queue: it keeps its run, and the attempt is not counted."""
     waiting = _waiting_values() | {"attempts": _TASK.attempts - 1}
     with database.writing() as connection:
         is_owner = _change(connection, token, waiting)
@@ -152,10 +153,10 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
 
 
 def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> TaskState | None:
-    """Give up an attempt whose owner is gone: its task waits again, or is `lost` after `most` attempts.
+    """Give up an attempt whose owner disappeared: its task waits again, or is `lost` after `most` attempts.
 
-    From the second loss on the task rests for minutes before it can be claimed, each time twice as long.
-    Returns the task's new state; None if the attempt no longer owns its task.
+    From the second loss on, the task cannot be claimed for some minutes, twice as long each time. Returns the
+    task's new state; None if the attempt no longer owns its task.
     """
     with database.writing() as connection:
         count = select(_TASK.attempts).where(_TASK.token == token).with_for_update()
@@ -188,8 +189,8 @@ def cancel(database: Database, task_id: int, now: datetime) -> bool:
 def supersede(database: Database, schedule: str, before: datetime, now: datetime) -> int:
     """Cancel the tasks of a schedule's earlier runs that have not started; returns their number.
 
-    A later run replaces them: a machine that was away for several nights catches up one, not all. Tasks that
-    were triggered by hand and tasks that have a measured run keep waiting.
+    A later run replaces them: a machine that was off for several nights catches up one of them, not all.
+    Tasks that were triggered by hand and tasks that have a measured run keep waiting.
     """
     planned = select(_SCHEDULED_RUN.due_at).where(
         _SCHEDULED_RUN.schedule == schedule,
@@ -243,7 +244,7 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
     """The id of the task to claim; on Postgres its row is locked, and rows locked by others are skipped."""
     by_machine = begins_with(_ATTEMPT.owner, f"{machine}/")
     begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, by_machine)
-    # Looked up for the few that have a run.
+    # Looked up only for the few tasks that have a run.
     first = and_(_TASK.run_id.is_not(None), begun.correlate(_TASK))
     return (
         select(_TASK.id)
@@ -265,9 +266,10 @@ def _waiting_values() -> Values:
 
 
 def _rest(attempts: int, now: datetime) -> Values:
-    """When a lost task may be claimed again: at once after the first loss, as mostly one machine died.
+    """The time from which a lost task may be claimed again: at once after the first loss, because usually one
+    machine died.
 
-    A cause that all machines share would otherwise use up every attempt within seconds.
+    The later delays prevent a cause that all machines share from using up all attempts within seconds.
     """
     if attempts < 2:
         return {}

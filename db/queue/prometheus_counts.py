@@ -15,12 +15,13 @@ from ..schema.queue_tables import ScheduledRunRow, TaskRow
 #: The final states of a task that count as failures.
 _FAILURES = (TaskState.FAILED, TaskState.LOST)
 
-#: A part is exported while it occurs in the newest so many runs of its schedule, or within this time before
-#: the newest. Runs are counted and not tasks: one night of a fleet may have more tasks, and machines would be
-#: missing. The time is needed too: follow-ups have a run for each task, so a night fills that number alone.
+#: A part is exported while it occurs in this number of newest runs of its schedule, or within this time
+#: before the newest. Runs are counted, not tasks: one night of a fleet may have more tasks than the limit,
+#: and machines would be missing. The time is needed because follow-ups have a run for each task, so that one
+#: night fills the number.
 _RECENT, _LATELY = 200, timedelta(days=7)
 
-#: Jobs whose parts do not recur: when they last succeeded says nothing about today.
+#: Jobs whose parts do not recur: the time of their last success says nothing about today.
 _ONCE = ("confirm",)
 
 
@@ -28,9 +29,9 @@ _ONCE = ("confirm",)
 class Tallies:
     """Tasks by state, failed and lost tasks by schedule, findings by state and direction.
 
-    A schedule that ran and had no failure has 0: a series that is absent cannot be seen to rise. `succeeded`
-    is when each part that is still expected was last done, by schedule and part; `runs` is the run that it
-    then measured, for the parts that measure.
+    A schedule that ran without a failure has 0, because an increase from an absent series cannot be seen.
+    `succeeded` is the time at which each part that is still expected was last done, by schedule and part;
+    `runs` is the run that it measured, for parts that measure.
     """
 
     tasks: Mapping[str, int]

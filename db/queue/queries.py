@@ -26,12 +26,12 @@ from .prometheus_counts import schedule_names
 
 _SCHEDULED_RUN, _TASK, _ATTEMPT = queue_tables.ScheduledRunRow, queue_tables.TaskRow, queue_tables.AttemptRow
 
-#: The kinds of scheduled runs that the timetable makes. Only these tell how far it was processed.
+#: The kinds of scheduled runs that the timetable makes. Only these show how far it was processed.
 BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
 
 
 def running_tasks(database: Database) -> list[Task]:
-    """The tasks that run, those first that began first."""
+    """The running tasks, the earliest start first."""
     return _tasks(
         database, select(_TASK).where(_TASK.state == TaskState.RUNNING).order_by(_TASK.started_at, _TASK.id)
     )
@@ -45,7 +45,7 @@ def tasks(
     state: TaskState | None = None,
     newest: int = 50,
 ) -> list[Task]:
-    """The tasks of the newest due moments, newest first; all, or those of a schedule, a job, a state."""
+    """The tasks of the newest fire times, newest first; all, or those of a schedule, a job, a state."""
     query = select(_TASK).order_by(_TASK.due_at.desc(), _TASK.id.desc()).limit(newest)
     for column, value in ((_TASK.schedule, schedule), (_TASK.job, job), (_TASK.state, state)):
         if value is not None:
@@ -56,7 +56,7 @@ def tasks(
 def waiting_tasks(
     database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
 ) -> tuple[list[Task], int]:
-    """The waiting tasks, those due longest first, and how many more there are.
+    """The waiting tasks, longest due first, and the number of the others.
 
     With `labels` only tasks for one of them; the empty label is that of tasks for any machine.
     """
@@ -71,7 +71,7 @@ def waiting_tasks(
 
 
 def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
-    """The jobs and labels of tasks that may begin now: a worker with none of them need not try to claim."""
+    """The jobs and labels of tasks that may begin now; a worker without a match need not try to claim."""
     due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
     query = select(_TASK.job, _TASK.label).where(_TASK.state == TaskState.WAITING, due).distinct()
     with database.reading() as connection:
@@ -95,7 +95,7 @@ def task(database: Database, task_id: int) -> Task | None:
 
 
 def task_of_run(database: Database, run_id: str) -> Task | None:
-    """The task that made a run, or tried to; None for a run that was started by hand."""
+    """The task that measured a run, or tried to; None for a run that was started by hand."""
     tried = select(_ATTEMPT.task_id).where(_ATTEMPT.run_id == run_id)
     query = select(_TASK).where((_TASK.run_id == run_id) | _TASK.id.in_(tried)).order_by(_TASK.id)
     return next(iter(_tasks(database, query)), None)
@@ -148,8 +148,8 @@ def last_of_each(database: Database) -> dict[tuple[str, str], Task]:
 def not_started(database: Database, job: str) -> list[Task]:
     """Two tasks of each target that waits: the newest one, and the oldest since a task of it last began.
 
-    The second one says since when the target has not begun; it waits as well or is superseded, and often both
-    are one task. The number of nights and parts in between does not matter.
+    The second one dates the beginning of the wait; it waits as well or is superseded, and often both are the
+    same task. The number of nights and parts in between does not matter.
     """
     named = (_TASK.schedule, _TASK.part)
     conditions = (
@@ -217,7 +217,7 @@ def attempts(database: Database, task_id: int) -> list[TaskAttempt]:
 def schedulers(database: Database) -> list[SchedulerSeen]:
     """The schedulers that registered and did not unregister, by machine and owner."""
     table = queue_tables.SchedulerRow
-    # As text: a thousand schedulers may say the same, and that is read once.
+    # As text: a thousand schedulers may report the same, which is then parsed once.
     facts = type_coerce(table.facts, PlainText()).label("facts")
     columns = (table.owner, table.machine, table.labels, table.started_at, table.seen_at, table.beats)
     query = select(*columns, table.version, facts)
@@ -232,9 +232,10 @@ def schedulers(database: Database) -> list[SchedulerSeen]:
 
 
 def shared_time(database: Database, now: datetime) -> datetime:
-    """The present time by the clock that all machines of a database share; `now` is this machine's.
+    """The present time by the clock that all machines of a database share; `now` is the clock of this
+    machine.
 
-    A server has a clock of its own. The users of a file are on one machine, so theirs is `now`.
+    For a server it is the clock of the server. All users of a file are on one machine, so it is `now`.
     """
     if database.engine.dialect.name == "sqlite":
         return now
@@ -261,9 +262,9 @@ def wait_reasons(database: Database, tasks: Collection[int]) -> dict[int, str]:
 
 
 def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tuple[float, int]]:
-    """By task, the seconds of all attempts at it that are over, and how many those are; without others.
+    """By task, the seconds of all its ended attempts and their number; tasks without one are left out.
 
-    An attempt that was lost lasted until it was given up, which may be later than its end.
+    A lost attempt lasted until it was given up, which may be later than its end.
     """
     seconds: dict[int, list[float]] = defaultdict(list)
     query = select(_ATTEMPT.task_id, _ATTEMPT.started_at, _ATTEMPT.ended_at)
@@ -303,7 +304,7 @@ def missed_runs(database: Database, schedules: Collection[str], since: datetime)
 
 
 def last_scheduled_runs(database: Database) -> list[LastScheduledRun]:
-    """The newest run of every schedule that ever ran, by schedule."""
+    """The newest run of every schedule that has run, by schedule."""
     with database.reading() as connection:
         # One step along the key for each: schedules are few and runs many.
         found = [_last_scheduled_run(connection, name) for name in schedule_names(connection)]

@@ -1,4 +1,4 @@
-"""What was measured on which hardware under which preset, and when last."""
+"""The hardware and presets that were measured, with the cases and the newest runs."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .series_queries import ids_of, newest_run, series_of_metric, under_technique
 
-#: A place or case counts by what was measured up to so long before its newest measurement.
+#: Only measurements within this time before the newest one are counted.
 _COUNTED = timedelta(days=60)
 
 
@@ -58,16 +58,16 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
 
 
 def _size(facts: Facts) -> tuple[int, int]:
-    """How many GPUs some hardware has, and of how many machines it is."""
+    """The number of GPUs of some hardware, and the number of its machines."""
     gpus, machines = facts.get("gpus"), facts.get("machines")
     return len(gpus) if isinstance(gpus, list) else 0, machines if isinstance(machines, int) else 1
 
 
 def most_nights(database: Database) -> list[tuple[str, str]]:
-    """Hardware and preset (fingerprints) that schedules measured, that with the most runs first.
+    """Hardware and preset (fingerprints) that schedules measured, most runs first.
 
-    Counted are the 60 days up to the newest of these runs: a machine that is gone since is behind those that
-    are measured today. Of as many the one with the newest run comes first.
+    Runs of the 60 days up to the newest one are counted, so that a machine that is no longer measured comes
+    after those that are. Among equal counts the newest run comes first.
     """
     run, task, hardware, preset = tables.RunRow, queue_tables.TaskRow, tables.HardwareRow, tables.PresetRow
     scheduled = exists().where(task.run_id == run.id, task.job == "measure")
@@ -90,9 +90,8 @@ def most_nights(database: Database) -> list[tuple[str, str]]:
 
 
 def case_points(database: Database, metric: str, hardware: Collection[str], preset: str) -> dict[str, int]:
-    """How many points of `metric` each case has on some hardware under a preset (fingerprints).
-
-    Counted are the 60 days up to the newest of these points.
+    """The number of points of `metric` of each case on some hardware under a preset (fingerprints), in the 60
+    days up to the newest point.
     """
     table = tables.MeasurementRow
     names = series_of_metric(metric, preset=preset)
@@ -113,11 +112,10 @@ def case_points(database: Database, metric: str, hardware: Collection[str], pres
 def technique_runs(
     database: Database, *, hardware: str = "", preset: str = "", limit: int = 50, offset: int = 0
 ) -> list[str]:
-    """The newest runs of ours, by id, in which a case under a technique ended well, newest first.
+    """The ids of the newest runs that Pyrometer measured with an `ok` case under a technique, newest first.
 
-    A run of two environments in turns is none: it measures each case apart from its baseline.
-
-    Of all places, or of a hardware and a preset (fingerprints).
+    Runs of two environments in turns are left out, because they measure cases without their baselines. All
+    runs, or those of a hardware and a preset (fingerprints).
     """
     run, outcome, case = tables.RunRow, tables.OutcomeRow, tables.BenchmarkCaseRow
     there = (

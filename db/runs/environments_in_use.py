@@ -1,4 +1,4 @@
-"""What a fleet is made of: the newest run of each machine, and the environments that are in use."""
+"""The newest run of each machine, and the environments in use."""
 
 from sqlalchemy import select
 
@@ -10,9 +10,9 @@ from ..schema import core_tables as tables
 
 
 def newest_of_machines(database: Database) -> dict[str, str]:
-    """By machine fingerprint the id of its newest run; a machine without any is left out.
+    """By machine fingerprint the id of its newest run; machines without one are left out.
 
-    Runs that a script submitted are left out too: they are filed under the machine where that was typed.
+    Submitted runs do not count: they are stored under the machine on which the script ran.
     """
     run, machine = tables.RunRow, tables.MachineRow
     newest = (
@@ -29,10 +29,10 @@ def newest_of_machines(database: Database) -> dict[str, str]:
 
 
 def newest_named(database: Database, machine: str, name: str) -> str | None:
-    """The fingerprint of the environment that last had a name on a machine; None if none ever had.
+    """The fingerprint of the environment that last had a name on a machine; None without one.
 
-    That is the one in the machine's newest run with an environment of that name; what other tools and
-    scripts measured says nothing of its interpreters.
+    It is the one in the machine's newest run with an environment of that name. Runs of other tools and
+    scripts do not count: they do not describe the interpreters of the machine.
     """
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     own_machine = select(tables.MachineRow.id).where(tables.MachineRow.name == machine)
@@ -53,7 +53,7 @@ def newest_named(database: Database, machine: str, name: str) -> str | None:
 
 
 def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
-    """The environments of so many of the newest runs, the one that was used last first.
+    """The environments of the given number of newest runs, last used first.
 
     The canary's is left out.
     """
@@ -82,7 +82,7 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
         named = select(*columns).where(
             environment.id.in_(list(newest)),
             environment.kind != EnvironmentKind.CANARY,
-            # A script may not say on which PyTorch it measured: then there is nothing to list.
+            # A submitted run without a PyTorch version has no environment to list.
             environment.torch_version != "",
         )
         about = {row[0]: row[1:] for row in connection.execute(named)}

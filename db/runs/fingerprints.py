@@ -18,11 +18,11 @@ _KEY = ("case_id", "environment_id", "machine_id", "hardware_id", "preset_id", "
 def save_fingerprints(
     database: Database, conditions: FingerprintConditions, results: Sequence[CaseFingerprint]
 ) -> int:
-    """Store how taking the fingerprints of some cases ended, and return how many contents were new.
+    """Store the results of taking fingerprints; returns the number of new contents.
 
-    They replace what is stored for the same cases under the same conditions; a content that is stored
-    already costs no bytes. Raises ValueError where the environment or the preset of the same fingerprint is
-    stored as something else.
+    They replace the stored ones of the same cases under the same conditions; a content that is stored already
+    takes no space. Raises ValueError if the environment or the preset is stored with the same fingerprint and
+    other content.
     """
     if not results:
         return 0
@@ -56,7 +56,7 @@ def save_fingerprints(
 def fingerprints_under(
     database: Database, conditions: FingerprintConditions, cases: Collection[str]
 ) -> dict[str, CaseFingerprint]:
-    """How taking the fingerprint of each of these cases ended; those never taken are missing."""
+    """The result of taking the fingerprint of each of these cases; those never taken are missing."""
     row = tables.CaseFingerprintRow
     query = _query().where(
         tables.EnvironmentRow.fingerprint == conditions.environment.fingerprint,
@@ -76,8 +76,8 @@ def fingerprints_by_environment(
 ) -> dict[tuple[str, str], DispatchFingerprint]:
     """The newest fingerprint of each environment and case on one kind of hardware under a preset.
 
-    All but the cases are fingerprints of their own. Each content is read once, however many have it. A
-    machine has other hardware without its GPUs, and with others.
+    All arguments but the cases are fingerprints. Each content is read once. A machine has another hardware
+    without its GPUs or with other ones.
     """
     row = tables.CaseFingerprintRow
     query = (
@@ -109,7 +109,7 @@ def fingerprints_by_environment(
 def _content_ids(
     connection: Connection, contents: Sequence[DispatchFingerprint]
 ) -> tuple[dict[str, int], int]:
-    """The ids of contents by hash, stored if need be, and how many were new."""
+    """The ids of contents by hash, inserted if missing, and the number of new ones."""
     table = tables.FingerprintRow
     bodies = {each.content_hash: each.to_body() for each in contents}
 

@@ -1,4 +1,4 @@
-"""The histories that detection reads: what the nights of a schedule measured, series by series."""
+"""The histories that detection reads: the measurements of a schedule's nights, series by series."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -31,8 +31,8 @@ def history(
 ) -> list[SeriesHistory]:
     """The series of some metrics over the `newest` runs of a track, each with its points oldest first.
 
-    The runs are those that its `measure` tasks made and ended, well or not. The canary's series are among
-    them. Series come by case, metric, hardware and preset.
+    The runs are the ended ones of its `measure` tasks, whatever their result. The series of the canary are
+    included. Series are sorted by case, metric, hardware and preset.
     """
     with database.reading() as connection:
         sides = _sides(connection, _run_ids(connection, track), newest)
@@ -44,7 +44,9 @@ def history(
 
 
 def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
-    """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
+    """The tracks for which the environments of some runs (ids) were measured, in no order; unknown runs are
+    left out.
+    """
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     columns = run.id, environment.fingerprint, environment.name, environment.kind
     query = (
@@ -117,8 +119,8 @@ def _points(
     moments = [each.started_at for each in sides.values()]
     table = tables.MeasurementRow
     query = select(table.series_id, table.run_number, table.environment_id, table.point)
-    # One stretch of each series, and what does not belong left out: to look each run's points up by its
-    # number costs a step into the table for every one of them.
+    # Read one range of each series and drop the other points: to look up the points by run number would cost
+    # one index lookup for each.
     query = query.where(table.started_at.between(min(moments), max(moments)))
     found: dict[int, list[tuple[int, HistoryPoint]]] = defaultdict(list)
     for row in rows_among(connection, query, table.series_id, series):

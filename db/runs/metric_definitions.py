@@ -12,16 +12,16 @@ from ..schema import core_tables as tables
 
 
 def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) -> None:
-    """Store the definitions that are not stored yet; of a name that is, the first title stays.
+    """Store the definitions that are not stored yet; a stored name keeps its first title.
 
-    Raises ValueError, and stores nothing, for a name that stands for another unit or direction already (its
-    numbers would share a line with others that mean something else) or that cannot be printed.
+    Raises ValueError, and stores nothing, for a name that cannot be printed, and for one that is stored with
+    another unit or direction: values of different meanings would share a series.
     """
     if not definitions:
         return
     for each in definitions:
         if not each.name.isprintable():
-            raise ValueError(f"{each.name!r} is no name of a metric")
+            raise ValueError(f"{each.name!r} is not a valid name of a metric")
     table = tables.MetricRow
     rows = [
         {"name": each.name, "title": each.title, "unit": each.unit, "better": each.better}
@@ -46,11 +46,11 @@ def correct_metric(
     unit: str | None = None,
     better: str | None = None,
 ) -> MetricDefinition | None:
-    """Give the definition of a metric another title, unit or direction; None leaves what is stored.
+    """Give the definition of a metric another title, unit or direction; None leaves the stored value.
 
-    Answers what is stored then; None where nothing is known of the metric. One that has series and no
-    definition gets one where unit and direction are given. No value changes: who corrects a unit says that it
-    was named wrongly, not measured otherwise.
+    Returns the new definition; None for an unknown metric. A metric with series but without a definition gets
+    one if unit and direction are given. Values are not converted: a corrected unit means that the name of the
+    unit was wrong.
     """
     table = tables.MetricRow
     given = {"title": title, "unit": unit, "better": better}

@@ -1,4 +1,4 @@
-"""Reads of runs and of what they hold: one function per question, records for answers."""
+"""Queries of runs and their contents: one function per query, which returns records."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -30,9 +30,9 @@ from ..schema import queue_tables
 from . import sample_codec
 from .series_queries import measured_values
 
-#: So many words of a text that is looked for count.
+#: The most words of a search text that are used.
 _WORDS = 8
-#: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.
+#: Less than any number of outcomes, for a run that is stored as running: its missing outcomes are unknown.
 STILL_RUNNING = -1
 
 
@@ -44,11 +44,11 @@ def recent_runs(
     only: RunsOnly | None = None,
     after: Place | None = None,
 ) -> list[RunSummary]:
-    """The newest runs first, by when they started; without `only`, of all there are.
+    """Runs, newest start first; all of them without `only`.
 
-    `after`: only those that come after this place, which is another run's (`place_of_run`).
+    `after`: only those after this position, which is that of another run (`place_of_run`).
     """
-    # Turned to in the index alone: the runs before the page are passed over without a look at them.
+    # The page is found in the index alone, without reading the rows of earlier pages.
     numbers = select(tables.RunRow.number).where(*_those(only), *_after(after))
     numbers = numbers.order_by(*_newest_run_first()).limit(limit).offset(offset)
     page = numbers.subquery()
@@ -58,7 +58,7 @@ def recent_runs(
 
 
 def place_of_run(database: Database, run_id: str) -> Place | None:
-    """Where a run stands in a list, the newest first; None if there is none of that id."""
+    """The position of a run in a list, newest first; None for an unknown id."""
     query = select(tables.RunRow.started_at, tables.RunRow.number).where(tables.RunRow.id == run_id)
     with database.reading() as connection:
         found = connection.execute(query).first()
@@ -66,14 +66,14 @@ def place_of_run(database: Database, run_id: str) -> Place | None:
 
 
 def count_runs(database: Database, only: RunsOnly | None = None) -> int:
-    """How many runs there are."""
+    """The number of runs."""
     query = select(func.count()).select_from(tables.RunRow).where(*_those(only))
     with database.reading() as connection:
         return connection.execute(query).scalar_one()
 
 
 def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
-    """The suites that any run is of, and the names of the machines that any was made on."""
+    """The suites and the machine names of all runs."""
     ran = exists().where(tables.RunRow.machine_id == tables.MachineRow.id)
     with database.reading() as connection:
         suites = connection.execute(select(tables.RunRow.suite).distinct()).scalars()
@@ -83,14 +83,14 @@ def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
 
 
 def run_summary(database: Database, run_id: str) -> RunSummary | None:
-    """One run as in a list; None if there is none of that id."""
+    """The row of one run; None for an unknown id."""
     with database.reading() as connection:
         found = _run_summaries(connection, _summaries().where(tables.RunRow.id == run_id))
     return found[0] if found else None
 
 
 def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, RunSummary]:
-    """Some runs as in a list, by their ids; those that there are not are left out."""
+    """Rows of some runs, by id; unknown ids are left out."""
     with database.reading() as connection:
         batches = in_batches(sorted(set(run_ids)))
         found = [
@@ -119,7 +119,7 @@ def run_ids(database: Database) -> frozenset[str]:
 
 
 def runs_by_age(database: Database) -> list[str]:
-    """The ids of all runs, the one that started first first; of those that started together by name."""
+    """The ids of all runs, earliest start first; equal starts by name."""
     query = select(tables.RunRow.id, tables.RunRow.started_at)
     with database.reading() as connection:
         # Sorted here: the order of texts is not that of every server.
@@ -133,7 +133,7 @@ def latest_run_id(database: Database) -> str | None:
 
 
 def run_record(database: Database, run_id: str) -> Run | None:
-    """Everything about one run but its outcomes; None if there is none of that id."""
+    """One run without its outcomes; None for an unknown id."""
     run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     with database.reading() as connection:
         row = connection.execute(
@@ -185,7 +185,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
 def outcomes_of_run(
     database: Database, run_id: str, *, cases: Collection[str] | None = None
 ) -> list[Outcome]:
-    """The outcomes of a run in the order in which they started, without their samples: all, or of `cases`."""
+    """The outcomes of a run in the order of their starts, without samples: all, or those of `cases`."""
     outcome = tables.OutcomeRow
     query = _outcome_columns(
         run_id,
@@ -222,7 +222,7 @@ def _outcome_columns(
 def samples(
     database: Database, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The samples of one outcome in nanoseconds, block by block; None if it has none.
+    """The samples of one outcome in nanoseconds, block by block; None without samples.
 
     `environment` is a fingerprint.
     """
@@ -275,7 +275,9 @@ def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
 
 
 def _has_word(word: str) -> ColumnElement[bool]:
-    """Whether the id of a run, its suite, machine, hardware or a PyTorch of it contains a word."""
+    """The condition that the id of a run, its suite, machine, hardware or a PyTorch version contains a
+    word.
+    """
     run, machine, hardware = tables.RunRow, tables.MachineRow, tables.HardwareRow
     own, environment = tables.RunEnvironmentRow, tables.EnvironmentRow
     machines = select(machine.id).where(machine.name.icontains(word, autoescape=True))
@@ -301,7 +303,7 @@ def _of_category(category: RunCategory) -> list[ColumnElement[bool]]:
     own = run.source == RunSource.MEASURED
     if category not in (RunCategory.NIGHTLY, RunCategory.MANUAL):
         return [own, run.kind == category]
-    # A task that was lost on a machine is measured anew: its earlier run is no person's either.
+    # A lost task is measured again in another run; its earlier run is not a manual one either.
     scheduled = or_(exists().where(task.run_id == run.id), exists().where(attempt.run_id == run.id))
     return [own, run.kind == RunKind.RUN, scheduled if category == RunCategory.NIGHTLY else ~scheduled]
 
@@ -392,7 +394,7 @@ def replicates_of_run(
 
 
 def stored_outcomes(database: Database) -> dict[str, int]:
-    """How many outcomes of its plan each run has, by the run's id; STILL_RUNNING where it has no end yet."""
+    """The number of planned outcomes that each run has, by run id; STILL_RUNNING for a run without an end."""
     run = tables.RunRow
     with database.reading() as connection:
         rows = connection.execute(select(run.id, run.state, run.counts))
@@ -405,9 +407,9 @@ def stored_outcomes(database: Database) -> dict[str, int]:
 def endings(
     database: Database, run_ids: Sequence[str], *, only: Mapping[str, str] | None = None
 ) -> dict[str, list[OutcomeCount]]:
-    """The endings of each of these runs by case and status, without those of the canary.
+    """The outcomes of each of these runs counted by case and status, without the canary.
 
-    `only`: of each run those in this environment (a fingerprint), and none of a run without one.
+    `only`: for each run the environment (a fingerprint) to count; runs without an entry have none.
     """
     outcome, run, case = tables.OutcomeRow, tables.RunRow, tables.BenchmarkCaseRow
     environment = tables.EnvironmentRow
@@ -456,7 +458,7 @@ def of_outcome(
 
 
 def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]:
-    """Those of some runs that set several PyTorches against each other."""
+    """The runs among these that compare several PyTorch builds."""
     run, link, environment = tables.RunRow, tables.RunEnvironmentRow, tables.EnvironmentRow
     query = (
         select(run.id)
@@ -471,9 +473,9 @@ def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]
 
 
 def runs_before(database: Database, run: Run, newest: int) -> list[str]:
-    """The ids of so many runs before a run that were made for no comparison, newest first.
+    """The ids of earlier runs without a comparison, newest first, at most as many as given.
 
-    They are of the same machine and hardware, with the same preset and harness.
+    They have the same machine, hardware, preset and harness.
     """
     table, hardware, preset = tables.RunRow, tables.HardwareRow, tables.PresetRow
     named = select(tables.MachineRow.id).where(tables.MachineRow.name == run.machine.name)
@@ -500,7 +502,7 @@ def upgrade_runs(
 ) -> list[UpgradeRun]:
     """The newest runs of a kind that measures two environments in turns, newest first, after `offset`.
 
-    `after`: as of `recent_runs`.
+    `after`: as in `recent_runs`.
     """
     run, machine, hardware, preset = tables.RunRow, tables.MachineRow, tables.HardwareRow, tables.PresetRow
     query = (
@@ -539,7 +541,7 @@ def upgrade_runs(
 def _compared_environments(
     connection: Connection, runs: Collection[int]
 ) -> dict[int, list[NamedEnvironment]]:
-    """By run number the environments but the canary's."""
+    """By run number the environments without that of the canary."""
     table, link = tables.EnvironmentRow, tables.RunEnvironmentRow
     query = (
         select(link.run_number, table.fingerprint, table.name, table.torch_version)

@@ -1,4 +1,4 @@
-"""PyTorch versions: where each was measured, and what its measurements come to in a series."""
+"""PyTorch versions, the hardware and presets of each, and their points in a series."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ from .series_queries import (
 
 
 def releases(database: Database) -> list[str]:
-    """The PyTorch versions that were measured, newest first; what is no version at all comes last."""
+    """The measured PyTorch versions, newest first; texts that are not versions come last."""
     environment, link, point = tables.EnvironmentRow, tables.RunEnvironmentRow, tables.MeasurementRow
     measured = exists().where(
         link.environment_id == environment.id,
@@ -40,7 +40,7 @@ def releases(database: Database) -> list[str]:
 def release_points(database: Database, versions: Collection[str], metric: str) -> list[ReleasePoint]:
     """The points of `versions` in the series of `metric`.
 
-    They come by case, hardware and preset, and within a series oldest version first.
+    They are sorted by case, hardware and preset, and within a series by version.
     """
     names = series_names().where(tables.SeriesRow.metric == metric)
     table, environment, span = (
@@ -54,7 +54,7 @@ def release_points(database: Database, versions: Collection[str], metric: str) -
         .join(span, span.c.torch_version == environment.torch_version)
         .where(
             table.series_id.in_(ids_of(names)),
-            # One stretch of each series: what other versions have before and after it is not read.
+            # Read one range of each series, without the points of other versions before and after it.
             table.started_at.between(span.c.first, span.c.last),
         )
     )
@@ -73,7 +73,7 @@ def release_points(database: Database, versions: Collection[str], metric: str) -
 
 
 def version_spans(versions: Collection[str]) -> AnySelect:
-    """When the runs of each version started: `torch_version`, `first` and `last`."""
+    """The first and last start of the runs of each version: `torch_version`, `first` and `last`."""
     version, started_at = tables.EnvironmentRow.torch_version, tables.RunRow.started_at
     ends = func.min(started_at).label("first"), func.max(started_at).label("last")
     return _runs_of(versions).with_only_columns(version, *ends).group_by(version)
@@ -90,13 +90,13 @@ def _runs_of(versions: Collection[str]) -> AnySelect:
 
 
 def median(ordered: Sequence[float]) -> float:
-    """The middle one of sorted numbers, or halfway from the lower to the upper one of an even number."""
+    """The median of sorted numbers."""
     lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return lower + 0.5 * (upper - lower)
 
 
 def _release_order(version: str) -> tuple[bool, Version, str]:
-    """Versions as versions: 2.9 comes before 2.10, and 2.14.0.dev20261120 before 2.14.0."""
+    """The sort key of versions: 2.9 comes before 2.10, and 2.14.0.dev20261120 before 2.14.0."""
     try:
         return True, Version(version), version
     except InvalidVersion:
@@ -121,7 +121,7 @@ def technique_versions(database: Database, metric: str, hardware: str, preset: s
 def version_places(
     database: Database, metric: str, versions: Collection[str]
 ) -> frozenset[tuple[str, str, str]]:
-    """Which of `versions` have a point of `metric` where: version, hardware and preset (fingerprints)."""
+    """The version, hardware and preset (fingerprints) of every point of `metric` of these versions."""
     query = _runs_with(metric).where(tables.EnvironmentRow.torch_version.in_(set(versions)))
     columns = (
         tables.EnvironmentRow.torch_version,
@@ -159,8 +159,9 @@ def points_of_version(
 ) -> list[tuple[SeriesKey, SeriesPoint]]:
     """The newest points of one PyTorch version in every series of `metric`, by case, oldest run first.
 
-    All series, or those of a hardware and a preset (fingerprints), or of cases under a technique. Each has
-    what lies among its `newest` points up to the version's last, whatever version the others are of.
+    All series, or those of a hardware and a preset (fingerprints), or of cases under a technique. Of each
+    series only points among the `newest` up to the last one of the version are returned; points of other
+    versions count.
     """
     names = series_of_metric(metric, hardware, preset, techniques=techniques)
     with database.reading() as connection:
@@ -171,7 +172,7 @@ def points_of_version(
 
 
 def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
-    """The measurements of a version in some series, from the `newest`th before its last one on."""
+    """The measurements of a version in some series, among the `newest` up to its last one."""
     table, environment, point = tables.MeasurementRow, tables.EnvironmentRow, aliased(tables.MeasurementRow)
     own = select(environment.id).where(environment.torch_version == version)
     span = version_spans([version]).subquery()
@@ -211,7 +212,7 @@ def _runs_with(metric: str) -> AnySelect:
     run, environment, link = tables.RunRow, tables.EnvironmentRow, tables.RunEnvironmentRow
     hardware, preset = tables.HardwareRow, tables.PresetRow
     point, series = tables.MeasurementRow, tables.SeriesRow
-    # A run that crashed, or measured something else, is in no median.
+    # A run that crashed, or measured other cases, has no such point.
     there = (
         exists()
         .where(point.run_number == run.number, point.environment_id == environment.id)
@@ -229,7 +230,9 @@ def _runs_with(metric: str) -> AnySelect:
 
 
 def _in_a_run_with(environment: type[tables.EnvironmentRow]) -> tuple[ColumnElement[bool], ...]:
-    """That a measurement is of an environment: found by the runs that had it, not among all there are."""
+    """The condition that a measurement is of an environment, which is searched by the runs of the
+    environment.
+    """
     point, link = tables.MeasurementRow, tables.RunEnvironmentRow
     return (
         link.environment_id == environment.id,

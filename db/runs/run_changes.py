@@ -1,4 +1,4 @@
-"""What differs between two runs besides their measurements: machine, harness, preset, environment."""
+"""The differences between two runs besides their measurements: machine, harness, preset, environment."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -15,29 +15,28 @@ from ..connection.engine import Database
 from ..connection.statements import rows_among
 from ..schema import core_tables as tables
 
-#: Facts of a machine that differ every time.
+#: Facts of a machine that differ in every run.
 _RESTLESS = ("load",)
-#: Facts of an environment that name it, that others say shorter, or that are the machine's.
+#: Facts of an environment that are not compared: its names, duplicates of other facts, facts of the machine.
 _NOT_ITS_OWN = ("fingerprint", "build", "executable", "devices", "packages")
 
-#: By kind and name, what was so in a run.
+#: The facts of a run by kind and name.
 RunFacts = Mapping[tuple[str, str], str]
 
 
 def run_changes(database: Database, before: str, after: str) -> list[RunChange]:
-    """What differs between two runs by all that is stored of them, but for their measurements.
+    """All stored differences between two runs, without measurements.
 
-    Of a run that measured several environments the one given last speaks. Raises ValueError for a run that
-    is not stored.
+    Of a run with several environments the last one is compared. Raises ValueError for a run that is not
+    stored.
     """
     return changes_along(database, [before, after]).get(after, [])
 
 
 def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[RunChange]]:
-    """By run, what differs from the run before it in `runs`; the first one is left out.
+    """By run, the differences from the preceding run in `runs`; the first run is left out.
 
-    The same as `run_changes` for each two neighbours, in one query. Raises ValueError for a run that is not
-    stored.
+    The same as `run_changes` of all neighbours, in one query. Raises ValueError for a run that is not stored.
     """
     with database.reading() as connection:
         facts = _facts_of_runs(connection, set(runs))
@@ -49,10 +48,10 @@ def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[Run
 def changes_around(
     database: Database, histories: Sequence[Sequence[tuple[str, str]]]
 ) -> list[list[list[RunChange]]]:
-    """For each history, what differs of each of its places from the one before; of the first, nothing.
+    """For each history, the differences of each place from the preceding one; none for the first.
 
-    A place is a run with one of its environments, as id and fingerprint; that environment is compared, and
-    not the one given last. A run that is gone differs from nothing.
+    A place is a run (id) and one of its environments (fingerprint), which is the one that is compared. A
+    deleted run has no differences.
     """
     runs = {run for history in histories for run, _ in history}
     used = {environment for history in histories for _, environment in history}
@@ -65,7 +64,7 @@ def changes_around(
         if not {one[0], other[0]} <= facts.keys() or not {one[1], other[1]} <= environments.keys():
             return []
         own = _differences(facts[one[0]], facts[other[0]])
-        # Mostly it is the same one, and its list of packages is long.
+        # Mostly it is the same environment, and its list of packages is long.
         alike = one[1] == other[1]
         return own if alike else own + _differences(environments[one[1]], environments[other[1]])
 
@@ -84,7 +83,7 @@ def _differences(before: RunFacts, after: RunFacts) -> list[RunChange]:
 
 
 def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, RunFacts]:
-    """The facts of each run, its own environment included."""
+    """The facts of each run, including those of its environment."""
     rows = _rows(connection, runs)
     environments = _environments(connection, [row.number for row in rows])
     return {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
@@ -114,7 +113,7 @@ def _rows(connection: Connection, runs: Collection[str]) -> Sequence[Any]:
 
 def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
     stated = row.facts.get("conditions")
-    # A file may have something else in their place.
+    # An imported file may have another type under that key.
     own: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
     conditions = {name: value for name, value in own.items() if name not in _RESTLESS}
     harness = {"harness": row.harness, "cases": row.facts.get("user_version")}
@@ -140,7 +139,7 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     last = {
         number: environment for number, environment in rows_among(connection, used, link.run_number, numbers)
     }
-    # Read once and not once per run: the list of packages is long.
+    # Read once, not once per run: the list of packages is long.
     rows = rows_among(connection, _ENVIRONMENTS, table.id, last.values())
     facts = {row.id: _of_the_environment(row) for row in rows}
     return {number: facts[environment] for number, environment in last.items()}
@@ -169,7 +168,7 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def _flatten_facts(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
-    """Facts by kind and name, those within others after a dot; None and empty values are left out."""
+    """Facts by kind and name, nested ones with dots in the name; None and empty values are left out."""
     found: dict[tuple[str, str], str] = {}
     for name, value in facts.items():
         if isinstance(value, Mapping):

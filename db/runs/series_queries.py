@@ -1,4 +1,4 @@
-"""Series and their points, each with the run and the environment it was measured in."""
+"""Series and their points, each with its run and environment."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from ..schema import core_tables as tables
 #: Before any run.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
-#: By series, its points in some runs, oldest run first.
+#: Points in some runs by series, oldest run first.
 Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
 
 
@@ -68,7 +68,7 @@ def series_of_metric(
 
 
 def under_technique() -> ColumnElement[bool]:
-    """That a case is under a technique: the key of any other ends in `eager`."""
+    """The condition that a case is under a technique: the key of any other case ends in `eager`."""
     return tables.BenchmarkCaseRow.key.not_like("%/eager")
 
 
@@ -83,7 +83,7 @@ def series_key(row: AnyRow) -> SeriesKey:
 
 
 def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[int, SeriesKey]:
-    """The series that these keys name, by id; those that are not there are left out."""
+    """The series of these keys, by id; unknown ones are left out."""
     identities = {identity(key) for key in keys}
     query = series_names().where(tables.SeriesRow.metric.in_({key.metric for key in keys}))
     rows = rows_among(connection, query, tables.BenchmarkCaseRow.key, (key.case for key in keys))
@@ -91,23 +91,25 @@ def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[i
 
 
 def identity(key: SeriesKey) -> tuple[str, str, str, str]:
-    """A key without its labels, which may have been written differently."""
+    """A key without its labels, which may differ between versions."""
     return key.case, key.metric, key.hardware, key.preset
 
 
 def by_name(key: SeriesKey) -> tuple[str, ...]:
-    """What keys are sorted by for people."""
+    """The sort key of series keys in lists."""
     return key.case, key.metric, key.hardware_label, key.preset_name, key.hardware, key.preset
 
 
 def measured_values() -> tuple[InstrumentedAttribute[Any], ...]:
-    """The numbers of a measurement, in the order in which both records that hold them name them."""
+    """The numbers of a measurement, in the order of the fields of both records."""
     table = tables.MeasurementRow
     return table.point, table.low, table.high, table.smallest, table.largest, table.spread, table.n
 
 
 def all_measurements() -> AnySelect:
-    """All measurements with the columns that `points` needs: the series, a `SeriesPoint`, what orders it."""
+    """All measurements with the columns that `points` needs: the series, a `SeriesPoint`, and those to sort
+    by.
+    """
     table, run, link = tables.MeasurementRow, tables.RunRow, tables.RunEnvironmentRow
     environment, machine = tables.EnvironmentRow, tables.MachineRow
     in_run = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
@@ -124,7 +126,9 @@ def all_measurements() -> AnySelect:
 
 
 def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
-    """The measurements of some series; with `newest` only so many of each, and what started with the last."""
+    """The measurements of some series; with `newest` only that many of each, plus those of the same start as
+    the last.
+    """
     table = tables.MeasurementRow
     if newest is None:
         return all_measurements().where(table.series_id.in_(ids))
@@ -163,19 +167,19 @@ def newest_run(
 
 
 def points(rows: Iterable[AnyRow], cases: Mapping[int, str]) -> list[tuple[int, SeriesPoint]]:
-    """Each row as its series and its point; by case, oldest run first.
+    """Each row as its series and its point, by case, oldest run first.
 
-    `cases` are the keys by series. They are sorted here: the order of texts is not that of every server.
+    `cases` are the keys by series. They are sorted here, because the collation differs between servers.
     """
     ordered = sorted(rows, key=lambda row: (cases[row[0]], row[2], row[-2], row[-1], row[0]))
     return [(row[0], SeriesPoint(cases[row[0]], *row[1:-2])) for row in ordered]
 
 
 def series_keys(database: Database, only: SeriesOnly | None = None) -> list[SeriesKey]:
-    """The series, by case, metric, hardware and preset; without `only`, all there are."""
+    """The series by case, metric, hardware and preset; all of them without `only`."""
     with database.reading() as connection:
         rows = connection.execute(series_names().where(*_those(only or SeriesOnly()))).all()
-    # Sorted here: the order of texts is not that of every server.
+    # Sorted here: the collation differs between servers.
     return sorted((series_key(row) for row in rows), key=by_name)
 
 
@@ -192,8 +196,8 @@ def _those(only: SeriesOnly) -> list[ColumnElement[bool]]:
 def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None = None) -> list[SeriesPoint]:
     """All points of the series named by `keys`, by case and then by when their run started.
 
-    With `newest` so many of each series at most, so that a chart costs the same after years; of points that
-    started at the same moment as the oldest of these none is left out.
+    With `newest` at most that many of each series, so that a chart takes the same time after years; points
+    that started at the same moment as the oldest of them are included.
     """
     with database.reading() as connection:
         cases = {series: key.case for series, key in series_ids_of(connection, keys).items()}
@@ -216,7 +220,7 @@ def page_of_series(
 
 
 def before_newest(database: Database, key: SeriesKey, newest: int) -> int:
-    """How many points of one series come before its `newest` ones, which are those of `series`."""
+    """The number of points of one series before its `newest` ones, which are those of `series`."""
     table = tables.MeasurementRow
     with database.reading() as connection:
         ids = list(series_ids_of(connection, [key]))
@@ -236,12 +240,13 @@ def headlines(database: Database, metric: str) -> list[Headline]:
     table, point = tables.SeriesRow, tables.MeasurementRow
     latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
     previous = select(latest.c.id, newest_run(latest.c.id, other_than=latest.c.run))
-    # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
+    # A row for each of the two: with both in one row, Postgres searches them again for every point of a
+    # series.
     ends = union_all(select(latest), previous).cte("ends")
     query = (
         all_measurements()
         .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
-        # The time is part of the clustered key: with it a point is found, without it searched for.
+        # The time is part of the clustered key: with it the lookup uses the index.
         .where(tables.RunRow.number == ends.c.run, tables.RunRow.started_at == point.started_at)
     )
     by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
@@ -271,14 +276,14 @@ def points_of_runs(database: Database, runs: Collection[str], metrics: Collectio
 
 
 def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) -> Lines:
-    """The points that these series have in some runs; a series without any is left out."""
+    """The points of these series in some runs; series without one are left out."""
     table = tables.MeasurementRow
     with database.reading() as connection:
         found = series_ids_of(connection, keys)
         numbers = _numbers(connection, runs)
         if not found or not numbers:
             return {}
-        # One stretch of each series, and what does not belong left out.
+        # Read one range of each series and drop the points of other runs.
         query = all_measurements().where(
             table.started_at.between(min(numbers.values()), max(numbers.values()))
         )
@@ -291,7 +296,7 @@ def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) 
 
 
 def _numbers(connection: Connection, runs: Collection[str]) -> dict[int, datetime]:
-    """When some runs started, by their numbers."""
+    """The start times of some runs, by number."""
     query = select(tables.RunRow.number, tables.RunRow.started_at).where(tables.RunRow.id.in_(set(runs)))
     return {number: started_at for number, started_at in connection.execute(query)}
 

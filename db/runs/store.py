@@ -1,4 +1,4 @@
-"""Everything that is written: a function called again with the same records changes nothing."""
+"""Writes of runs and their contents; a repeated call with the same records changes nothing."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,15 +26,14 @@ _NUMBERS = ("point", "low", "high", "smallest", "largest", "spread", "n")
 
 
 def save_run(database: Database, run: Run, *, authoritative: bool = False) -> None:
-    """Store a run, or what has become of it since: state, end, planned, notes and facts.
+    """Store a run, or update its state, end, planned, notes and facts.
 
-    A run that is complete stays so, whatever older record arrives later. The rows of its machine, hardware,
-    preset and environments (their names, kinds and facts) are those that were stored first, unless they
-    cannot be what their fingerprints stand for, or those of a later run that is `authoritative`: one from a
-    journal of this data folder, not from an imported file.
-
-    Raises ValueError where the id is that of another run, of another machine for example, and where an
-    environment or a preset of the same fingerprint is stored as something else.
+    A complete run stays complete, even if an older record arrives later. The rows of its machine, hardware,
+    preset and environments (their names, kinds and facts) are those that were stored first. They are replaced
+    if they do not match their fingerprints, and by those of a later run that is `authoritative`: one from a
+    journal of this data folder, not from an imported file. Raises ValueError if the id is that of another
+    run, for example of another machine, and if an environment or a preset is stored with the same fingerprint
+    and other content.
     """
     with database.writing() as connection:
         machine = machine_id(connection, run.machine, authoritative=authoritative)
@@ -69,12 +68,12 @@ def save_run(database: Database, run: Run, *, authoritative: bool = False) -> No
 def save_outcomes(
     database: Database, run_id: str, outcomes: Sequence[Outcome], *, planned: bool = True
 ) -> int:
-    """Store the outcomes that are not stored yet and return how many those were; the run's counts follow.
+    """Store the outcomes that are not stored yet, update the counts of the run, and return the number of new
+    ones.
 
-    They do not when the outcomes were not `planned`: the canary's belong to the run and to no plan.
-
-    Of two outcomes of one replicate the first stays, and of two recordings of one device for it. Raises
-    ValueError if the run, or an outcome's environment in it, was never stored.
+    Outcomes that are not `planned`, those of the canary, do not count. Of two outcomes of one replicate the
+    first is kept, and so is the first of two recordings of one device. Raises ValueError if the run, or an
+    outcome's environment in it, was never stored.
     """
     if not outcomes:
         return 0
@@ -98,7 +97,7 @@ def save_outcomes(
 
 
 def save_more_metrics(database: Database, run_id: str, outcomes: Sequence[Outcome]) -> None:
-    """Give stored outcomes those metrics that they do not have yet; what else is stored of them stays.
+    """Add to stored outcomes the metrics that they do not have yet; the other fields are unchanged.
 
     Raises ValueError if the run, or an outcome's environment in it, was never stored.
     """
@@ -119,7 +118,7 @@ def save_more_metrics(database: Database, run_id: str, outcomes: Sequence[Outcom
 
 
 def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
-    """Store the measurements of a run; one that is stored already takes the new values.
+    """Store the measurements of a run; a stored one is updated with the new values.
 
     Raises ValueError for a value that is not finite, and if the run, or a measurement's environment in it,
     was never stored.
@@ -135,7 +134,7 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         cases = case_ids(connection, {each.case for each in measurements})
         pairs = [(cases[each.case], each.metric) for each in measurements]
         series = series_ids(connection, run.hardware_id, run.preset_id, pairs)
-        # Of two of the same the last one counts.
+        # Of two with the same key the last one counts.
         rows = {
             (series[pair], each.environment): {
                 "series_id": series[pair],
@@ -174,7 +173,7 @@ class _KnownEnvironments(dict[str, int]):
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
-    """The columns of a run that the store needs; its row is locked until the transaction ends."""
+    """The columns of a run that writes need; its row is locked until the transaction ends."""
     query = select(tables.RunRow).where(tables.RunRow.id == run_id).with_for_update()
     found = connection.execute(query).first()
     if found is None:
@@ -195,7 +194,7 @@ def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
 def _not_stored(
     connection: Connection, run: AnyRow, outcomes: Sequence[Outcome]
 ) -> list[tuple[Values, Outcome]]:
-    """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
+    """The outcomes whose key is new, each with the key; of several with the same key the first."""
     environments = _environments_of(connection, run)
     cases = case_ids(connection, {outcome.case for outcome in outcomes})
     table = tables.OutcomeRow

@@ -1,4 +1,4 @@
-"""Reads of runs that traced instead of measuring: their operator tables."""
+"""Queries of runs that traced: their operator tables."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from ..connection.statements import begins_with
 from ..schema import core_tables as tables
 from ..schema.types import PlainText
 
-#: The suite of every such run; what `runner.execution.tracing` calls it.
+#: The suite of every such run, as `runner.execution.tracing` names it.
 SUITE = "profile"
-#: What the facts of an outcome with a table hold; within a text of theirs each quote has a backslash
-#: before it.
+#: The text in the stored facts of an outcome with a table; within a string each quote has a backslash before
+#: it.
 _HELD = '"operators":[{'
-#: So many characters of a fingerprint distinguish two labels.
+#: The number of characters of a fingerprint that distinguish two labels.
 _FINGERPRINT = 8
 
 
@@ -30,10 +30,11 @@ def operator_tables(
     like: str | None = None,
     limit: int = 100,
 ) -> list[OperatorTable]:
-    """The operator tables of a run, a case, a workload or of all, newest run first, then as they were traced.
+    """The operator tables of a run, a case, a workload or of all, newest run first, then in the order of
+    tracing.
 
-    With `like`, a run, only of runs of its hardware, preset and harness: others cannot be subtracted from
-    its tables. Of one run all are returned, else the first `limit`.
+    With `like`, a run, only those with its hardware, preset and harness: others cannot be compared with its
+    tables. All tables of one run are returned, else the first `limit`.
     """
     query = _query().limit(limit) if run is None else _query().where(tables.RunRow.id == run)
     if case is not None:
@@ -107,8 +108,8 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(environment, environment.id == outcome.environment_id)
         .join(hardware, hardware.id == tables.RunRow.hardware_id)
         .join(preset, preset.id == tables.RunRow.preset_id)
-        # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
-        # count toward a limit, nor profiles of other tools.
+        # Facts are compared as stored text. Failed traces, which have no table, and profiles of other tools
+        # must not count toward a limit.
         .where(
             tables.RunRow.suite == SUITE,
             type_coerce(outcome.facts, PlainText()).contains(_HELD, autoescape=True),

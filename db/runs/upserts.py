@@ -1,4 +1,4 @@
-"""The rows that others refer to: found by what identifies them, written when they are new."""
+"""Rows that other rows refer to: found by their identity, inserted when they are new."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,8 +23,9 @@ Named = (
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a fingerprint stands for: the columns that are compared, with how; and whether it follows from
-    these columns, so that content from anywhere else is recognised as false."""
+    """The content of a fingerprint: the columns that are compared and how; and the check whether the
+    fingerprint follows from them, which recognises false content.
+    """
 
     columns: tuple[str, ...]
     comparable: Callable[[Any], Any]
@@ -46,7 +47,7 @@ _ENVIRONMENT = _Content(
 
 
 def machine_id(connection: Connection, machine: Machine, *, authoritative: bool = False) -> int:
-    """The id of `machine`, stored if need be; `authoritative` as for `_by_fingerprint`."""
+    """The id of `machine`, inserted if missing; `authoritative` as for `_by_fingerprint`."""
     rows: dict[str, Values] = {
         machine.fingerprint: {"name": machine.name, "facts": _as_stored(machine.facts)}
     }
@@ -55,7 +56,7 @@ def machine_id(connection: Connection, machine: Machine, *, authoritative: bool 
 
 
 def hardware_id(connection: Connection, hardware: Hardware, *, authoritative: bool = False) -> int:
-    """The id of `hardware`, stored if need be; `authoritative` as for `_by_fingerprint`."""
+    """The id of `hardware`, inserted if missing; `authoritative` as for `_by_fingerprint`."""
     rows: dict[str, Values] = {
         hardware.fingerprint: {"label": hardware.label, "facts": _as_stored(hardware.facts)}
     }
@@ -64,7 +65,8 @@ def hardware_id(connection: Connection, hardware: Hardware, *, authoritative: bo
 
 
 def preset_id(connection: Connection, preset: RunPreset, *, authoritative: bool = False) -> int:
-    """The id of `preset`, stored if need be; raises ValueError where other settings are stored for it.
+    """The id of `preset`, inserted if missing; raises ValueError if other settings are stored under its
+    fingerprint.
 
     `authoritative` as for `_by_fingerprint`.
     """
@@ -78,7 +80,7 @@ def preset_id(connection: Connection, preset: RunPreset, *, authoritative: bool 
 def environment_ids(
     connection: Connection, environments: Sequence[Environment], *, authoritative: bool = False
 ) -> dict[str, int]:
-    """The ids of `environments` by fingerprint, stored if need be; raises ValueError for one that differs.
+    """The ids of `environments` by fingerprint, inserted if missing; raises ValueError for one that differs.
 
     `authoritative` as for `_by_fingerprint`.
     """
@@ -97,12 +99,14 @@ def environment_ids(
 
 
 def _as_stored(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as they would come back: what is compared has been JSON."""
+    """Facts after a round trip through JSON, so that they can be compared with stored ones."""
     return json.loads(json.dumps(dict(facts)))
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    """The ids of these cases by key, stored if need be; raises ValueError for a text that is no case key."""
+    """The ids of these cases by key, inserted if missing; raises ValueError for a text that is not a case
+    key.
+    """
     table = tables.BenchmarkCaseRow
 
     def select_case_ids() -> dict[str, int]:
@@ -119,7 +123,7 @@ def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 def series_ids(
     connection: Connection, hardware: int, preset: int, pairs: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
-    """The ids of the series of (case id, metric) on one hardware under one preset, stored if need be."""
+    """The ids of the series of (case id, metric) on one hardware under one preset, inserted if missing."""
     table = tables.SeriesRow
     query = select(table.case_id, table.metric, table.id).where(
         table.hardware_id == hardware, table.preset_id == preset
@@ -147,11 +151,11 @@ def _by_fingerprint(
     *,
     authoritative: bool = False,
 ) -> dict[str, int]:
-    """The ids of rows by fingerprint; raises ValueError where a stored row has other `content`.
+    """The ids of rows by fingerprint; raises ValueError if a stored row has other `content`.
 
-    Stored content from which its fingerprint does not follow is replaced by content from which it does: a
-    file that took the fingerprint in advance does not keep it. The other columns are descriptions, which
-    another version may word differently: those stored first stay, unless the rows are `authoritative`.
+    Stored content that does not match its fingerprint is replaced by content that does, so that a file cannot
+    claim a fingerprint in advance. The other columns are descriptions, which may differ between versions:
+    those stored first are kept, unless the rows are `authoritative`.
     """
     query = select(table)
 
@@ -165,7 +169,7 @@ def _by_fingerprint(
         return {row.fingerprint: row.id for row in found}
 
     ids = update_rows()
-    # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
+    # Sorted, so that two writers of the same rows do not deadlock.
     if missing := sorted(rows.keys() - ids.keys()):
         insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
         ids = update_rows()
@@ -180,10 +184,10 @@ def _replacement_values(
     content: _Content | None,
     authoritative: bool,
 ) -> Values:
-    """The new values that take the place of a stored row's; raises ValueError for other content.
+    """The values that replace those of a stored row; raises ValueError for other content.
 
-    All do where the stored ones cannot be what their fingerprint stands for, and those that differ where they
-    are `authoritative`; of facts that are empty nothing is known.
+    All values do if the stored ones do not match their fingerprint; those that differ if they are
+    `authoritative`. Empty facts replace nothing.
     """
     fingerprint, old = stored.fingerprint, {name: getattr(stored, name) for name in new}
     differing = {name: value for name, value in new.items() if old[name] != value and value != {}}
@@ -204,7 +208,7 @@ def _replacement_values(
 
 
 def _first_run_of(table: Named, id: int) -> Select[str]:
-    """The id of the first run that names a preset or an environment."""
+    """The id of the first run with a preset or an environment."""
     run, link = tables.RunRow, tables.RunEnvironmentRow
     query = select(run.id).order_by(run.number).limit(1)
     if table is tables.PresetRow:
@@ -215,7 +219,7 @@ def _first_run_of(table: Named, id: int) -> Select[str]:
 def _parts(key: str) -> Values:
     parts = key.split("/")
     if len(parts) != 4:
-        raise ValueError(f"{key!r} is no case key: expected name/phase/parameters/technique")
+        raise ValueError(f"{key!r} is not a case key: expected name/phase/parameters/technique")
     name, phase, parameters, technique = parts
     return {
         "key": key,

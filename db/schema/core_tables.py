@@ -1,4 +1,4 @@
-"""The schema: what each table holds and what keeps its rows apart."""
+"""The tables of machines, runs, outcomes and measurements, with their constraints."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from records.kinds import EnvironmentKind, RunKind, RunSource, RunState
 from records.outcomes import OutcomeStatus
 
-# With these the metadata of the base is whole, for all code that makes, checks or grants all tables.
+# Imported so that the metadata of the base contains all tables, for code that creates, checks or grants them.
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
 from .types import Base, Facts, one_of
@@ -23,12 +23,12 @@ from .types import Json as Json
 from .types import PlainText as PlainText
 from .types import UtcTime as UtcTime
 
-#: Which direction of a metric is better; a test holds it equal to the catalogue's own words.
+#: The direction of a metric that is better; a test compares the words with those of the catalogue.
 DIRECTIONS = ("lower", "higher", "neither")
 
 
 class HardwareRow(Base):
-    """What makes machines comparable."""
+    """The hardware of machines; machines of equal hardware are comparable."""
 
     __tablename__ = "hardware"
 
@@ -50,7 +50,7 @@ class MachineRow(Base):
 
 
 class EnvironmentRow(Base):
-    """One interpreter with one PyTorch build, or the canary's without any."""
+    """One interpreter with one PyTorch build, or that of the canary without PyTorch."""
 
     __tablename__ = "environment"
 
@@ -93,7 +93,7 @@ class BenchmarkCaseRow(Base):
 
 
 class SeriesRow(Base):
-    """The identity of a series: what two measurements must share to be compared."""
+    """The identity of a series: the columns in which two comparable measurements agree."""
 
     __tablename__ = "series"
 
@@ -110,7 +110,7 @@ class SeriesRow(Base):
 
 
 class MetricRow(Base):
-    """The definition of an imported metric; ours are in the catalogue and have no row."""
+    """The definition of an imported metric; Pyrometer's own metrics are in the catalogue and have no row."""
 
     __tablename__ = "metric"
 
@@ -123,10 +123,11 @@ class MetricRow(Base):
 
 
 class RunRow(Base):
-    """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
+    """One execution of a suite.
 
-    The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
-    `source_format` names the format of an imported run, and is empty for any other.
+    `counts` maps status to number of outcomes, so that lists need not count. The hardware belongs to the run,
+    not to the machine: a host may be measured with and without its GPUs. `source_format` names the format of
+    an imported run, and is empty for any other.
     """
 
     __tablename__ = "run"
@@ -174,7 +175,7 @@ class RunEnvironmentRow(Base):
 
 
 class OutcomeRow(Base):
-    """How one planned replicate ended."""
+    """The outcome of one planned replicate."""
 
     __tablename__ = "outcome"
 
@@ -201,7 +202,7 @@ def _of_an_outcome(name: str) -> ForeignKeyConstraint:
 
 
 class SamplesRow(Base):
-    """The raw samples of one outcome, in a table of their own so that lists never read them.
+    """The raw samples of one outcome, in a separate table so that lists do not read them.
 
     `codec` is the format of the blob.
     """
@@ -219,9 +220,9 @@ class SamplesRow(Base):
 
 
 class TelemetryRow(Base):
-    """One device's recording of one outcome; it is pruned after a while, unlike all other rows.
+    """One device's recording of one outcome; unlike all other rows it is pruned.
 
-    The columns that lists show come before the blob, so that lists do not read the blob.
+    The columns of lists come before the blob, so that lists do not read the blob.
     """
 
     __tablename__ = "telemetry"
@@ -247,8 +248,8 @@ class TelemetryRow(Base):
 class MeasurementRow(Base):
     """One point of a series.
 
-    `started_at` repeats the run's: journals arrive late and out of order, and only with the time inside
-    the clustered key are the newest points of a series its last rows.
+    `started_at` repeats the run's: journals arrive late and out of order, and with the time in the clustered
+    key the newest points of a series are still its last rows.
     """
 
     __tablename__ = "measurement"
@@ -281,7 +282,7 @@ class FingerprintRow(Base):
 class CaseFingerprintRow(Base):
     """The result of taking one fingerprint; without a content it failed, for `reason`.
 
-    The machine does not say which hardware: its GPUs may be exchanged, or left out.
+    The hardware is stored besides the machine, because its GPUs may be exchanged or left out.
     """
 
     __tablename__ = "case_fingerprint"

@@ -1,4 +1,4 @@
-"""The tables of detection: what it found, what people did with it, and the notices about it."""
+"""The tables of detection: findings, their triage, and notices."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from .types import Base, Facts, one_of
 FINDING_DIRECTIONS = ("worse", "better")
 SHAPES = ("step", "drift")
 
-#: What people do with a finding.
+#: The actions of people on a finding.
 ACTIONS = ("acknowledge", "expected", "fixed", "mute", "note", "link")
 
 
@@ -74,7 +74,7 @@ class TriageRow(Base):
 
 
 class NoticeRow(Base):
-    """A notice that was sent, or is to be."""
+    """A notice that was sent or will be sent."""
 
     __tablename__ = "notice"
 
@@ -89,7 +89,9 @@ class NoticeRow(Base):
 
 
 class NoticeDeliveryRow(Base):
-    """A notice on its way to one target, which is named without its secrets; no row where none was tried."""
+    """The delivery of a notice to one target, named without its secrets; a target that was never tried has no
+    row.
+    """
 
     __tablename__ = "delivery"
 

@@ -9,10 +9,10 @@ from records.tasks import TaskState
 
 from .types import Base, Facts, one_of
 
-#: Why a scheduled run exists, or `missed`: no scheduler was running at its fire time.
+#: The kinds of scheduled runs; `missed`: no scheduler was running at the fire time.
 SCHEDULED_RUN_KINDS = ("timetable", "caught up", "by hand", "follow-up", "missed", "first seen")
 
-#: How an attempt ended; nothing while it runs.
+#: The ends of attempts; empty while one is running.
 ATTEMPT_ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
 
 
@@ -30,7 +30,9 @@ class ScheduledRunRow(Base):
 
 
 class TaskRow(Base):
-    """One task of a scheduled run. `token` is the running attempt's: a write with another one is refused."""
+    """One task of a scheduled run. `token` is that of the running attempt; a write with another token is
+    refused.
+    """
 
     __tablename__ = "task"
 
@@ -64,7 +66,7 @@ class TaskRow(Base):
 
 
 class AttemptRow(Base):
-    """One attempt at a task, under its own token."""
+    """One attempt at a task, with its own token."""
 
     __tablename__ = "attempt"
 
@@ -82,7 +84,7 @@ class AttemptRow(Base):
 
 
 class SchedulerRow(Base):
-    """A scheduler that is alive, or as it was last seen. `facts` is None if its version reports none."""
+    """A scheduler with the state in which it was last seen. `facts` is None if its version reports none."""
 
     __tablename__ = "scheduler"
 

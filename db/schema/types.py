@@ -1,4 +1,4 @@
-"""The base of all tables, and types of columns that are alike in both databases."""
+"""The base of all tables, and column types that are equal in both databases."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class PlainText(TypeDecorator[str]):
-    """Text from anywhere: what a log may hold and a database refuses (NUL, lone surrogates) is replaced."""
+    """Text from any source: characters that a database refuses (NUL, lone surrogates) are replaced."""
 
     impl = Text
     cache_ok = True
@@ -58,9 +58,10 @@ class PlainText(TypeDecorator[str]):
 
 
 class Word(TypeDecorator[StrEnum]):
-    """A member of an enumeration, kept as text; raises SchemaTooNew for a text that is none.
+    """A member of an enumeration, stored as text; raises SchemaTooNew for an unknown text.
 
-    Any text may be bound: the check of a table refuses an unknown one, and a search for it finds nothing.
+    Any text may be bound: the CHECK constraint of the table refuses an unknown one, and a search for it finds
+    nothing.
     """
 
     impl = Text
@@ -79,12 +80,14 @@ class Word(TypeDecorator[StrEnum]):
         except ValueError:
             raise SchemaTooNew(
                 f"A row of the database has {value!r}; this Pyrometer knows only {', '.join(self.words)}. "
-                "It was written by a newer one: install the newer one here too."
+                "A newer Pyrometer wrote it: install that version here too."
             ) from None
 
 
 class Json(TypeDecorator[Any]):
-    """A JSON document kept as text, because Postgres' own JSON type refuses the NaN that facts may hold."""
+    """A JSON document stored as text, because the JSON type of Postgres refuses NaN, which facts may
+    contain.
+    """
 
     impl = Text
     cache_ok = True

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
-#: Alembic's table under our own name: the database of another user of Alembic is not mistaken for ours.
+#: The name of Alembic's table; it differs from the default, so that databases of other programs are
+#: recognised.
 VERSION_TABLE = "pyrometer_schema"
 
 #: Key of the Postgres advisory lock under which a schema changes ("pyro" in ASCII).
 _LOCK = 0x7079726F
 
-#: Alembic keeps what it is doing in a module, so that two threads cannot both use it.
+#: Alembic keeps its state in a module, so that two threads cannot use it at once.
 _ALEMBIC = threading.Lock()
 
 
@@ -35,12 +36,14 @@ def revision_of(connection: Connection, name: str) -> str | None:
     Raises SchemaTooNew for a revision that this program does not know, and BadDatabaseUrl for a database
     that holds tables of another program.
     """
-    # One look: another process may just be making our tables, and then all of them are there or none.
+    # One query: if another process is creating our tables, it sees all of them or none.
     tables = set(inspect(connection).get_table_names())
     revision = _current(connection) if VERSION_TABLE in tables else None
     others = tables - {VERSION_TABLE}
     if revision is None and others:
-        raise BadDatabaseUrl(f"{name} holds other tables ({min(others)}, ...) and is no Pyrometer database.")
+        raise BadDatabaseUrl(
+            f"{name} contains other tables ({min(others)}, ...) and is not a Pyrometer database."
+        )
     if revision is not None and revision not in _revisions(MIGRATIONS):
         raise SchemaTooNew(
             f"{name} was written by a newer Pyrometer (schema {revision}; this one knows up to {head()}): "
@@ -57,7 +60,7 @@ def lock(connection: Connection) -> None:
 
 def migrate(connection: Connection) -> None:
     """Bring the database to `head()` inside the connection's transaction, which the caller commits."""
-    # Imported where it is wanted: a schema changes once a year, and every command would wait for it.
+    # Imported here: migrations are rare, and otherwise every command would wait for the import.
     from alembic import command
 
     config = _config(MIGRATIONS)
@@ -66,9 +69,7 @@ def migrate(connection: Connection) -> None:
         command.upgrade(config, "head")
     # Checked afterwards because SQLite rebuilds a table by dropping it, with foreign keys switched off.
     if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
-        raise DatabaseError(
-            "The migration would leave rows without the rows they refer to; nothing was changed."
-        )
+        raise DatabaseError("The migration would leave rows with dangling references; nothing was changed.")
 
 
 def _config(migrations: Path) -> "Config":

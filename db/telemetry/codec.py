@@ -1,4 +1,4 @@
-"""A recording's rows as bytes and back, to the bit."""
+"""Lossless encoding of a recording's rows."""
 
 import json
 from array import array
@@ -23,7 +23,7 @@ _DAMAGE = (zstandard.ZstdError, pa.ArrowException, LookupError, MemoryError, OSE
 
 
 def encode(recording: Recording) -> tuple[int, bytes]:
-    """The codec's number and the bytes of a recording's rows and notes; every value comes back as it was.
+    """The number of the codec and the bytes of a recording's rows and notes; lossless.
 
     Form 2 is an Arrow IPC stream of one record batch in one zstd frame with a checksum: the stamps as int64,
     every other column as float64, the notes as JSON in the metadata of the schema. Raises ValueError for
@@ -62,9 +62,9 @@ def _values(values: Sequence[float | None]) -> Any:
 def decode(
     codec: int, blob: bytes, device: str = "", name: str = "", utilisation_source: str = ""
 ) -> Recording:
-    """The recording in `blob`, which holds all of it but its device, name and utilisation source.
+    """The recording in `blob`, which contains all but its device, name and utilisation source.
 
-    Raises SchemaTooNew for a codec not known here, DamagedTelemetry for a bad blob.
+    Raises SchemaTooNew for an unknown codec, DamagedTelemetry for a damaged blob.
     """
     if codec != ARROW:
         raise SchemaTooNew(
@@ -78,5 +78,5 @@ def decode(
         columns = dict(zip(table.schema.names[len(_STAMPS) :], values, strict=True))
         notes = tuple(json.loads(table.schema.metadata[_NOTES]))
     except _DAMAGE as error:
-        raise DamagedTelemetry(f"The stored recording cannot be read back: {error}.") from error
+        raise DamagedTelemetry(f"The stored recording cannot be read: {error}.") from error
     return Recording(device, name, utilisation_source, started, ended, columns, notes)

@@ -1,4 +1,4 @@
-"""Recordings of telemetry windows: their summaries, lists of them, and one whole."""
+"""Recordings of telemetry windows: summaries, lists, and whole recordings."""
 
 from math import isfinite
 from typing import Any
@@ -13,7 +13,7 @@ from ..runs.queries import of_outcome
 from ..schema import core_tables as tables
 from . import codec as telemetry_codec
 
-#: The column that each utilisation source fills; that of `none` is the host's, and no GPU has it.
+#: The column that each utilisation source fills; that of `none` is a column of the host.
 UTILISATION = {
     "gpm": "sm_utilisation",
     "dcgm": "dcgm_sm_utilisation",
@@ -24,7 +24,7 @@ UTILISATION = {
 
 
 def stored_values(recording: Recording) -> dict[str, Any]:
-    """A recording as a row of its table, but for the outcome it belongs to.
+    """A recording as a row of its table, without the key of its outcome.
 
     Raises ValueError for columns of different lengths.
     """
@@ -47,7 +47,9 @@ def stored_values(recording: Recording) -> dict[str, Any]:
 
 
 def _power(recording: Recording) -> float | None:
-    """Mean watts: joules by the energy counter, else the driver's own reading, which is a second late."""
+    """Mean power in watts, by the energy counter, or else by the power reading of the driver, which lags a
+    second.
+    """
     joules = _finite_spans(recording, "energy")
     seconds = sum(ns for _, ns in joules) / 1e9
     if seconds:
@@ -71,7 +73,7 @@ def windows(
             query = query.where(tables.BenchmarkCaseRow.key == case)
         rows = connection.execute(query).all()
     places = {number: place for place, number in enumerate(runs)}
-    # Stable: within a run they stay as they came.
+    # Stable sort: within a run the order is unchanged.
     rows = sorted(rows, key=lambda row: places[row[0]])[:limit]
     return [_window(runs[row[0]], row) for row in rows]
 
@@ -79,10 +81,10 @@ def windows(
 def recording(
     database: Database, run: str, case: str, environment: str, replicate: int, device: str
 ) -> Recording | None:
-    """One recording with all its rows; None if there is none, or none any more.
+    """One recording with all its rows; None if it does not exist or was pruned.
 
-    `environment` is a fingerprint. Raises DamagedTelemetry for one that cannot be read back and SchemaTooNew
-    for one in a form that is not known here.
+    `environment` is a fingerprint. Raises DamagedTelemetry if it cannot be read and SchemaTooNew for an
+    unknown codec.
     """
     table = tables.TelemetryRow
     columns = select(table.device, table.name, table.utilisation_source, table.codec, table.blob)
@@ -95,7 +97,9 @@ def recording(
 
 
 def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
-    """A run, or the newest ones that have so many windows together, by number: no look at all the others."""
+    """The numbers of a run, or of the newest runs that together have enough windows; the other runs are not
+    read.
+    """
     table, telemetry, machine = tables.RunRow, tables.TelemetryRow, tables.MachineRow
     of_run = telemetry.run_number == table.number
     if case is not None:
@@ -120,7 +124,7 @@ def _runs(connection: Connection, run: str | None, case: str | None, windows: in
     if run is not None:
         query = query.where(table.id == run)
     found: dict[int, AnyRow] = {}
-    # Read as far as needed: counting is what costs.
+    # Read only as far as needed, because counting is slow.
     with connection.execute(query, execution_options={"yield_per": 16}) as rows:
         for row in rows:
             found[row.number] = row
@@ -137,7 +141,7 @@ def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
 
 
 def _windows() -> AnySelect:
-    """The records of a list without their run, without a look at any blob; newest outcome first."""
+    """The rows of a list, without their runs and without reading blobs; newest outcome first."""
     table, outcome = tables.TelemetryRow, tables.OutcomeRow
     case, environment = tables.BenchmarkCaseRow, tables.EnvironmentRow
     return (

@@ -267,7 +267,9 @@ def _gpu(at: Value) -> dict[str, Any]:
 def _points(case: str, at: Value) -> Iterator[Point]:
     for name, metric in at.object().items():
         if not _METRIC.fullmatch(name):
-            raise BadFile(metric.place, "is no name of a metric: small letters, digits, dots and underscores")
+            raise BadFile(
+                metric.place, "is not a valid name of a metric: small letters, digits, dots and underscores"
+            )
         _check_fields(metric, _OF_A_METRIC)
         unit, better = _unit_and_direction(name, metric)
         values = _values(metric)

@@ -230,7 +230,7 @@ class CaseKey:
         """The key spelled by `text`; raises CaseKeyError with a sentence that says what is wrong."""
         parts = text.split("/")
         if len(parts) != 4:
-            raise CaseKeyError(f"{text!r} is no case key: expected name/phase/parameters/technique")
+            raise CaseKeyError(f"{text!r} is not a case key: expected name/phase/parameters/technique")
         name, phase, parameters, technique = parts
         axes: dict[str, str] = {} if technique == "eager" else _pairs(technique)
         values = {} if parameters == "-" else {k: _value(v) for k, v in _pairs(parameters).items()}

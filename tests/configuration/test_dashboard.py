@@ -89,15 +89,15 @@ def without(text: str, key: str) -> str:
         # What would seem to guard, and would not.
         (
             '[dashboard]\nviewers = ["ada"]',
-            'dashboard.viewers is nothing that login "none" reads; it is for login "oidc" and "proxy"',
+            'dashboard.viewers is not a key of login "none"; it is for login "oidc" and "proxy"',
         ),
         (
             PROVIDER + 'trusted_proxies = ["10.0.0.5"]',
-            'nothing that login "oidc" reads; it is for login "proxy"',
+            'not a key of login "oidc"; it is for login "proxy"',
         ),
         (
             PROXY + 'issuer = "https://id.example.com"',
-            'nothing that login "proxy" reads; it is for login "oidc"',
+            'not a key of login "proxy"; it is for login "oidc"',
         ),
         (PROXY + "viewers = []", "dashboard.viewers is an empty list, expected a list of names and groups"),
         (PROXY + 'triagers = ["group:"]', 'dashboard.triagers.0 is "group:", expected a list of names'),

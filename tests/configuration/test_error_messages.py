@@ -126,7 +126,8 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
         ),
         (
             "environments.x = {python = '/p', packages = ['triton']}",
-            "environments.x: packages is for building, but python names an interpreter that exists",
+            "environments.x: packages is for building an environment, but python names an existing "
+            "interpreter",
         ),
         ("environments.x.torch = '2.13.x'", 'environments.x.torch is "2.13.x", expected a version such as'),
         ("environments.x.torch = 'nightly today'", 'environments.x.torch is "nightly today", expected a ver'),

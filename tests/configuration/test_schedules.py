@@ -87,11 +87,11 @@ def test_what_is_written_comes_first_and_takes_the_place_of_its_job(tmp_path: Pa
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\njob = "prune"\nsuite = "cpu"',
-            "schedules.n.suite is nothing that job prune takes (it takes cron, enabled, job)",
+            "schedules.n.suite is not a key of job prune (it takes cron, enabled, job)",
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\njob = "upgrade"\nold = "2.12.1"',
-            'schedules.n: "new" is missing: job upgrade judges',
+            'schedules.n: "new" is missing: job upgrade compares',
         ),
         (f"{UPGRADE}pairs = 5", "schedules.n.pairs is 5, expected an even number from 4 to 10000"),
         (f"{UPGRADE}pairs = 2", "schedules.n.pairs is 2, expected an even number from 4 to 10000"),
@@ -100,11 +100,11 @@ def test_what_is_written_comes_first_and_takes_the_place_of_its_job(tmp_path: Pa
         (f'{UPGRADE}waive = ["mlp/*"]', "schedules.n.waive is a list, expected a table of reasons"),
         (
             '[schedules.n]\ncron = "0 0 * * *"\npolicy = "default"',
-            "schedules.n.policy is nothing that job measure takes",
+            "schedules.n.policy is not a key of job measure",
         ),
         (
             '[schedules.check]\ncron = "0 0 * * *"',
-            "schedules.check: its job is measure, and the built-in schedule for check has that name",
+            "schedules.check: its job is measure, but the built-in schedule for check has this name",
         ),
         ('[schedules."a b"]\ncron = "0 0 * * *"', "is not a name of letters"),
     ],

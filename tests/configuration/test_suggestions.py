@@ -58,7 +58,7 @@ def test_the_sentence_without_anything_near() -> None:
 
 
 def test_the_sentence_when_there_is_nothing_to_choose() -> None:
-    assert unknown("environment", "new", []) == 'unknown environment "new": there is none'
+    assert unknown("environment", "new", []) == 'unknown environment "new": none exists'
 
 
 def test_a_long_list_is_cut_and_counted() -> None:

@@ -127,7 +127,7 @@ def test_wrong_counts_are_found(url: str, database: Database) -> None:
     assert problems(everything(url)) == {
         "counts": [
             "Run run-0 is complete with 9 of 8 outcomes.",
-            "Run run-1 counts 1 crashed, 7 ok, and has 1 crashed, 8 ok.",
+            "Run run-1 counts 1 crashed, 7 ok, but has 1 crashed, 8 ok.",
             "Run run-2 is complete with 9 of 10 outcomes.",
         ]
     }
@@ -145,10 +145,12 @@ def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database:
         .values(status="wrong"),
     )
     found = problems(everything(url))
-    assert found.pop("counts") == ["Run run-2 counts 1 crashed, 8 ok, and has 1 crashed, 4 ok, 4 wrong."]
+    assert found.pop("counts") == ["Run run-2 counts 1 crashed, 8 ok, but has 1 crashed, 4 ok, 4 wrong."]
     newest, one = found.pop("measurements")
-    assert newest.startswith("12 of 15 measurements of run run-2 are not what its outcomes say: latency of ")
-    assert one.startswith("3 of 15 measurements of run run-1 are not what") and found == {}
+    assert newest.startswith(
+        "12 of 15 measurements of run run-2 differ from those computed from its outcomes, "
+    )
+    assert one.startswith("3 of 15 measurements of run run-1 differ") and found == {}
     assert "measurements" not in problems(everything(url, unfinished={"run-1", "run-2"}))
     assert len(everything(url, newest=1)["measurements"].problems) == 1
 
@@ -159,7 +161,7 @@ def test_what_was_imported_is_taken_as_it_came(url: str, database: Database) -> 
     spoil(database, update(tables.RunRow).values(source=RunSource.IMPORTED))
     found = everything(url)
     assert problems(found) == {} and found["measurements"].count == 0
-    assert found["measurements"].notes == ("3 runs are imported, and taken as it came",)
+    assert found["measurements"].notes == ("3 runs are imported, and not compared",)
 
 
 def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Database) -> None:
@@ -172,8 +174,8 @@ def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Data
         other_id = connection.execute(other.returning(tables.HardwareRow.id)).scalar_one()
     spoil(database, update(run).where(run.id == "run-1").values(hardware_id=other_id))
     assert problems(everything(url))["points"] == [
-        "15 measurements of run run-0 stand at another time.",
-        "15 measurements of run run-1 stand under another hardware or preset.",
+        "15 measurements of run run-0 have the time of another run.",
+        "15 measurements of run run-1 have the hardware or preset of another run.",
         "12 measurements of run run-2 contradict themselves.",
     ]
 
@@ -191,7 +193,7 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
     assert len(found["samples"]) == 4 and "The stored samples cannot be read back" in found["samples"][0]
     assert len(found["telemetry"]) == 12
     newest, *_, oldest = found["telemetry"]
-    assert "is too old to read" in newest and "has 3 rows, and its column says 4" in oldest
+    assert "is too old to read" in newest and "has 3 rows, but its column says 4" in oldest
     assert found.keys() == {"samples", "telemetry"}
 
 
@@ -206,14 +208,14 @@ def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
         assert found.count == len(names) and all(problem.mend for problem in found.problems)
         return [problem.sentence for problem in found.problems]
 
-    assert said() == [f"Metric {name} has 3 series, and nothing says its unit." for name in sorted(foreign)]
+    assert said() == [f"Metric {name} has 3 series and no known unit." for name in sorted(foreign)]
     save_metrics(database, [MetricDefinition(min(names), "", "x", "higher")])
-    assert said() == [f"Metric {max(names)} has 3 series, and nothing says its unit."]
+    assert said() == [f"Metric {max(names)} has 3 series and no known unit."]
     save_metrics(database, [MetricDefinition(max(names), "", "", "neither")])
     assert said() == []
     # A later Pyrometer measures a metric of that name, in a unit of its own.
-    both = 'in "x", and Pyrometer\'s own of that name is in "ms"'
-    assert said(names - {max(names)}) == [f"Metric {min(names)} came from outside {both}."]
+    both = 'in "x", and Pyrometer\'s metric of that name is in "ms"'
+    assert said(names - {max(names)}) == [f"Metric {min(names)} was imported {both}."]
 
 
 def test_tasks_with_several_owners_or_none_are_found(url: str, database: Database) -> None:
@@ -235,10 +237,10 @@ def test_tasks_with_several_owners_or_none_are_found(url: str, database: Databas
         update(task).where(task.id == 4).values(token="u"),
     )
     assert problems(everything(url))["queue"] == [
-        "Task 1 of nightly is running under a token, with attempts under way: 2.",
-        "Task 2 of nightly is running under no token, with attempts under way: 1.",
-        "Task 3 of nightly is done under no token, with attempts under way: 1.",
-        "Task 4 of nightly is waiting under a token, with attempts under way: 0.",
+        "Task 1 of nightly is running with a token; its running attempts: 2.",
+        "Task 2 of nightly is running with no token; its running attempts: 1.",
+        "Task 3 of nightly is done with no token; its running attempts: 1.",
+        "Task 4 of nightly is waiting with a token; its running attempts: 0.",
     ]
 
 
@@ -250,8 +252,8 @@ def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:
         connection.execute("DELETE FROM preset")
         connection.execute("DELETE FROM run_environment WHERE run_number = 1 AND position = 0")
     found = problems(everything(url))["references"]
-    assert "3 rows of table run name rows of preset that are not there." in found
-    assert "Run run-0 has 5 outcomes of environments not its own." in found
+    assert "3 rows of table run refer to rows of preset that do not exist." in found
+    assert "Run run-0 has 5 outcomes of environments that are not in the run." in found
 
 
 def test_looking_never_writes(url: str, database: Database) -> None:

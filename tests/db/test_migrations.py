@@ -539,7 +539,7 @@ def test_a_migration_that_fails_changes_nothing(old_url: str, next_revision: Pat
 
 def test_a_migration_that_orphans_rows_is_taken_back(old_file: Path, next_revision: Path) -> None:
     next_revision.write_text(NEXT_REVISION.format(head=TODAY, then="op.execute('DELETE FROM hardware')"))
-    with pytest.raises(DatabaseError, match="rows without the rows they refer to"):
+    with pytest.raises(DatabaseError, match="rows with dangling references"):
         open_database(f"sqlite:///{old_file}")
     assert _revision_in(old_file) == TODAY
     with closing(sqlite3.connect(old_file)) as connection:

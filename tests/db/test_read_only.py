@@ -125,7 +125,7 @@ def test_what_changes_while_it_is_read_as_unchanging_is_not_believed(
             return run.suite
 
         assert seen() == "smoke"
-        changed = pytest.raises(DatabaseUnavailable, match="written while it was read, ask again")
+        changed = pytest.raises(DatabaseUnavailable, match="written while it was read; repeat the query")
         with changed, reader.reading() as connection:
             assert connection.exec_driver_sql("SELECT suite FROM run").scalar() == "smoke"
             suite_becomes(path, "cpu").close()

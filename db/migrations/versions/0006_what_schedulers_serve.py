@@ -1,4 +1,4 @@
-"""What a scheduler serves, and the newest run of each machine found by a key."""
+"""The report of a scheduler, and an index for the newest run of each machine."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What a run and an environment are, as columns, and a row for each delivery of a notice.
+"""Columns for the kind of a run and of an environment, and a row for each delivery of a notice.
 
 Before, that was derived from a run's command, facts and id, from an empty version of PyTorch, and from a text
 for each target. This is the last place that reads those.

@@ -1,4 +1,4 @@
-"""Recordings become Arrow, and what a release comes to is computed when it is asked for."""
+"""Recordings become Arrow, and the numbers of a release are computed on request."""
 
 import json
 import struct
@@ -20,7 +20,7 @@ BATCH = 500
 
 KEY = ("run_number", "case_id", "environment_id", "replicate", "device")
 TELEMETRY = sa.table("telemetry", *map(sa.column, KEY), sa.column("codec"), sa.column("blob"))
-#: What reading a damaged blob may end in.
+#: The errors that reading a damaged blob may raise.
 DAMAGE = (zstandard.ZstdError, struct.error, LookupError, MemoryError, OverflowError, TypeError, ValueError)
 
 

@@ -29,7 +29,7 @@ OPEN = (
     ("url", "complaint"),
     [
         ("", "no database URL"),
-        ("pyrometer.db", "no database URL; try sqlite:///pyrometer.db"),
+        ("pyrometer.db", "not a database URL; try sqlite:///pyrometer.db"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("sqlite://pyrometer.db", "names no file"),

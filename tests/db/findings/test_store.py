@@ -158,7 +158,7 @@ def test_many_come_back_in_their_order(nights: Database) -> None:
     ],
 )
 def test_a_finding_is_about_what_is_stored(nights: Database, changes: dict[str, str], what: str) -> None:
-    with pytest.raises(ValueError, match=f"is about .{what}., which is not stored"):
+    with pytest.raises(ValueError, match=f"refers to .{what}., which is not stored"):
         saved(nights, **changes)
     other = replace(series(nights), preset="preset-other")
     with pytest.raises(ValueError, match="which is not stored"):
@@ -257,7 +257,9 @@ def test_who_did_what_when_is_kept(nights: Database) -> None:
     assert findings.finding(nights, found.id) == replace(after, muted_until=None)
     assert findings.triage_log(nights, found.id)[-1].text == "no longer"
     assert findings.triage(nights, 999, "note", "ann", "", None, a_night(9)) is None
-    with pytest.raises(ValueError, match="'ignore' is nothing to do with a finding: one of acknowledge, "):
+    with pytest.raises(
+        ValueError, match="'ignore' is not an action on a finding; expected one of acknowledge, "
+    ):
         findings.triage(nights, found.id, "ignore", "ann", "", None, a_night(9))
     assert len(findings.triage_log(nights, found.id)) == 6 and findings.triage_log(nights, 999) == []
 

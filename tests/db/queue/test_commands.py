@@ -216,7 +216,7 @@ def test_of_a_long_failure_the_ends_are_stored(database: Database) -> None:
 def test_a_failure_is_an_end_with_its_reason(database: Database) -> None:
     plan(database)
     claim(database)
-    with pytest.raises(ValueError, match="'lost' is no end of a task that was tried"):
+    with pytest.raises(ValueError, match="'lost' is not an end state of an attempted task"):
         queue.finish(database, "token-1", "lost", {}, "", LATER)
     assert queue.finish(database, "token-1", "failed", {"exit": 3}, "the suite is gone", LATER)
     task = only(database)

@@ -64,7 +64,7 @@ def test_one_name_cannot_mean_two_things_at_once(database: Database) -> None:
 
 
 def test_a_name_that_cannot_be_printed_is_refused(database: Database) -> None:
-    with pytest.raises(ValueError, match="no name of a metric"):
+    with pytest.raises(ValueError, match="not a valid name of a metric"):
         metric_definitions.save_metrics(database, [MetricDefinition("a\0b", "", "", "lower")])
 
 

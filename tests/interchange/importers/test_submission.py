@@ -143,7 +143,7 @@ def test_the_time_may_be_seconds_or_that_of_the_file() -> None:
         (changed(started_at=True), "started_at: expected a number, found true"),
         (changed(metrics=None), "metrics: is missing: a case that ended ok has at least one"),
         (changed(metrics={}), "metrics: is missing"),
-        (changed(metrics={"Tokens/s": {"value": 1}}), "metrics.Tokens/s: is no name of a metric"),
+        (changed(metrics={"Tokens/s": {"value": 1}}), "metrics.Tokens/s: is not a valid name of a metric"),
         (metric(unit=None), "metrics.tokens.unit: is missing"),
         (metric(better=None), "metrics.tokens.better: is missing"),
         (metric(better="more"), "metrics.tokens.better: expected one of lower, higher, neither"),

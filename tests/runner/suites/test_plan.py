@@ -62,7 +62,7 @@ def test_a_pattern_is_a_key_a_beginning_or_a_glob(patterns: list[str], wanted: l
 
 def test_cases_that_cannot_be_built_have_a_reason_each() -> None:
     reasons = {
-        "nonsense": "'nonsense' is no case key: expected name/phase/parameters/technique",
+        "nonsense": "'nonsense' is not a case key: expected name/phase/parameters/technique",
         "resnet18/infer/-/eager": "no case is named 'resnet18'",
         "resnet50_wide/train/-/eager": "resnet50_wide has no phase 'train', only infer",
         "resnet50/infer/batch=1/eager": "resnet50 takes the parameters batch, image",

@@ -74,12 +74,12 @@ def test_nodes_are_for_the_engine_and_no_option(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="2 or more"):
             options_of(tmp_path, f"nodes = {wrong}")
     upgrade = 'job = "upgrade"\nold = "2.13.0"\nnew = "latest"\nnodes = 2'
-    with pytest.raises(ConfigurationError, match="nodes is nothing that job upgrade takes"):
+    with pytest.raises(ConfigurationError, match="nodes is not a key of job upgrade"):
         options_of(tmp_path, upgrade)
 
 
 def test_own_cases_are_for_what_measures(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="case_files is nothing that job prune takes"):
+    with pytest.raises(ConfigurationError, match="case_files is not a key of job prune"):
         options_of(tmp_path, 'job = "prune"\ncase_files = ["mine.py"]')
     with pytest.raises(ConfigurationError, match="a list of files with cases of your own"):
         options_of(tmp_path, "case_files = []")

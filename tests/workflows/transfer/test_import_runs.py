@@ -226,9 +226,7 @@ def test_every_run_of_an_export_brings_its_definitions(
         connection.execute(delete(tables.MetricRow).where(tables.MetricRow.name != "tool.m3"))
     found = {each.name: each for each in check(database, tmp_path)}["metrics"]
     assert [problem.sentence for problem in found.problems] == [
-        f"Metric {name} has 1 series, and nothing says its unit."
-        for name in sorted(defined)
-        if name != "tool.m3"
+        f"Metric {name} has 1 series and no known unit." for name in sorted(defined) if name != "tool.m3"
     ]
     assert read(path, database).new == NOTHING
     assert metric_definitions(database) == defined
