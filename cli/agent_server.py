@@ -1,7 +1,8 @@
-"""`pyrometer mcp`: what an agent may ask and do, as tools of the Model Context Protocol over stdio.
+"""`pyrometer mcp`: the tools of an agent, served over stdio by the Model Context Protocol.
 
-Answers are small: they carry the interval, the number of pairs or processes, and the command that measures
-the same again. Nothing is deleted; findings are triaged only by a server that was started with `triage`.
+Answers are short: they contain the interval, the number of pairs or processes, and the command that measures
+the same again. No tool deletes anything; the tool that triages findings exists only in a server that was
+started with `triage`.
 """
 
 import json
@@ -39,7 +40,7 @@ from workflows.planning.resolve_environment import parse_environment
 
 _INSTRUCTIONS = (
     "Pyrometer measures PyTorch on this team's machines. A ratio is new / old; an interval that contains 1 "
-    "proves nothing, and `unclear` is no `same`. Quote the interval and n with every number."
+    "proves no change, and `unclear` does not mean `same`. Quote the interval and n with every number."
 )
 #: Rows of an answer at most.
 _MOST = 50
@@ -58,7 +59,7 @@ class Tools:
         self._app = app_context
 
     def doctor(self) -> dict[str, Any]:
-        """What this machine can measure, what it cannot, and why."""
+        """What this machine can measure, and what it cannot measure with the reasons."""
         found: dict[str, Any] = answer("doctor")
         return {name: value for name, value in found.items() if name != "telemetry"}
 
@@ -70,7 +71,7 @@ class Tools:
         return _first_rows("cases", [{name: one[name] for name in fields} for one in found])
 
     def runs(self, suite: str = "", machine: str = "", newest: int = 20) -> dict[str, Any]:
-        """The newest runs: when, where, which PyTorch, and how their processes ended."""
+        """The newest runs: time, machine, PyTorch, and the statuses of their processes."""
         only = RunsOnly(suite, machine)
         with self._app.open_database() as database:
             found = queries.recent_runs(database, limit=min(max(1, newest), _MOST), only=only)
@@ -102,7 +103,7 @@ class Tools:
                 "low": one.low,
                 "high": one.high,
                 "n": one.n,
-                # What made the numbers of other programs is not known.
+                # How other programs measured their numbers is not known.
                 "reproduce": _reproduce(run, one.case) if is_measured else "",
             }
             for one in found
@@ -115,9 +116,9 @@ class Tools:
         return {"metric": metric, "unit": unit, **_first_rows("measurements", rows)}
 
     def compare(self, run: str = LATEST) -> dict[str, Any]:
-        """The verdict of an upgrade: decision, reasons, and the cases that moved or broke.
+        """The verdict of an upgrade: decision, reasons, and the cases that changed or broke.
 
-        `latest` is the newest upgrade, whatever was measured since.
+        `latest` is the newest upgrade, even if other runs are newer.
         """
         if run == LATEST:
             with self._app.open_database() as database:
@@ -139,7 +140,7 @@ class Tools:
         }
 
     def findings(self, every: bool = False) -> dict[str, Any]:
-        """The open regressions that nights found; `every` has all findings, such as improvements."""
+        """The open regressions that detection found; with `every` all findings, including improvements."""
         found = answer("regressions", "list", *(["--all"] if every else []))
         return _first_rows("findings", [_finding(one) for one in found])
 
@@ -149,13 +150,15 @@ class Tools:
         return found
 
     def fingerprint_difference(self, old: str, new: str, case: str) -> dict[str, Any]:
-        """Which operators and kernels a case runs differently in `new`; untimed, may take a minute."""
+        """The operators and kernels that differ in `new` for a case; not timed, may take a minute."""
         return {"difference": answer("fingerprint", "diff", given=[old, new, case])}
 
     def start_upgrade(
         self, old: str, new: str, suite: str = "smoke", cases: list[str] | None = None, pairs: int = 32
     ) -> dict[str, Any]:
-        """Begin to measure an upgrade, `pairs` of a case at most; it goes on by itself: see `progress`."""
+        """Start to measure an upgrade, with at most `pairs` of each case; it runs in the background: see
+        `progress`.
+        """
         for environment in (old, new):
             parse_environment(self._app.settings, environment)
         run = new_run_id()
@@ -166,7 +169,7 @@ class Tools:
         return {"run": run, "log": str(log), "follow": f"progress(run={run!r})"}
 
     def progress(self, run: str) -> dict[str, Any]:
-        """How far a run is, and its decision once there is one."""
+        """The progress of a run, and its decision when there is one."""
         try:
             loaded = load_run(self._app.places.data_dir, run, self._app.open_database)
         except JobError as error:
@@ -185,21 +188,23 @@ class Tools:
         }
 
     def _log(self, run: str) -> Path:
-        """What an upgrade that an agent began says to people."""
+        """The messages of an upgrade that an agent started."""
         return self._app.places.data_dir / "agents" / f"{run}.log"
 
     def reproduce(self, run: str, case: str = "") -> dict[str, Any]:
-        """What made the numbers of a run or a case: environment, preset, and the command that repeats it."""
+        """The environment and preset of a run or a case, and the command that repeats it."""
         found: dict[str, Any] = answer("reproduce", given=[f"{run}:{case}" if case else run])
         return found
 
     def triage(self, number: int, action: TriageAction, text: str) -> dict[str, Any]:
-        """Acknowledge a finding, expect it, call it fixed, or note something; signed as an agent's."""
+        """Acknowledge a finding, mark it as expected or fixed, or add a note; recorded as the action of an
+        agent.
+        """
         return {"said": say("regressions", action, "--by", "agent", given=[str(number), text])}
 
 
 def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer:
-    """The server with its tools; `triage`: with the one that writes to findings."""
+    """The server with its tools; with `triage` also the tool that triages findings."""
     tools = Tools(app_context)
     reading = (
         tools.doctor,
@@ -231,7 +236,9 @@ def create_server(app_context: AppContext, *, triage: bool = False) -> MCPServer
 
 
 def _argument_check(arguments: Mapping[str, Sequence[str]]) -> ServerMiddleware[Any]:
-    """What refuses an argument that a tool does not have: left out, the answer would be of something else."""
+    """A check that refuses arguments that a tool does not have; if they were ignored, the answer would be
+    about something else.
+    """
 
     async def check(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         called = dict(ctx.params or {}) if ctx.method == "tools/call" else {}
@@ -246,7 +253,7 @@ def _argument_check(arguments: Mapping[str, Sequence[str]]) -> ServerMiddleware[
 
 
 def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """The tool, whose known errors reach the agent as their sentence."""
+    """The tool; its known errors are returned to the agent as sentences."""
 
     @wraps(tool)
     def answering(*arguments: Any, **named: Any) -> dict[str, Any]:
@@ -259,23 +266,23 @@ def _with_sentences(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[s
 
 
 def _reproduce(run: str, case: str) -> str:
-    """What a shell is given to measure a case again: its key may come from a file."""
+    """The shell command that measures a case again; quoted, because the key may come from a file."""
     return shlex.join(["pyrometer", "reproduce", f"{run}:{case}", "--run"])
 
 
 def _first_rows(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The first rows, and how many there are."""
+    """The first rows, and the number of all rows."""
     return {name: found[:_MOST], "total": len(found)}
 
 
 def _run(one: RunSummary) -> dict[str, Any]:
-    """A run as the API has it, its id under the name by which the tools take it."""
+    """A run as in the API, with its id under the name of the tools' argument."""
     row = ApiRun.row(one)
     return {"run": row.pop("id"), **row}
 
 
 def _finding(one: dict[str, Any]) -> dict[str, Any]:
-    """A finding in a list: of its evidence how many pairs decided, and the command that repeats them."""
+    """A finding in a list: with the number of pairs that decided it, and the command that repeats them."""
     session = evidence_of(one["evidence"]).confirmation
     fields = {name: value for name, value in one.items() if name != "evidence"}
     return {**fields, "n": session.verdict.pairs if session.verdict else None, "reproduce": session.reproduce}
@@ -297,15 +304,15 @@ _ANSWERED = (0, 1, 3)
 
 
 def answer(*words: str, given: Sequence[str] = ()) -> Any:
-    """The value that a command prints with `--json`; raises ToolError with its sentence.
+    """The value that a command prints with `--json`; raises ToolError with the sentence of its error.
 
-    `given` are arguments of the agent's, none of which is read as an option.
+    `given` are arguments from the agent, none of which is taken as an option.
     """
     return json.loads(say(*words, "--json", given=given))
 
 
 def say(*words: str, given: Sequence[str] = ()) -> str:
-    """What a command prints; raises ToolError with its sentence. `given`: see `answer`."""
+    """The output of a command; raises ToolError with the sentence of its error. `given`: see `answer`."""
     command = [*words, *(["--", *given] if given else [])]
     _refuse_credentials(command)
     done = subprocess.run([*OURSELVES, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -319,9 +326,9 @@ def say(*words: str, given: Sequence[str] = ()) -> str:
 
 
 def begin(words: Sequence[str], log: Path) -> None:
-    """Begin a command that goes on when this program ends; what it says goes to the file `log`.
+    """Start a command that continues after this program ends; its messages go to the file `log`.
 
-    Raises ToolError before anything is begun or written.
+    Raises ToolError before anything is started or written.
     """
     _refuse_credentials(words)
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -23,17 +23,19 @@ def main() -> None:
         app()
     except Exception:
         traceback.print_exc()
-        sys.stderr.write("pyrometer: that is a defect in Pyrometer; what was measured is in the journal\n")
+        sys.stderr.write(
+            "pyrometer: this is a defect in Pyrometer; the measured results are in the journal\n"
+        )
         sys.exit(_DEFECT)
 
 
 def _mend_streams() -> None:
-    """Let no closed stream, no narrow encoding of a terminal and no disk full of messages end a run."""
+    """Make the streams robust: closed streams, narrow encodings and a full disk must not end a run."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Not stdout: of what a command is asked for nothing may be missing without an error.
+    # Not for stdout: the requested output must not be incomplete without an error.
     sys.stderr = lossy(sys.stderr)

@@ -1,4 +1,4 @@
-"""What every command begins with: its context, and errors as sentences and exit codes."""
+"""The context of a command, and errors as sentences and exit codes."""
 
 import os
 import shlex
@@ -20,11 +20,11 @@ from workflows.errors import CANNOT_RESUME, CannotResume, JobError, RunInterrupt
 
 from .output.reporter import JsonReporter, TerminalReporter, say
 
-#: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out; 4 stands beside
+#: Exit codes: 0 success, 1 a measured case failed, 2 the command cannot run; 4 is used in addition to
 #: CannotResume.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-#: The options that only the scheduler gives: the name of a run to begin, and that it confirms findings.
+#: The options that only the scheduler passes: the name of a run to begin, and that it confirms findings.
 _RUN_ID, _CONFIRMS = "--run-id", "--confirms"
 
 
@@ -33,9 +33,9 @@ def context(
 ) -> AppContext:
     """Settings and places of the current folder; raises ConfigurationError.
 
-    With `reading` the database of a command that can do without writing need not be writable. Says where data
-    goes that cannot go where it was to, but not with `noting` false: for a command that reports it itself.
-    With `as_json` what is waited for and what is measured are events on stdout.
+    With `reading` the database need not be writable. Prints a note if data goes to another folder than the
+    configured one, unless `noting` is false, for a command that reports it itself. With `as_json` waiting and
+    measuring are reported as events on stdout.
     """
     settings = load_settings(config)
     places = resolve_places(settings, reading=reading)
@@ -46,7 +46,7 @@ def context(
 
 
 def command_line() -> str:
-    """The command line, to be typed again: without the options that only the scheduler gives."""
+    """The command line to repeat the command, without the options that only the scheduler passes."""
     left_out = (_CONFIRMS, f"{_RUN_ID}=")
     arguments = [each for each in sys.argv[1:] if not each.startswith(left_out)]
     if _RUN_ID in arguments:
@@ -57,9 +57,9 @@ def command_line() -> str:
 
 @contextmanager
 def in_one_sentence() -> Generator[None]:
-    """Turn the errors that are the user's to mend into one sentence and exit code 2.
+    """Turn errors that the user can correct into one sentence and exit code 2.
 
-    A reader of stdout that is gone interrupts a command.
+    A closed stdout interrupts the command.
     """
     try:
         yield
@@ -74,21 +74,21 @@ def in_one_sentence() -> Generator[None]:
         _close_output()
         raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
-        # A full disk, a folder that may not be read: the machine's trouble, not a bug.
+        # A full disk or an unreadable folder is an error of the machine, not a defect.
         say(f"pyrometer: {os_reason(error)}")
         raise typer.Exit(USAGE) from None
 
 
 def _close_output() -> None:
-    """Let what is left in the buffer of stdout go nowhere: at its end Python would write it, and complain."""
-    # A stream without a descriptor has none.
+    """Discard the buffer of stdout: Python would try to write it at exit and print an error."""
+    # A stream without a descriptor has no buffer to discard.
     with suppress(OSError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager
 def interrupted_beforehand() -> Generator[None]:
-    """End with a sentence where a signal comes before anything is measured; a run ends by itself."""
+    """End with a sentence if a signal arrives before anything is measured; a run handles signals itself."""
     try:
         yield
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def interrupted_beforehand() -> Generator[None]:
 
 @contextmanager
 def refused_for_good() -> Generator[None]:
-    """Have a run that cannot be resumed end with an exit code of its own."""
+    """End with a separate exit code if a run cannot be resumed."""
     try:
         yield
     except CannotResume as error:

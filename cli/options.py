@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 import re
 from math import isfinite
@@ -12,27 +12,29 @@ from common.text import has_credentials
 
 
 class CaseOrCommand(TyperGroup):
-    """A group whose first word may also be a case: `profile CASE` is `profile case CASE`."""
+    """A group whose first argument may also be a case: `profile CASE` means `profile case CASE`."""
 
     #: The command that takes the case.
     default = "case"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front of anything that is neither a command nor a call for help."""
+        """Insert the default command before an argument that is neither a command nor a request for help."""
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
 
 
 def finite(value: float | None) -> float | None:
-    """`value`, unless it is `inf` or `nan`, which are numbers to Python and pass every smallest value."""
+    """`value`; refuses `inf` and `nan`, which Python accepts as numbers."""
     if value is not None and not isfinite(value):
         raise typer.BadParameter(f"{value} is not a number of seconds")
     return value
 
 
 def named_file(text: str) -> Path:
-    """The path that was typed; an empty one, as of an unset variable, would be the current folder."""
+    """The given path; refuses an empty one, for example from an unset variable, which would mean the current
+    folder.
+    """
     if not text:
         raise typer.BadParameter("the name of the file is empty")
     return Path(text)
@@ -49,21 +51,24 @@ Device = Annotated[
 LockClocks = Annotated[
     int | None,
     typer.Option(
-        "--lock-clocks", metavar="MHZ", min=1, help="hold the measured GPUs' SM clock meanwhile (takes root)"
+        "--lock-clocks",
+        metavar="MHZ",
+        min=1,
+        help="lock the SM clock of the measured GPUs meanwhile (requires root)",
     ),
 ]
 
 
 def _run_name(value: str | None) -> str | None:
-    """`value`, unless it cannot be the name of a folder."""
+    """`value`; refuses a text that cannot be the name of a folder."""
     if value is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
         raise typer.BadParameter(f"{value!r} cannot be the name of a run")
     return value
 
 
-#: For the scheduler, which knows the run of a task before it begins.
+#: For the scheduler, which chooses the id of a run before it begins.
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
-#: For the scheduler too: it measures a candidate again, and that is no upgrade.
+#: For the scheduler, which measures candidates of detection in the same way, but not as an upgrade.
 Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
 
 On = Annotated[
@@ -149,7 +154,7 @@ StepFile = Annotated[
 ]
 
 
-#: Other users see a command line while the command runs, and readers of its run afterwards.
+#: Other users can read a command line while the command runs, and readers of the run can read it later.
 NO_PASSWORDS = (
     "an address on the command line must have no user and password: keep them in ~/.netrc, or write the "
     "address into pyrometer.toml, under [environments.NAME]"
@@ -157,7 +162,7 @@ NO_PASSWORDS = (
 
 
 def _requirements(values: list[str] | None) -> list[str]:
-    """What pip is to install: names, versions, addresses, and files by their absolute paths."""
+    """Requirements for pip: names, versions, addresses, and files by their absolute paths."""
     for value in values or ():
         if has_credentials(value):
             raise typer.BadParameter(NO_PASSWORDS)
@@ -170,7 +175,7 @@ Packages = Annotated[
     list[str] | None,
     typer.Option(
         "--package",
-        help="install this with torch into an environment that is built (repeatable)",
+        help="also install this into an environment that is built (repeatable)",
         callback=_requirements,
     ),
 ]
@@ -184,5 +189,5 @@ Measuring = Annotated[bool, typer.Option("--measuring/--no-measuring", help="mea
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 JsonLines = Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")]
 
-#: No database holds a larger number.
+#: The largest number of a database column.
 LARGEST = 2**63 - 1

@@ -1,7 +1,7 @@
-"""The command people type: `pyrometer ...`, and where each of its commands lies.
+"""The command `pyrometer` and the modules of its subcommands.
 
-What a command needs takes a second to import for some of them: only the module of the one that was typed is,
-and none for the help that lists them.
+Some of them take a second to import: only the module of the called command is imported, and none for the list
+of commands.
 """
 
 from importlib import import_module
@@ -15,13 +15,13 @@ from configuration.suggestions import unknown
 
 
 class _Place(NamedTuple):
-    """Where a command lies, `module:name`, and the first sentence of its help."""
+    """The place of a command, `module:name`, and the first sentence of its help."""
 
     where: str
     help: str
 
 
-#: In the order of the help.
+#: The commands in the order of the help.
 _PLACES = {
     "run": _Place("run:run", "Measure a suite of cases on this machine and store every result."),
     "upgrade": _Place(
@@ -39,9 +39,7 @@ _PLACES = {
         "dashboard:mcp", "Serve the tools of an agent (Model Context Protocol) on stdin and stdout."
     ),
     "report": _Place("report:report", "Print the report of a stored run or upgrade again."),
-    "reproduce": _Place(
-        "report:reproduce", "Print what made the numbers of a run or of one case, or measure it again."
-    ),
+    "reproduce": _Place("report:reproduce", "Print how a run or one case was measured, or measure it again."),
     "regressions": _Place(
         "regressions:app",
         "List and triage the changes that detection found: candidates, regressions, improvements.",
@@ -104,7 +102,9 @@ class _Later(TyperGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Refuse what is no command here: the base class would want all of them to name a similar one."""
+        """Refuse an unknown command here: to suggest a similar one, the base class would import all
+        commands.
+        """
         names = self.list_commands(ctx)
         if args and args[0] not in names:
             ctx.fail(unknown("command", args[0], names))
@@ -119,7 +119,7 @@ class _Later(TyperGroup):
 
 
 def _load_command(ctx: Any, name: str) -> Any:
-    """A group of commands, or a function, with its help in `FUNCTION_HELP` where the layout matters."""
+    """A group of commands, or a function, whose help is in `FUNCTION_HELP` if its layout matters."""
     place, attribute = _PLACES[name].where.split(":")
     module = import_module(f"{__package__}.commands.{place}")
     found = getattr(module, attribute)
@@ -143,7 +143,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # A mistake on the command line gets a sentence, not a box.
+    # Print an error of the command line as a sentence, not in a box.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -168,4 +168,4 @@ def pyrometer(
         typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit"),
     ] = False,
 ) -> None:
-    """The options before a command (the help is the program's own)."""
+    """The options before a command (the help is that of the program)."""

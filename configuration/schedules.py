@@ -171,7 +171,7 @@ def _check(name: str, schedule: ScheduleSettings, origin: Origin) -> None:
     if schedule.lock_clocks is not None and (schedule.device == "cpu" or schedule.nodes is not None):
         other = 'device = "cpu"' if schedule.device == "cpu" else "nodes"
         raise WrongValue(
-            f"{origin.of(('schedules', name, 'lock_clocks'))} does not go with {other}: "
+            f"{origin.of(('schedules', name, 'lock_clocks'))} cannot be combined with {other}: "
             "it holds the clocks of the GPUs of one machine"
         )
     if schedule.job != MEASURE:

@@ -70,7 +70,7 @@ def text_of(path: Path, name: str = "") -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise BadFile(place, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
 def text_lines(text: str) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _parse_script(path: Path, content: bytes) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(content, str(path))
     except UnicodeDecodeError:
-        raise BadStep(f"{path} is not Python: it is no UTF-8 text") from None
+        raise BadStep(f"{path} is not Python: it is not UTF-8 text") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__

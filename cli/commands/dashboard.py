@@ -1,4 +1,4 @@
-"""`pyrometer dashboard` shows stored results, `demo` a made-up history; `serve` adds the scheduler."""
+"""`pyrometer dashboard` serves stored results, `demo` a made-up history; `serve` also runs the scheduler."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def dashboard(
     allow_host: AllowHost = None,
 ) -> None:
     """Serve the dashboard of this machine's results; Ctrl-C stops it."""
-    # Streamlit takes seconds to import; no other command should wait for it.
+    # Streamlit takes seconds to import; other commands should not wait for it.
     from dashboard.auth.policy import access_rules
 
     with in_one_sentence():
@@ -58,10 +58,10 @@ def dashboard(
 
 
 def _trigger_of(file: Path | None) -> "Trigger":
-    """What enqueues a schedule for the API, by the settings as they are then."""
+    """The function that enqueues a schedule for the API, with the settings at the time of the call."""
 
     def trigger(database: Database, name: str) -> datetime:
-        # The scheduler's modules take long to import: no page waits for them.
+        # The modules of the scheduler take long to import; pages should not wait for them.
         from scheduled_jobs.scheduler.planner import trigger_schedule
 
         from .schedule import check_schedules
@@ -81,8 +81,9 @@ def mcp(
 ) -> None:
     """Serve the tools of an agent (Model Context Protocol) on stdin and stdout.
 
-    The agent sees runs, verdicts, findings and what runs differently, and can start an upgrade. It deletes
-    nothing. Its settings name this command: {"command": "pyrometer", "args": ["mcp"]}.
+    The agent reads runs, verdicts, findings and differences of operators and kernels, and can start an
+    upgrade. It cannot delete anything. Name this command in its settings: {"command": "pyrometer", "args":
+    ["mcp"]}.
     """
     with in_one_sentence():
         app_context = context(reading=not triage)
@@ -95,7 +96,7 @@ def mcp(
 
 
 def demo(port: Port = 8501) -> None:
-    """Serve the dashboard of a small made-up history; every page says so. Nothing of it is kept."""
+    """Serve the dashboard of a small made-up history; every page says so. Nothing is stored."""
     from workflows import demonstration
 
     temporary = tempfile.TemporaryDirectory(prefix="pyrometer-demo-")
@@ -104,7 +105,7 @@ def demo(port: Port = 8501) -> None:
         url = demonstration.write(Path(folder), datetime.now(UTC))
         os.environ[MADE_UP] = "1"
         _serve(url, Path(folder), "127.0.0.1", port)
-    # The handlers are as they were before: a repeated Ctrl-C would end the process with a traceback.
+    # The previous signal handlers are active again: a repeated Ctrl-C would end the process with a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -117,11 +118,11 @@ def _serve(
     rules: "AccessRules | None" = None,
     trigger: "Trigger | None" = None,
 ) -> None:
-    """Serve the dashboard of this database until Ctrl-C or SIGTERM; raises UsageError where it cannot."""
+    """Serve the dashboard of this database until Ctrl-C or SIGTERM; raises UsageError if it cannot start."""
     from dashboard.server import server
     from dashboard.server.errors import DashboardError
 
-    # The file is resolved already; given with the URL itself it would be a contradiction.
+    # The URL from the file is resolved already; setting both variables would be an error.
     os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
     os.environ["PYROMETER_DATABASE_URL"] = database_url
     os.environ["PYROMETER_DATA_DIR"] = str(data_dir)
@@ -136,7 +137,7 @@ SERVE_HELP = """Run the scheduler and the dashboard together, until Ctrl-C or SI
 The dashboard runs in its own process. If it dies it is restarted; measurements are not disturbed.
 """
 
-#: A dashboard that ends sooner than this after its start is not going to live.
+#: A dashboard that ends sooner than this after its start is not restarted.
 _STILLBORN_SECONDS = 15.0
 _END_SECONDS = 10.0
 _SCHEDULER_CODE = (
@@ -151,8 +152,8 @@ def serve(
     measuring: Measuring = True,
     log: LogForm = None,
 ) -> None:
-    """Run both (the help text is above, where its layout survives)."""
-    # The dashboard needs nothing of the scheduler, and should not wait for its imports.
+    """Run both (the help text is a constant, which keeps its layout)."""
+    # The dashboard does not need the scheduler and should not wait for its imports.
     from .schedule import live, serving_of
 
     names = [part for name in allow_host or () for part in ("--allow-host", name)]
@@ -168,7 +169,9 @@ def serve(
 
 
 class _Dashboard:
-    """A dashboard that is kept alive; `failed` is the exit code of one that cannot live."""
+    """A dashboard process that is restarted when it dies; `failed` is the exit code of one that cannot
+    run.
+    """
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._arguments = arguments
@@ -176,7 +179,7 @@ class _Dashboard:
         self._start()
 
     def has_failed(self) -> bool:
-        """Restart the dashboard if it died; true if it cannot run, which it has reported."""
+        """Restart the dashboard if it died; returns True if it cannot run, after reporting that."""
         code = self._process.poll()
         if code is None or self.failed is not None:
             return self.failed is not None
@@ -187,7 +190,7 @@ class _Dashboard:
         return False
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """End the process in any state."""
         self._process.terminate()
         try:
             self._process.wait(_END_SECONDS)
@@ -197,7 +200,7 @@ class _Dashboard:
 
     def _start(self) -> None:
         self._started = time.monotonic()
-        # In a session of its own, so that a terminal's Ctrl-C comes to the scheduler alone.
+        # In a separate session, so that Ctrl-C of a terminal reaches only the scheduler.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SCHEDULER_CODE, str(os.getpid()), *self._arguments],
             stdin=subprocess.DEVNULL,
@@ -206,5 +209,5 @@ class _Dashboard:
 
 
 def end_with_parent() -> None:
-    """Have this process end with its parent, whose id comes first among the arguments."""
+    """Have this process end with its parent, whose id is the first argument."""
     die_with(int(sys.argv.pop(1)), signal.SIGTERM)

@@ -30,7 +30,7 @@ from ..options import JsonLines
 
 app = typer.Typer(help="Upgrade, check, back up and prune the database.", no_args_is_help=True)
 
-#: Runs whose measurements, samples and recordings are looked at unless all are asked for.
+#: The number of newest runs whose measurements, samples and recordings are checked without --all.
 _NEWEST = 200
 #: Problems of one kind that are printed; JSON has them all.
 _PRINTED = 10
@@ -51,12 +51,12 @@ def upgrade() -> None:
 
 _CHECK_HELP = f"""Check that the database is consistent. It is only read, except with --repair.
 
-Checks the schema, the pages of an SQLite file, references, counts, times and metrics of the whole
-database; and measurements (against their outcomes), outcomes (against the journals of this data folder),
-samples and recordings of the newest {_NEWEST} runs, or with --all of all runs. Reports journals that are not
-stored to their end. With --repair a run that differs from its journal is first stored again from it: what
-the journal does not have, such as what a file added, is deleted. A run whose journal lacks stored outcomes
-of its plan is left alone.
+Checks the schema, the pages of an SQLite file, references, counts, times and metrics of the whole database;
+and measurements (against their outcomes), outcomes (against the journals of this data folder), samples and
+recordings of the newest {_NEWEST} runs, or with --all of all runs. Reports journals that are not completely
+stored. With --repair a run that differs from its journal is first stored again from the journal: rows that
+the journal does not have, for example imported ones, are deleted. A run whose journal lacks stored outcomes
+of its plan is not changed.
 
 Exit code: 0 no problem, 1 a problem, printed with its remedy, 2 the database cannot be opened.
 """
@@ -70,7 +70,7 @@ def check(
         bool, typer.Option("--repair", help="first store runs again that differ from their journals")
     ] = False,
 ) -> None:
-    """Look for what is not as it should be (the help text is above, where its layout survives)."""
+    """Check the database (the help text is a constant, which keeps its layout)."""
     sound = True
     with in_one_sentence():
         app_context = context(reading=not repair)
@@ -132,7 +132,7 @@ SQLite     FILE is an SQLite database. To restore it, stop every pyrometer proce
 Postgres   FILE is an archive made by pg_dump. To restore it into a new, empty database:
            createdb NAME && pg_restore --no-owner --dbname=NAME FILE
 
-After a restore, the next command stores what the journals contain and the backup does not.
+After a restore, the next command stores the results that are in the journals but not in the backup.
 """
 
 
@@ -141,7 +141,7 @@ def backup(
     file: Annotated[Path, typer.Argument(help="the file to write")],
     force: Annotated[bool, typer.Option("--force", help="replace an existing file")] = False,
 ) -> None:
-    """Copy the database (the help text is above, where its layout survives)."""
+    """Copy the database (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         size = back_up(context(reading=True).places.database_url, file, force=force)
     typer.echo(f"{file}: {size / 2**20:.1f} MiB, checked")
@@ -201,7 +201,7 @@ def forget(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="also if findings or tasks refer to it")] = False,
 ) -> None:
-    """Take a run out (the help text is above, where its layout survives)."""
+    """Delete a run (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         with open_database(app_context.places.database_url, create=False) as database:

@@ -27,13 +27,13 @@ from ..options import Json
 
 alerts = typer.Typer(help="Test the notification targets.", no_args_is_help=True)
 
-#: Nothing ran before it, and where the calendar begins there is no night before.
+#: The first night with a digest; near the beginning of the calendar there is no previous night.
 _FIRST_NIGHT = date_of_day(1970, 1, 1)
 
 DIGEST_HELP = """Print or send the digest of a night: changes, missing results, verdicts, runs.
 
 \b
-pyrometer digest                              of this night, from what is known now
+pyrometer digest of this night, from the present results
 pyrometer digest --date 2026-11-21            of an earlier night, as it was sent then
 pyrometer digest --markdown night.md          for an issue on GitHub
 pyrometer digest --send                       store it, and send it to targets that do not have it
@@ -54,7 +54,7 @@ def digest(
     markdown: Annotated[Path | None, typer.Option(help="write it to this file, as Markdown")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print or send the digest of a night (the help text is above, where its layout survives)."""
+    """Print or send the digest of a night (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context(reading=not send)
         with open_database(app_context.places.database_url, create=False) as database:
@@ -77,7 +77,7 @@ def digest(
 def _load_digest(
     database: Database, settings: Settings, day: str | None, now: datetime, *, store: bool
 ) -> Notice:
-    """The digest that is stored of a night, else one made of what is known now."""
+    """The stored digest of a night, or else one made from the present results."""
     today = night_of(now, settings.timezone)
     try:
         night = datetime.strptime(day, "%Y-%m-%d").date() if day is not None else today
@@ -94,7 +94,7 @@ def _load_digest(
     shared = shared_time(database, now) if night == today else None
     if stored is None and store:
         raise UsageError(
-            f"no digest of {night} was made then, and it is too late to send one; leave out --send"
+            f"no digest of {night} was stored, and a past digest cannot be sent; leave out --send"
         )
     return stored or as_notice(
         digest_of(collect_digest_data(database, settings, night, since, until, shared)), settings, now
@@ -123,7 +123,7 @@ def _send(database: Database, settings: Settings, notice: Notice) -> bool:
 
 
 def _skip_reason(was: Delivery | None) -> str:
-    """Why a target was not tried now."""
+    """The reason why delivery to a target was not tried now."""
     if was is not None and was.state == DeliveryState.DELIVERED:
         return "had it already"
     if was is not None and was.state == DeliveryState.FAILED and was.tries >= MOST_TRIES:

@@ -1,4 +1,4 @@
-"""`pyrometer doctor`: what this machine can measure, and why not; `pyrometer init`: settings for it."""
+"""`pyrometer doctor` reports what this machine can measure; `pyrometer init` writes settings for it."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def doctor(
 
 
 def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
-    """What `examine` found, and what can be sampled while a case runs, a line each."""
+    """The results of `examine`, and the telemetry of this machine, one line each."""
     preset = found["preset"]
     return [
         f"hardware   {found['hardware']}",
@@ -58,7 +58,7 @@ def doctor_lines(found: Mapping[str, Any], gpus: Probe, cpu: Iterable[Capability
 
 
 def examine(app_context: AppContext) -> dict[str, Any]:
-    """Everything `doctor` says, as plain values."""
+    """The whole report of `doctor` as plain values."""
     preset = choose_preset(app_context.settings, None)
     built = harness.build(app_context.places.data_dir / "harness")
     store = store_of(app_context)
@@ -92,13 +92,13 @@ def examine(app_context: AppContext) -> dict[str, Any]:
 
 
 def cpus_line(pinned: int) -> str:
-    """On which CPUs a preset measures that pins to so many, for people; 0 is one that does not pin."""
+    """The CPUs on which a preset measures, as text; `pinned` is their number, 0 without pinning."""
     if not pinned:
         return "not pinned: all CPUs are measured"
     return f"{plural(pinned, 'CPU')} measured, the rest for housekeeping"
 
 
-#: What each source of GPU utilisation gives, for people.
+#: The metrics of each source of GPU utilisation, as text.
 _UTILISATION_SOURCES = {
     "gpm": "SM utilisation from hardware counters",
     "dcgm": "SM utilisation from hardware counters, through a DCGM host engine",
@@ -109,7 +109,7 @@ _UTILISATION_SOURCES = {
 
 
 def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
-    """What can be sampled while a case runs, a line each: first the GPUs, then the CPU side."""
+    """The telemetry of this machine, one line each: first the GPUs, then the CPUs."""
     lines = [f"telemetry  GPU: none, {gpus.absent}"] if gpus.absent else []
     for gpu in gpus.gpus:
         part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
@@ -126,7 +126,7 @@ def _capability_lines(capabilities: Iterable[Capability]) -> list[str]:
 
 
 _GIB = 2**30
-#: Built environments may take this share of the free disk space, at most what they may by default.
+#: The share of the free disk space for built environments; at most the default size.
 _DISK_SHARE, _MOST_GIB = 0.5, 60
 
 _TEMPLATE = """\
@@ -137,14 +137,14 @@ _TEMPLATE = """\
 # The time zone of the schedules below.
 timezone = "{timezone}"
 
-# Built environments may take so many GiB together; the least recently used one is removed first.
+# The disk space of all built environments, in GiB; the least recently used one is removed first.
 environments_gib = {environments_gib}
 
-# A name for this machine beside its host name, for schedules and `pyrometer upgrade --on LABEL`.
+# Labels of this machine besides its host name, for schedules and `pyrometer upgrade --on LABEL`.
 # machine_labels = ["bench"]
 
-# The environment that is measured where none is named. It is built when it is first needed; `python = "PATH"`
-# in place of `torch` measures an interpreter that you have.
+# The environment that is measured by default. It is built when it is first needed; `python = "PATH"`
+# in place of `torch` measures an existing interpreter.
 [environments.default]
 torch = "{torch}"
 # index = "https://download.pytorch.org/whl/cpu"   # instead of the package index that pip is configured with
@@ -160,7 +160,7 @@ torch = "{torch}"
 # [alerts]
 # targets = ["mailto://user:password@example.com"]
 
-# When `pyrometer upgrade` says no.
+# The limits of `pyrometer upgrade`.
 # [policies.default]
 # worst = {{ latency_floor = 0.10 }}
 """

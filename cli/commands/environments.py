@@ -1,4 +1,4 @@
-"""`pyrometer environments`: what can be measured, what could be built, and building it."""
+"""`pyrometer environments`: lists and builds the environments that can be measured."""
 
 import hashlib
 import json
@@ -63,7 +63,7 @@ def _recipe(
 def list_environments(as_json: Json = False) -> None:
     """List every environment: first the declared ones, then others that were built.
 
-    No PyTorch is imported: `pyrometer doctor` reports whether each can be imported.
+    PyTorch is not imported: `pyrometer doctor` reports whether each can be imported.
     """
     with in_one_sentence():
         rows = _rows(context())
@@ -116,9 +116,15 @@ def _built_row(built: StoredEnvironment) -> dict[str, Any]:
         "from": str(built.recipe["torch"] or built.recipe["wheel"]),
     }
     if not built.python.exists():
-        row |= {"state": "broken", "broken": "the Python that made it is gone: remove it and build it again"}
+        row |= {
+            "state": "broken",
+            "broken": "the Python that created it was removed: remove the environment and build it again",
+        }
     elif built.replaced:
-        row |= {"state": "broken", "broken": "the Python that made it is another version now: build it again"}
+        row |= {
+            "state": "broken",
+            "broken": "the Python that created it has another version now: build it again",
+        }
     return {**row, **_facts(dict(built.facts))}
 
 
@@ -141,7 +147,7 @@ def list_available(
         recipe = _recipe(index, find_links, base_python=base_python)
         base = look_at(recipe.base_python)
         versions = package_index.list_versions(recipe, base, pre=pre)
-        # What another index or another Python was offered is no measure of what is new here.
+        # Versions offered by another index or for another Python do not show which ones are new here.
         query = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
         digest = hashlib.sha256(query.encode()).hexdigest()[:8]
         fresh = package_index.news(store_of(app_context).folder / f"offered-{digest}.json", versions)
@@ -167,10 +173,10 @@ def list_available(
     report_console().print(listed)
     if pre and not any(row["kind"] == "nightly" for row in rows):
         typer.echo(
-            f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
+            f"this index offers no nightlies: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
         )
     if fresh is None:
-        typer.echo("this is the first query: new versions are reported from the next query on")
+        typer.echo("this is the first query; later queries report new versions")
     else:
         typer.echo(f"new since last time: {', '.join(fresh) or 'nothing'}")
 
@@ -264,9 +270,9 @@ def show_environment(name: str, as_json: Json = False) -> None:
 
 
 def _find_environment(app_context: AppContext, text: str) -> StoredEnvironment:
-    """What was built that `text` means; raises UsageError where that is nothing, or several."""
+    """The built environment that `text` names; raises UsageError if there is none or more than one."""
     store, names = store_of(app_context), declared_environments(app_context.settings)
-    # A declared name means its own recipe and nothing that happens to be of the same version.
+    # A declared name means its own recipe, not another environment of the same version.
     found = [] if text in names else store.find_by_name(text)
     if not found:
         one = parse_environment(app_context.settings, text)
@@ -276,7 +282,8 @@ def _find_environment(app_context: AppContext, text: str) -> StoredEnvironment:
             )
         if exact := built_of(store, one.recipe):
             return exact
-        # Nor does a wheel mean another of its version; a version means whatever was built of it.
+        # A wheel does not mean another environment of its version either; a version means every environment
+        # built of it.
         found = [] if text in names or one.recipe.wheel else store.find_by_name(one.recipe.label)
     if len(found) > 1:
         raise UsageError(f'"{text}" matches several: {", ".join(each.name for each in found)}')

@@ -1,4 +1,4 @@
-"""`pyrometer fingerprint`: what PyTorch chooses for one step of a case, and what differs between two."""
+"""`pyrometer fingerprint`: the operators and kernels of one step of a case, and their differences."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ..context import FAILED, context, in_one_sentence
 from ..options import CaseFiles, CaseOrCommand, Device, Json, finite
 from ..output.console import print_line, report_console
 
-#: Lines of one case on a terminal; the JSON has all.
+#: The most lines of one case on a terminal; the JSON has all.
 _MOST = 12
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ def take(
     again: Again = False,
     as_json: Json = False,
 ) -> None:
-    """Print the fingerprint of each case: what was called, and how often. Exit code 1 if one has none."""
+    """Print the fingerprint of each case: names and numbers of calls. Exit code 1 if a case has none."""
     wanted = (environment,)
     request = FingerprintRequest(
         wanted, tuple(cases_), None, tuple(cases or ()), preset, device, deadline, again
@@ -88,7 +88,7 @@ def diff(
     again: Again = False,
     as_json: Json = False,
 ) -> None:
-    """Print what runs differently in B: other kernels, operators, fusions; the alarming changes first.
+    """Print the kernels, operators and fusions that differ in B, warnings first.
 
     The exit code is 0 also if something differs: nothing is timed.
     """

@@ -37,7 +37,7 @@ def _by_name(found: FleetStatus) -> list[NodeStatus]:
 
 
 def nodes_table(found: FleetStatus) -> Table:
-    """Each machine: its task, its labels, its hardware."""
+    """A row for each machine: its task, its labels, its hardware."""
     listed = table("machine", "state", "tasks", "labels", "hardware", "version")
     for node in _by_name(found):
         doing = [f"task {task.id}: {part_label(task.schedule, task.part)}" for task in node.doing]
@@ -52,7 +52,7 @@ def nodes_table(found: FleetStatus) -> Table:
 
 
 def waiting_table(found: FleetStatus) -> Table:
-    """The waiting tasks, and why they wait."""
+    """The waiting tasks, with the reasons."""
     listed = table("task", "schedule", "label", "why it waits")
     for task, why in found.waiting:
         cells = (str(task.id), part_label(task.schedule, task.part), task.label or "any machine")
@@ -97,9 +97,9 @@ _NO_FLEET = (
     'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
     "pyrometer.toml configures one"
 )
-#: In Ray's log once it has started.
+#: The text in Ray's log after it has started.
 _STARTED = "Ray runtime started."
-#: Parts of a GPU's name that are no label.
+#: Parts of a GPU's name that are left out of its label.
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
 _KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 Ports = Annotated[
@@ -300,7 +300,7 @@ def _check_ports(first: int, port: int) -> None:
 
 
 def _labels(texts: list[str]) -> dict[str, str]:
-    """From KEY=VALUE to labels; raises UsageError for what the engine would not take."""
+    """Labels from KEY=VALUE texts; raises UsageError for labels that the engine would refuse."""
     found: dict[str, str] = {}
     for text in texts:
         key, _, value = text.partition("=")
@@ -327,7 +327,9 @@ def accelerator_labels(name: str) -> dict[str, str]:
 
 @contextmanager
 def _alone(app_context: AppContext, role: str) -> Generator[Path]:
-    """Ray's folder for this role; raises UsageError while another process with the data folder has it."""
+    """The folder of Ray for this role; raises UsageError while another process with the data folder uses
+    it.
+    """
     data_dir = app_context.places.data_dir
     with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
         if not locked:
@@ -360,18 +362,21 @@ def _run_ray(
 #: Errors in Ray's log, and their meanings.
 _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
-    ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),
+    ("Version mismatch", "head and node need the same version of Ray, and of Python up to the minor version"),
     ("Address already in use", "a port that it needs is in use: choose others by --ports"),
     (
         "is already running at",
-        "nodes on this machine still use that address: end them, or try again when they have left",
+        "nodes on this machine still use this address: stop them, or try again after they have left",
     ),
-    ("timed out during startup", "the head did not answer in time, as when several join at once: try again"),
+    (
+        "timed out during startup",
+        "the head did not answer in time; this can happen when several machines join at once: try again",
+    ),
 )
 
 
 def start_error(log: str) -> str:
-    """One sentence from the log of Ray on why it did not start."""
+    """The reason why Ray did not start, as a sentence from its log."""
     for sign, sentence in _KNOWN:
         if sign in log:
             return sentence

@@ -1,4 +1,4 @@
-"""`pyrometer profile` and `pyrometer record`: where the time of a case goes, and that of your own program."""
+"""`pyrometer profile` traces a case; `pyrometer record` records the operators of the user's program."""
 
 import csv
 import json
@@ -77,7 +77,7 @@ def trace(
 
 
 def _whole(case: str, against: str) -> str:
-    """The case under the technique `against`, where that is all that was typed of it."""
+    """The case under the technique `against`, if only a technique was typed."""
     workload, slash, _ = case.rpartition("/")
     return f"{workload}/{against}" if slash and "/" not in against and case.count("/") == 3 else against
 
@@ -115,7 +115,7 @@ def diff(
 
 
 def _table(database: Database, name: str, case: str | None) -> OperatorTable:
-    """The table that `RUN` or `RUN:CASE` means; raises UsageError when it means none, or several."""
+    """The table that `RUN` or `RUN:CASE` names; raises UsageError if there is none or more than one."""
     run, _, named = name.partition(":")
     pattern = named or case
     if run == "latest":
@@ -174,44 +174,44 @@ pyrometer record -- python train.py --lr 0.1        writes census.toml
 pyrometer record --steps 5 -- python -m my.training
 pyrometer upgrade 2.12.1 2.13.0 --census census.toml
 
-The program runs in its own interpreter, where nothing is installed, and is ended after its steps. A step is a
-call of the outermost module, with backward pass and update. The file holds no number of a tensor and no name
-of a file. `run` and `upgrade` measure each operator as a case; a verdict weighs it by its share.
+The program runs in its own interpreter, in which nothing is installed, and is ended after its steps. A step
+is a call of the outermost module, with backward pass and update. The census contains no values of tensors and
+no file names. `run` and `upgrade` measure each operator as a case; a verdict weights it by its share.
 
 From PyTorch 2.9 on, a graph that torch.compile makes is recorded as one compiled region, and measured
-compiled; one that ran backward is measured with an update by AdamW. While it is recorded, Inductor in its
-default mode compiles it, whatever the program asks for.
-Before, the program runs uncompiled while it is recorded.
+compiled; one that ran backward is measured with an update by AdamW. During recording it is compiled by
+Inductor in its default mode, whatever options the program uses. With an older PyTorch the program runs
+uncompiled during recording.
 """
 
-#: So many operators are listed; the file holds all.
+#: The number of operators that are listed; the file contains all.
 _LISTED = 12
 
 
 def record(
     command: Annotated[list[str], typer.Argument(metavar="-- PYTHON SCRIPT ...", help="the program")],
     steps: Annotated[int, typer.Option(min=1, max=1000, help="steps that are recorded")] = 3,
-    skip: Annotated[int, typer.Option(min=0, help="steps before them that are not")] = 1,
+    skip: Annotated[int, typer.Option(min=0, help="steps that run before them")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", help="the file")] = Path("census.toml"),
     as_json: Json = False,
 ) -> None:
-    """Record a program (the help text is above, where its layout survives)."""
+    """Record a program (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         if output.is_dir() or not output.absolute().parent.is_dir():
-            raise UsageError(f"--output {output} is no file that can be written")
+            raise UsageError(f"--output {output} is not a file that can be written")
         done = record_program(command, steps, skip)
         try:
             write_whole(output, done.census.to_toml())
         except OSError as error:
             raise JobError(f"{output}: {error.strerror or error}") from None
     if done.code:
-        say(f"note: the program ended with {done.code}; what was recorded before is kept")
+        say(f"note: the program ended with {done.code}; the steps recorded before that are kept")
     if done.left_out:
-        say(f"note: not in the census, for an argument cannot be made again: {', '.join(done.left_out)}")
+        say(f"note: not in the census, as an argument cannot be recreated: {', '.join(done.left_out)}")
     if done.census.compiled and not done.census.regions:
         say(
             f"note: PyTorch {done.census.torch} ran the program uncompiled while it was recorded: compiled "
-            "modules are recorded as the operators they are made of"
+            f"modules are recorded as separate operators"
         )
     if as_json:
         typer.echo(json.dumps(_body(done.census, output), indent=2))

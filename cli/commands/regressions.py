@@ -1,4 +1,4 @@
-"""`pyrometer regressions`: what detection found, what speaks for it, and what people say of it."""
+"""`pyrometer regressions`: findings of detection, their evidence, and their triage."""
 
 import csv
 import getpass
@@ -37,7 +37,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-#: Findings that a list holds at most.
+#: The most findings in a list.
 _MOST = 100_000
 
 Number = Annotated[
@@ -68,7 +68,7 @@ def list_findings(
                 newest=_MOST,
             )
             groups = group_counts(database, now, schedule)
-        # One that is no longer written down may have findings still.
+        # A schedule that is no longer configured may still have findings.
         if schedule is not None and not found and schedule not in app_context.settings.schedules:
             raise UsageError(unknown("schedule", schedule, app_context.settings.schedules))
         if file is not None:
@@ -83,11 +83,11 @@ def list_findings(
     else:
         typer.echo("nothing was found yet" if every else "no open regression")
     if not every and (others := _others(groups)):
-        typer.echo(f"not listed: {others}; `pyrometer regressions list --all` has them")
+        typer.echo(f"not listed: {others}; `pyrometer regressions list --all` lists them")
 
 
 def _others(groups: Mapping[FindingGroup, int]) -> str:
-    """How many findings are in the groups that no list has by default."""
+    """The number of findings in the groups that are not listed by default."""
     words_of = {
         FindingGroup.IMPROVEMENT: ("improvement", "improvements"),
         FindingGroup.WAITING: ("candidate", "candidates"),
@@ -114,7 +114,7 @@ def _print(found: Sequence[Finding], now: datetime, app_context: AppContext) -> 
             escape(_triage(one, now)),
         )
     report_console().print(listed)
-    typer.echo("`pyrometer regressions show ID` shows everything about one")
+    typer.echo("`pyrometer regressions show ID` shows the details of one")
 
 
 def _versions(one: Finding) -> str:
@@ -230,13 +230,13 @@ def _me() -> str:
 def _require_finding(number: int, one: Finding | None) -> Finding:
     if one is None:
         raise UsageError(
-            f"there is no finding {number}: `pyrometer regressions list --all` shows those there are"
+            f"there is no finding {number}: `pyrometer regressions list --all` lists all findings"
         )
     return one
 
 
 def moment_of(text: str, timezone: str) -> datetime:
-    """The moment that a date (its beginning), or one with a time, means in a zone; raises UsageError."""
+    """The moment of a date (its beginning), or of a date and time, in a time zone; raises UsageError."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone(timezone))).astimezone(UTC)
@@ -264,7 +264,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
     write_whole(file, text.getvalue())
 
 
-#: What a table of findings holds, in the words of the JSON.
+#: The columns of a table of findings, with the names of the JSON.
 _COLUMNS = (
     *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
     *("machine", "hardware_label", "hardware", "preset_name", "schedule", "track", "label"),

@@ -1,4 +1,6 @@
-"""`pyrometer report` prints the report of a run again, `pyrometer reproduce` what made its numbers."""
+"""`pyrometer report` prints the report of a run again, `pyrometer reproduce` the command and the packages of
+it.
+"""
 
 import json
 import os
@@ -78,21 +80,22 @@ def _print_events(console: Console, loaded: LoadedRun) -> None:
     watcher = JsonWatcher(console)
     for outcome in loaded.result.outcomes:
         watcher.report_outcome(outcome)
-    # Which processes of an imported run were alive at once is unknown: there are no gains.
+    # An imported run has no gains: which of its processes were alive at once is unknown.
     foreign = loaded.source != RunSource.MEASURED
     watcher.report_end(replace(loaded.result, outcomes=()) if foreign else loaded.result)
 
 
-REPRODUCE_HELP = """Print what made the numbers of a run or of one case, or measure it again.
+REPRODUCE_HELP = """Print how a run or one case was measured, or measure it again.
 
 \b
 pyrometer reproduce latest                                     the command of the run, and locks
 pyrometer reproduce latest:resnet50/infer/batch=1/eager        the command of one case
 pyrometer reproduce latest:resnet50/infer/batch=1/eager --run  measure it again
 
-That is the command, the preset and the harness as comments, and each environment as requirements: of a run of
-one environment the output is a file for `pip install -r`. An environment that was built here and still exists
-is measured itself; any other is built again, and packages besides torch may then be newer than the lock.
+The output has the command, the preset and the harness as comments, and each environment as requirements: for
+a run of one environment it is a file for `pip install -r`. With --run an environment that was built here and
+still exists is measured; any other is built again, and its packages besides torch may be newer than those
+printed.
 """
 
 
@@ -103,7 +106,7 @@ def reproduce(
     again: Annotated[bool, typer.Option("--run", help="run the command instead of printing it")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print what made a number (the help text is above, where its layout survives)."""
+    """Print how a run was measured (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context(reading=True)
         store_pending(app_context)
@@ -111,7 +114,7 @@ def reproduce(
         if again:
             check_repeated(found)
     if again:
-        # The scheduler's packages take long to import; no other command should wait for them.
+        # The packages of the scheduler take long to import; other commands should not wait for them.
         from scheduled_jobs.scheduler.child_process import OURSELVES
 
         command = found.commands[0]
@@ -125,11 +128,15 @@ def reproduce(
 
 
 def _reproduction_lines(found: Reproduction) -> Iterator[str]:
-    """Everything as lines; all but the requirements are comments to pip."""
+    """The output as lines; all but the requirements are comments for pip."""
     yield f"# run {found.run}, {found.hardware}, Pyrometer {found.pyrometer or 'of an unknown version'}"
     yield from (f"# command: {shlex.join(command)}" for command in found.commands)
     yield f"# preset {found.preset}: {json.dumps(dict(found.settings), sort_keys=True, default=str)}"
-    same = "that of this program" if found.harness == found.own_harness else "another one than this program's"
+    same = (
+        "that of this program"
+        if found.harness == found.own_harness
+        else "different from that of this program"
+    )
     yield f"# harness {found.harness}: {same}"
     for lock in found.environments:
         yield from _lock_lines(lock)

@@ -40,7 +40,7 @@ pyrometer run --case resnet50                  its cases in `smoke`, or else its
 pyrometer run --case 'gpt2*' --budget 600      all matching cases, for at most ten minutes
 pyrometer run --cases my_cases.py              your own cases (see CONTRIBUTING.md)
 pyrometer run --python ~/venv/bin/python       measure the PyTorch of this interpreter
-pyrometer run --suite cpu --report cpu.html    also as a file, with the change against earlier runs
+pyrometer run --suite cpu --report cpu.html    also write a file, with the change against earlier runs
 pyrometer run --resume latest                  resume an interrupted run
 
 Ctrl-C stops the run: finished results are kept, and the command that resumes it is printed.
@@ -60,9 +60,9 @@ EnvironmentName = Annotated[
 Interpreter = Annotated[Path | None, typer.Option(help="measure the PyTorch of this interpreter instead")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="measure the selected cases even if they take long")]
 Fingerprint = Annotated[
-    bool, typer.Option("--fingerprint", help="then take the fingerprints that are missing, as nights do")
+    bool, typer.Option("--fingerprint", help="then take the missing fingerprints, as scheduled runs do")
 ]
-#: Names the file of `--nodes`; the job of a fleet sets it.
+#: The variable with the file of `--nodes`; the job of a fleet sets it.
 NODES_VARIABLE = "PYROMETER_NODES_FILE"
 
 
@@ -100,7 +100,7 @@ def run(
     report: Reports = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Measure this machine (the help text is above, where its layout survives)."""
+    """Measure this machine (the help text is a constant, which keeps its layout)."""
     request = RunRequest(
         suite=suite,
         environment=environment,

@@ -1,4 +1,4 @@
-"""`pyrometer scheduler`, the service that runs the timetable; `schedule` and `tasks` show it."""
+"""`pyrometer scheduler` runs the timetable as a service; `schedule` and `tasks` show and change it."""
 
 import json
 import signal
@@ -54,27 +54,27 @@ SCHEDULER_HELP = """Run the schedules of pyrometer.toml ([schedules.NAME]).
 
 \b
 pyrometer scheduler                  until Ctrl-C or SIGTERM
-pyrometer scheduler --once           do what is due now, and end
+pyrometer scheduler --once           run the due tasks, and end
 pyrometer scheduler --no-measuring   only plan, detect and notify: other machines measure
 
-Several schedulers may share a database: each task is done once, by the first scheduler that claims it. A
+Several schedulers may share a database: each task runs once, on the first scheduler that claims it. A
 machine claims tasks without a label, and those with one of its own labels (machine_labels, and its name).
 Each measurement runs in a child process. When the scheduler is stopped, finished results are kept, and the
 next scheduler on this machine resumes the run. `pyrometer schedule list` shows the next runs.
 """
 
-#: How often is looked whether the settings were changed.
+#: Seconds between two checks whether the settings have changed.
 LOOK_SECONDS = 5.0
-#: Who does only what is due now waits so long until it is known who is there to do it.
+#: Seconds that `--once` waits for the machines of a fleet to be known.
 FLEET_SECONDS = 120.0
 
 
 def scheduler(
-    once: Annotated[bool, typer.Option("--once", help="do what is due, and end")] = False,
+    once: Annotated[bool, typer.Option("--once", help="run the due tasks, and end")] = False,
     measuring: Measuring = True,
     log: LogForm = None,
 ) -> None:
-    """Run the service (the help text is above, where its layout survives)."""
+    """Run the service (the help text is a constant, which keeps its layout)."""
     with in_one_sentence(), interruptible() as interrupts:
         service = serving_of(context(), log, measuring=measuring, wait_for_nodes=once)
         live(service, interrupts, once=once)
@@ -93,7 +93,7 @@ def live(
         with interrupts.defer_signals():
             service.run(lambda: interrupts.requested() or asked(), once=once)
     except KeyboardInterrupt:
-        say("stopped at once; the next scheduler of this machine resumes what ran")
+        say("stopped at once; the next scheduler of this machine resumes its runs")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         signal.set_wakeup_fd(before)
@@ -102,15 +102,17 @@ def live(
 def serving_of(
     app_context: AppContext, form: Form | None, *, measuring: bool, wait_for_nodes: bool = False
 ) -> Service:
-    """The service of this place; with `wait_for_nodes` the machines of its fleet are known before it begins.
+    """The service with the settings of this folder; with `wait_for_nodes` it waits until the machines of its
+    fleet are known.
 
-    Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
+    Raises UsageError for a schedule that cannot run, JobError for a fleet that cannot be reached, and
+    DatabaseError.
     """
-    # The notification library knows some hundred services; no other command should wait for its import.
+    # The notification library has a hundred services; other commands should not wait for its import.
     from scheduled_jobs.jobs.registry import JOBS
 
     check_schedules(app_context.settings)
-    # One that is away may come; one that is too old, or no database at all, is said at once.
+    # An unreachable database may return; a wrong schema or URL is an error at once.
     with suppress(DatabaseUnavailable):
         app_context.open_database().close()
 
@@ -142,7 +144,7 @@ def serving_of(
 
 
 def log_devices(log: Log, settings: Settings, labels: Collection[str]) -> None:
-    """Log what each schedule measures on this machine, and a warning where none measures its GPU."""
+    """Log what each schedule measures on this machine, and a warning if none measures its GPU."""
     gpus = [gpu.name for gpu in probe.examine().gpus if not gpu.mig_of]
     devices = schedule_devices(settings, labels, gpus)
     for each in devices:
@@ -152,13 +154,13 @@ def log_devices(log: Log, settings: Settings, labels: Collection[str]) -> None:
 
 
 def fleet_of(app_context: AppContext, log: Log, *, wait_for_nodes: bool) -> FleetHosts | None:
-    """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
+    """The machines that measure for this one if a fleet is configured; raises JobError."""
     if app_context.settings.fleet.engine == "none":
         return None
     engine, data_dir = engine_of(app_context), app_context.places.data_dir
     hosts = FleetHosts(engine, data_dir, app_context.open_database, lambda sentence: log("fleet", sentence))
     if wait_for_nodes and not hosts.wait_until_known(FLEET_SECONDS):
-        log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
+        log("fleet", f"not all of its machines are known after {FLEET_SECONDS:g} s", level="warning")
     return hosts
 
 
@@ -179,7 +181,7 @@ def check_schedules(settings: Settings) -> None:
 
 
 class Reread:
-    """The settings as the file has them now; an error in it is reported once, and the old settings stay."""
+    """The present settings of the file; an error in it is reported once, and the old settings stay in use."""
 
     def __init__(self, settings: Settings, log: Log) -> None:
         self._settings, self._log = settings, log
@@ -198,7 +200,7 @@ class Reread:
             settings = load_settings(self._settings.file)
             check_schedules(settings)
         except (ConfigurationError, UsageError) as error:
-            self._log("settings refused", f"{error}; the old ones stay", level="warning")
+            self._log("settings refused", f"{error}; the old settings stay in use", level="warning")
         else:
             self._settings = settings
             self._log("settings read again")
@@ -206,7 +208,7 @@ class Reread:
 
 
 def _file_state(file: Path | None) -> tuple[int, int] | None:
-    """What differs after a file was written."""
+    """Properties of a file that change when it is written."""
     try:
         found = file.stat() if file is not None else None
     except OSError:
@@ -271,7 +273,7 @@ def _rows(app_context: AppContext, now: datetime) -> list[dict[str, Any]]:
 
 
 def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: datetime) -> dict[str, Any]:
-    """A schedule with its next fire times; one that follows another is not in pyrometer.toml."""
+    """A schedule with its next fire times; a follow-up schedule is not in pyrometer.toml."""
     if schedule is None:
         job, _, followed = name.partition(":")
         return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}
@@ -289,7 +291,7 @@ def _row(name: str, schedule: ScheduleSettings | None, local_zone: tzinfo, now: 
 def _state(
     name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], local_zone: tzinfo
 ) -> dict[str, Any]:
-    """The result of a schedule's newest scheduled run that is over, and its waiting or running tasks."""
+    """The result of a schedule's newest ended run, and its waiting or running tasks."""
     ended = [task for (of, _), task in last.items() if of == name]
     newest = max((task.due_at for task in ended), default=None)
     latest = [task for task in ended if task.due_at == newest]
@@ -315,7 +317,7 @@ def trigger(
     name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
     as_json: Json = False,
 ) -> None:
-    """Trigger a schedule now. A running scheduler does its tasks; this command does not wait for them."""
+    """Trigger a schedule now. A running scheduler runs its tasks; this command does not wait for them."""
     with in_one_sentence():
         app_context = context()
         check_schedules(app_context.settings)
@@ -339,7 +341,7 @@ def trigger(
 
 
 def _wait_reasons(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
-    """Why tasks will wait: no scheduler is there, or none that does such jobs has a label."""
+    """The reason why tasks will wait: no scheduler is running, or none that runs such jobs has a label."""
     if not alive:
         return ["no scheduler is running: start one with `pyrometer scheduler`"]
     able = {True: list(filter(measures, alive)), False: list(filter(runs_control_jobs, alive))}
@@ -387,7 +389,7 @@ def list_tasks(
     local_zone = zone(app_context.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "result")
     for task in found:
-        # The last output of a child may be any text.
+        # The last output of a child process may be any text.
         text = printable(task.error or reasons.get(task.id) or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(local_zone):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
@@ -468,7 +470,7 @@ def cancel(
         later = "; its scheduler stops it within seconds" if before.state == TaskState.RUNNING else ""
         typer.echo(f"task {task_id} is cancelled{later}")
     else:
-        say(f"pyrometer: task {task_id} is over already: {before.state}")
+        say(f"pyrometer: task {task_id} has already ended: {before.state}")
     if not ended:
         raise typer.Exit(FAILED)
 
@@ -482,7 +484,7 @@ def _task(database: Database, task_id: int) -> Task:
 
 
 def _took(spent: tuple[float, int] | None) -> str:
-    """How long all attempts that are over took together, and how many those are where it is not one."""
+    """The total duration of all ended attempts, and their number if there is more than one."""
     if spent is None:
         return "-"
     seconds, times = spent

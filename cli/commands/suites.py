@@ -36,7 +36,7 @@ from ..context import context, in_one_sentence, say
 from ..options import CaseFiles, Json
 from ..output.console import CaseName, report_console, table
 
-#: Below this many columns a list of workloads leaves out family and summary of each; `cases show` says them.
+#: Below this width the list of workloads leaves out the columns family and summary; `cases show` prints them.
 _WIDE = 120
 
 cases = typer.Typer(help="List the cases that can be measured.", no_args_is_help=True)
@@ -106,7 +106,7 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
 
 
 def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
-    """Which suites measure which techniques of a workload: a row for those that the same suites measure."""
+    """The suites that measure the techniques of a workload: a row for techniques with the same suites."""
     suites: dict[str, list[str]] = {}
     for suite, cases in listed.items():
         for case in dict.fromkeys(cases):
@@ -212,9 +212,9 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
 def _available_cases(
     app_context: AppContext, files: list[Path] | None, suite: Suite | None = None
 ) -> list[str]:
-    """Keys that globs stand for; checks a suite's cases on the way. Empty where no environment can be run."""
+    """The keys that globs match; also checks the cases of a suite. Empty if no environment can be run."""
     if suite and suite.name not in app_context.settings.suites:
-        # Built in: without globs, and its cases are there.
+        # A built-in suite has no globs, and its cases exist.
         return []
     try:
         workloads = workloads_of(app_context, files)
@@ -231,7 +231,7 @@ def _cases(suite: Suite, offered: list[str]) -> list[str]:
 
 
 def _on_cuda(suite: Suite) -> bool:
-    """Whether the suite measures a GPU wherever it is measured."""
+    """Whether the suite measures a GPU on every machine."""
     return suite.device == "cuda"
 
 
@@ -240,7 +240,7 @@ def _keys(cases: list[str]) -> list[str]:
 
 
 def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
-    """A suite as JSON; what a glob costs is None."""
+    """A suite as JSON; the duration of a glob is None."""
     planned = plan.replicates(_keys(cases), suite.replicates)
     cost: dict[str, float] = {}
     for one in planned:
@@ -266,7 +266,7 @@ def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:
 
 
 def _families_left_out(cases: Iterable[str]) -> list[str]:
-    """The families of built-in cases that none of these cases is of."""
+    """The families of built-in cases without one of these cases."""
     names = {case.partition("/")[0] for case in cases}
     covered = {one["family"] for one in workloads() if one["name"] in names}
     return [family for family in FAMILIES if family not in covered]
@@ -300,7 +300,7 @@ def _suite(suite: Suite) -> str:
         f"{suite.timing.measure_seconds:g} s measured in each process.\n"
     )
     if suite.name == "full":
-        # Its blocks are those of the suites above.
+        # Its blocks are listed under the suites above.
         return head
     lines = ["", "| workload | techniques | why it is there | claims |", "|---|---|---|---|"]
     for block in suite.blocks:
@@ -343,9 +343,9 @@ def _number(claim: Claim) -> int:
 
 
 def workloads_of(app_context: AppContext, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
-    """The cases on offer; those of `files` are asked of the default environment, which has to import them.
+    """The available cases; those of `files` are listed by the default environment, which imports them.
 
-    Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
+    Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment without a PyTorch.
     """
     if not files:
         return workloads()

@@ -45,7 +45,7 @@ from ..output.import_report import (
 )
 
 STDOUT = "-"
-#: What is written to a file whose name ends so; `.gz` after it compresses.
+#: The format of a file by its suffix; with `.gz` after it the file is compressed.
 _SUFFIXES: dict[str, Format] = {
     ".jsonl": "pyrometer",
     ".csv": "csv",
@@ -91,7 +91,7 @@ def export(
     table: TableOption = None,
     force: Force = False,
 ) -> None:
-    """Write runs into a file (the help text is above, where its layout survives)."""
+    """Write runs to a file (the help text is a constant, which keeps its layout)."""
     with in_one_sentence(), interruptible():
         try:
             *runs, file = _runs_and_file(words or [], everything)
@@ -107,7 +107,7 @@ def export(
 
 
 def _runs_and_file(words: list[str], everything: bool) -> list[str]:
-    """The runs (none for all) and at last the file."""
+    """The runs (none for all) and the file, which comes last."""
     if everything and len(words) == 1:
         return words
     if everything:
@@ -128,7 +128,7 @@ def _form(file: str, form: Format | None, table: str | None) -> Format:
             raise UsageError(f"{file} has no known suffix: use {ends}, or give --format")
         form = _SUFFIXES[suffix]
     if table and form not in OF_TABLES:
-        raise UsageError(f"--table is for csv and parquet; {file} would be {form}")
+        raise UsageError(f"--table is for csv and parquet; {file} has format {form}")
     if form == "parquet" and file == STDOUT and sys.stdout.isatty():
         raise UsageError("Parquet cannot be written to a terminal: name a file")
     return form
@@ -157,7 +157,7 @@ def _written(
 
 @contextmanager
 def _sink(file: str, *, force: bool) -> Generator[BinaryIO]:
-    """Where the bytes go; a file is there at the end, whole, or not at all."""
+    """The target of the bytes; a file exists at the end complete or not at all."""
     if file == STDOUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -166,14 +166,14 @@ def _sink(file: str, *, force: bool) -> Generator[BinaryIO]:
         if not file.lower().endswith(".gz"):
             yield sink
             return
-        # Without a time and a name inside: the same runs give the same bytes.
+        # Without time and name in the gzip header, so that the same runs give the same bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=sink, mtime=0) as compressed:
             yield cast("BinaryIO", compressed)
 
 
 @contextmanager
 def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
-    # What a link points to is written, not the link.
+    # The target of a link is written, not the link.
     path = file.resolve()
     if path.is_dir():
         raise UsageError(f"{file} is a folder: name a file in it")
@@ -193,7 +193,7 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
 
 
 def _export_summary(file: str, done: ExportCounts, form: Format, table: str) -> str:
-    """What was written, in a sentence."""
+    """A sentence about the written file."""
     where = "stdout" if file == STDOUT else file
     runs = f"{plural(done.runs, 'run')}"
     if form in OF_TABLES:
@@ -207,8 +207,8 @@ IMPORT_FILES_HELP = f"""Import results of other tools and machines; importing a 
 pyrometer import metrics-20240603.json              the format is detected
 pyrometer import results/ gh-pages/dev/bench/data.js
 pyrometer import --format dynamo-csv inductor.csv   if the format cannot be detected
-pyrometer import --dry-run results/                 report what would be imported and what not
-pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    facts that a file lacks
+pyrometer import --dry-run results/                 report what would be imported
+pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    supply missing facts
 pyrometer import machine-b/.pyrometer/runs/         journals of a machine without a database
 
 \b
@@ -247,7 +247,7 @@ def import_files(
         typer.Option(metavar="LABEL", help="the measured hardware; replaces what the files contain"),
     ] = None,
 ) -> None:
-    """Import files (the help text is above, where its layout survives)."""
+    """Import files (the help text is a constant, which keeps its layout)."""
     with in_one_sentence():
         app_context = context()
         try:
@@ -261,7 +261,9 @@ def import_files(
         try:
             done = _import(app_context, paths, name, dry_run, stated, report)
         except KeyboardInterrupt:
-            say("interrupted: the files reported so far are stored, and importing all again stores the rest")
+            say(
+                "interrupted: the files reported so far are stored; to store the rest, import all files again"
+            )
             raise typer.Exit(INTERRUPTED) from None
     report.report_totals(done)
     if done.refused or done.set_aside or not done.read:
@@ -315,7 +317,7 @@ def _import(
                         with_journal=with_journal,
                     )
                 except ExchangeError as error:
-                    # Other files in a folder of results were not meant.
+                    # Other files in a folder of results are skipped.
                     if isinstance(error, UnknownFormat) and path != given:
                         done.unknown.append(path)
                         continue
@@ -331,7 +333,7 @@ def _import(
 
 @contextmanager
 def _import_target(app_context: AppContext, dry_run: bool) -> Generator[Database | None]:
-    """The database; None for a dry run where there is none yet, which a dry run does not change."""
+    """The database; None for a dry run without a database, because a dry run does not create one."""
     url = app_context.places.database_url
     file = sqlite_file(url)
     if dry_run and file is not None and not file.exists():
@@ -374,7 +376,7 @@ def submit_file(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
 ) -> None:
-    """Submit results (the help text is above, where its layout survives)."""
+    """Submit results (the help text is a constant, which keeps its layout)."""
 
     with in_one_sentence():
         labels = _label("machine", machine), _label("hardware", hardware)
@@ -396,7 +398,7 @@ def submit_file(
         sentence = (
             f"new: {describe_amount(arrived.new)}"
             if arrived.new != Amount()
-            else "stored already, nothing is new"
+            else "stored already; nothing is new"
         )
         typer.echo(printable(f"{', '.join(runs)}: {sentence}"))
         for problem in arrived.set_aside:
@@ -406,7 +408,7 @@ def submit_file(
 
 
 def _content(file: Path) -> tuple[str, SourcePlace, datetime | None]:
-    """A file's text, what it is called, and when it was written; what comes through a pipe does not say."""
+    """The text of a file, its name, and the time of its last change, which is unknown for a pipe."""
     if str(file) != "-":
         text = text_of(file)
         return text, SourcePlace(file.name), datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
@@ -417,4 +419,4 @@ def _content(file: Path) -> tuple[str, SourcePlace, datetime | None]:
     try:
         return content.decode("utf-8-sig"), place, None
     except UnicodeDecodeError as error:
-        raise BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise BadFile(place, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None

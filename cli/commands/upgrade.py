@@ -1,4 +1,6 @@
-"""`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
+"""`pyrometer upgrade OLD NEW` measures both in pairs and gives a verdict; `bisect` finds a first bad
+version.
+"""
 
 import os
 from collections.abc import Sequence
@@ -64,9 +66,8 @@ OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. 
 of fresh processes that take turns, until the suite is decided. `go`: nothing broke, no case is slower by
 10 %, at most one case in ten by 5 %, and the mean by at most 1 %; a policy in pyrometer.toml
 ([policies.NAME]) sets other limits. Exclude a case whose slowdown you accept with --waive CASE --because
-TEXT, here or later in `pyrometer report`.
-With --on the schedulers of those machines measure when it is their turn. The verdict is the worst of all
-machines; it is unclear if a machine failed.
+TEXT, here or later in `pyrometer report`. With --on the schedulers of those machines run the upgrade as a
+task. The verdict is the worst of all machines; it is unclear if a machine failed.
 Exit code: 0 go (also with warnings), 1 no-go, 3 unclear, 2 wrong usage, or it cannot start, 130 interrupted;
 with --resume also 4: this run can never be resumed.
 """
@@ -81,10 +82,15 @@ Budget = Annotated[
 Deadline = Annotated[
     float | None, typer.Option(min=1, callback=finite, help="time limit of one process, in seconds")
 ]
-Fingerprint = Annotated[bool, typer.Option(help="first record what runs differently, without timing")]
+Fingerprint = Annotated[
+    bool, typer.Option(help="first record differing operators and kernels, without timing")
+]
 Screened = Annotated[
     bool,
-    typer.Option("--screen", help="measure fully only the cases that run differently or differ by 10 %"),
+    typer.Option(
+        "--screen",
+        help="measure in full only cases with differing operators or kernels, or with a difference of 10 %",
+    ),
 ]
 
 
@@ -120,7 +126,7 @@ def upgrade(
     screen: Screened = False,
     as_json: JsonLines = False,
 ) -> None:
-    """Judge an upgrade (the help text is above, where its layout survives)."""
+    """Judge an upgrade (the help text is a constant, which keeps its layout)."""
     request = UpgradeRequest(
         *(old or "", new or ""),
         suite=suite,
@@ -151,12 +157,12 @@ def upgrade(
 
 
 def _waivers(waive: list[str] | None, because: list[str] | None, user: str | None) -> dict[str, Any]:
-    """The fields of a request that say which cases are waived, why, and by whom."""
+    """The fields of a request for waived cases: patterns, reason, and the name of the user."""
     return {"waive": tuple(waive or ()), "because": tuple(because or ()), "waived_by": user or ""}
 
 
 def _own_code(step: str | None, tests: list[str] | None, package: list[str] | None) -> dict[str, Any]:
-    """The fields of a request that name the user's own code and the packages that it needs."""
+    """The fields of a request for the code of the user and the packages that it needs."""
     return {"step": step, "tests": tuple(tests or ()), "packages": tuple(package or ())}
 
 
@@ -168,7 +174,7 @@ def _upgrade_this_machine(
     *,
     as_json: bool,
 ) -> int:
-    """Begin or resume an upgrade here; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume an upgrade here; returns the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None and request != UpgradeRequest():
         raise UsageError("--resume continues the stored plan; it cannot be combined with a selection")
     if resumed is None:
@@ -199,22 +205,22 @@ def _upgrade_machines(
     wait: bool,
     as_json: bool,
 ) -> int:
-    """Have all machines with a label measure; answers the exit code. Raises UsageError or DatabaseError."""
+    """Have all machines with a label measure; returns the exit code. Raises UsageError or DatabaseError."""
     # The queue needs a database and the scheduler, which take a second to import.
     from fleet.upgrade_tasks import queue_upgrade
 
     from ..output.fleet_upgrade_report import print_queued, watch
 
     if not labels:
-        raise UsageError("--no-wait goes with --on: what is measured here is waited for")
+        raise UsageError("--no-wait requires --on: an upgrade on this machine is always waited for")
     if request.tests:
-        raise UsageError("--pytest does not go with --on: the tests are on this machine")
+        raise UsageError("--pytest cannot be combined with --on: the tests are on this machine")
     if request.lock_clocks is not None:
-        raise UsageError("--lock-clocks does not go with --on: it takes root on each machine")
+        raise UsageError("--lock-clocks cannot be combined with --on: it requires root on each machine")
     if resumed is not None:
-        raise UsageError("--resume does not go with --on: each machine goes on with its own run by itself")
+        raise UsageError("--resume cannot be combined with --on: each machine resumes its own run")
     if reports and not wait:
-        raise UsageError("--no-wait does not go with --report: there is no verdict yet to write")
+        raise UsageError("--no-wait cannot be combined with --report: there is no verdict to write yet")
     _check_ends(request)
     app = context(as_json=as_json)
     check_reports(reports)
@@ -244,10 +250,10 @@ pyrometer bisect 2.9.1 2.13.0 --step repro.py
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                resume an interrupted bisection
 
-GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
-two nightlies the nightlies; otherwise --candidates lists them in order. The ends are compared first, then
-the middle with GOOD, and at the end the remaining two with each other. An environment that cannot be built or
-imported is skipped. Each comparison is a run of its own, which `pyrometer report` shows.
+GOOD and BAD: as in `upgrade`. The candidates between two versions are the releases that the package index
+offers, between two nightlies the nightlies; otherwise list them in order with --candidates. The ends are
+compared first, then the middle with GOOD, and finally the remaining two with each other. An environment that
+cannot be built or imported is skipped. Each comparison is a run of its own, which `pyrometer report` shows.
 Exit code: 0 the pair is found, 3 it is not found (the ends do not differ, or those between cannot be judged),
 2 wrong usage, 130 interrupted.
 """
@@ -281,7 +287,7 @@ def bisect(
     resume: Annotated[str | None, typer.Option(help="resume this bisection: its id, or `latest`")] = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Find where a case changed (the help text is above, where its layout survives)."""
+    """Find where a case changed (the help text is a constant, which keeps its layout)."""
     request = BisectRequest(
         good=good or "",
         bad=bad or "",
@@ -310,7 +316,7 @@ def _run_bisection(
     *,
     as_json: bool,
 ) -> int:
-    """Begin or resume a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    """Begin or resume a bisection; returns the exit code. Raises UsageError, RunnerError or JobError."""
     _check_report(report)
     if resumed is not None:
         if request != BisectRequest():
@@ -325,7 +331,7 @@ def _run_bisection(
     store_pending(app_context)
     reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
     with shelf(app_context).lock_bisection(bisection.id):
-        # The process that held it until now may have got further.
+        # The process that held the lock may have continued the bisection.
         bisection = shelf(app_context).load(bisection.id) if resumed else bisection
         bisector = Bisector(app_context, bisection, reporter, interrupts)
         end = None
@@ -334,7 +340,7 @@ def _run_bisection(
         except RunInterrupted as error:
             say(str(error))
         except KeyboardInterrupt:
-            # While nothing was measured.
+            # Nothing is measured at this point.
             end = None
         finally:
             if end is None and bisector.begun:

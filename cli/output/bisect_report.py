@@ -1,4 +1,4 @@
-"""The report of a bisection, during its walk and at its end: on the terminal, as events, in a file."""
+"""The report of a bisection, during its steps and at its end: on the terminal, as events, in a file."""
 
 import json
 from dataclasses import asdict
@@ -27,7 +27,7 @@ _STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
 
 
 def headline(bisection: Bisection, end: BisectionEnd) -> str:
-    """The end in a sentence."""
+    """The result as a sentence."""
     good, bad = bisection.candidates[end.good], bisection.candidates[end.bad]
     direct = bisection.last(end.good, end.bad)
     assert direct is not None
@@ -41,7 +41,7 @@ def headline(bisection: Bisection, end: BisectionEnd) -> str:
     if end.kind == "pair":
         return f"{bad} is the first bad one, {good} the last good one: {direct.message}"
     if end.kind == "gradual":
-        return f"{good} is good and {bad} is not, but the two are not proved to differ: {direct.message}"
+        return f"{good} is good and {bad} is not, but no difference of the two is proved: {direct.message}"
     between = wording.plural(len(end.between), "candidate")
     return (
         f"the change came after {good} and not after {bad}: {direct.message}; "
@@ -50,7 +50,7 @@ def headline(bisection: Bisection, end: BisectionEnd) -> str:
 
 
 def bisection_json(bisection: Bisection, end: BisectionEnd) -> dict[str, Any]:
-    """The whole bisection as plain JSON values; `found` is None where the two ends do not differ."""
+    """The whole bisection as plain JSON values; `found` is None if the two ends do not differ."""
     names = bisection.candidates
     direct = bisection.last(end.good, end.bad)
     assert direct is not None
@@ -94,7 +94,7 @@ class TerminalBisection:
         self._console = console
 
     def report_start(self, bisection: Bisection) -> None:
-        """What is looked for, and among how many; for one that is resumed, what is known already."""
+        """Print the case and the number of candidates; for a resumed bisection also the steps so far."""
         names = bisection.candidates
         print_line(
             self._console,
@@ -105,7 +105,7 @@ class TerminalBisection:
             print_line(self._console, f"known: {_says(bisection, step)}")
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
-        """Which two are compared next, and about how many steps are left."""
+        """Print the two environments that are compared next, and the approximate number of steps left."""
         old, new = bisection.candidates[question.old], bisection.candidates[question.new]
         between, steps = count_remaining(len(bisection.candidates), bisection.answers)
         again = ", again with more pairs" if question.again else ""
@@ -118,15 +118,15 @@ class TerminalBisection:
         print_line(self._console, f"{ahead}: {new} against {old}{again}")
 
     def report_run(self, header: Header, result: RunResult) -> None:
-        """The answer is reported, not the verdict of one comparison."""
+        """Only the step is reported, not the verdict of its comparison."""
         end_output(watching_console(), header, result)
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
-        """What a comparison has said."""
+        """Print the result of a comparison."""
         print_line(self._console, _says(bisection, step), _STYLES[step.mark])
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
-        """The end, with every comparison."""
+        """Print the result, with every comparison."""
         names = bisection.candidates
         listed = table("candidate", "", "against", "says", "run")
         for step in sorted(bisection.steps, key=lambda step: step.new):
@@ -140,19 +140,21 @@ class TerminalBisection:
             step = bisection.last(0, at)
             print_line(self._console, f"    {names[at]}: {step.message if step else ''}")
         if any(not step.run and step.new in end.between for step in bisection.steps):
-            print_line(self._console, f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
+            print_line(
+                self._console, f"try the skipped candidates again: pyrometer bisect --resume {bisection.id}"
+            )
         direct = bisection.last(end.good, end.bad)
         assert direct is not None
         if end.kind != "alike":
             self._changes(direct)
         print_line(self._console, f"measure it again with: {direct.command}")
-        print_line(self._console, f"all of that comparison: pyrometer report {direct.run}")
+        print_line(self._console, f"details of that comparison: pyrometer report {direct.run}")
 
     def _changes(self, direct: Step) -> None:
         if not direct.changes:
-            print_line(self._console, "the two environments describe themselves alike")
+            print_line(self._console, "the recorded facts of the two environments are equal")
             return
-        print_line(self._console, "what differs between the two:")
+        print_line(self._console, "differences between the two:")
         for change in direct.changes:
             print_line(
                 self._console, f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}"
@@ -166,12 +168,12 @@ class JsonBisection:
         self._console = console
 
     def report_start(self, bisection: Bisection) -> None:
-        """What is looked for."""
+        """Print the case and the candidates."""
         about = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
         print_event(self._console, "bisection", {**about, "steps": len(bisection.steps)})
 
     def report_question(self, bisection: Bisection, question: Question) -> None:
-        """Which two are compared next, and about how many steps are left."""
+        """Print the two environments that are compared next, and the approximate number of steps left."""
         names = [bisection.candidates[question.old], bisection.candidates[question.new]]
         between, steps = count_remaining(len(bisection.candidates), bisection.answers)
         print_event(
@@ -179,15 +181,15 @@ class JsonBisection:
         )
 
     def report_run(self, header: Header, result: RunResult) -> None:
-        """The verdict of one comparison, as that of any upgrade."""
+        """Print the verdict of one comparison, as that of any upgrade."""
         UpgradeConclusion(as_json=True)(header, result)
 
     def report_answer(self, bisection: Bisection, step: Step) -> None:
-        """What a comparison has said."""
+        """Print the result of a comparison."""
         print_event(self._console, "compared", _comparison(bisection, step))
 
     def report_end(self, bisection: Bisection, end: BisectionEnd) -> None:
-        """The end, with every comparison."""
+        """Print the result, with every comparison."""
         print_event(self._console, "bisected", bisection_json(bisection, end))
 
 

@@ -24,15 +24,15 @@ _PART = re.compile(r"[^/,]*[/,]|[^/,]+")
 
 
 def stdout_width() -> int | None:
-    """The width of tables on stdout in columns; None: as the terminal or COLUMNS says.
+    """The width of tables on stdout in columns; None for that of the terminal or COLUMNS.
 
-    A pipe has no width; 80 columns would fold every case key.
+    A pipe has no width, and with the default of 80 columns every case key would be folded.
     """
     return None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
 
 
 class PlainConsole(Console):
-    """A console whose lines steer no terminal, whatever text they hold."""
+    """A console that removes control characters from its text."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as `rich.console.Console.print` does."""
@@ -40,17 +40,17 @@ class PlainConsole(Console):
 
 
 def report_console() -> Console:
-    """Stdout for a report or a table; an error while writing is raised."""
+    """Stdout for a report or a table; errors of writing are raised."""
     return PlainConsole(file=sys.stdout, highlight=False, width=stdout_width())
 
 
 def watching_console() -> Console:
-    """Stdout while something is measured: where its disk is full, measuring continues without it."""
+    """Stdout during a measurement, which continues without output if the disk of stdout is full."""
     return PlainConsole(file=lossy(sys.stdout), highlight=False, width=stdout_width())
 
 
 class PlainTable(Table):
-    """A table without lines, whose cells steer no terminal, whatever text they hold."""
+    """A table without lines that removes control characters from its cells."""
 
     def __init__(self, **options: Any) -> None:
         usual: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False}
@@ -65,13 +65,13 @@ def _printable(part: Any) -> Any:
     if isinstance(part, str):
         return printable_lines(part)
     if isinstance(part, Text) and part.plain != (plain := printable_lines(part.plain)):
-        # As long as before: what is styled stays so.
+        # The text keeps its length, so that the styled spans stay right.
         part.plain = plain
     return part
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it is: without markup, steering characters, and line breaks of its own."""
+    """Print a line without markup, control characters, and line breaks."""
     console.print(Text(printable(text), style), soft_wrap=True)
 
 
@@ -91,7 +91,7 @@ def table(*headings: str) -> PlainTable:
 
 @dataclass(frozen=True, slots=True)
 class CaseName:
-    """A case key that is broken after `/` and `,`; within a part only where that alone is too wide."""
+    """A case key that is broken after `/` and `,`; within a part only if the part is too wide."""
 
     key: str
 

@@ -1,4 +1,4 @@
-"""Everything about one finding, line by line, for a reader who sees it for the first time."""
+"""The details of one finding, line by line."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
@@ -32,7 +32,7 @@ from reports.text.finding_text import (
 from reports.text.numbers import figure, percent
 
 _INDENT = "    "
-#: Changes in what runs differently.
+#: The most changes of operators and kernels.
 _MOST_CHANGES = 12
 
 
@@ -52,7 +52,8 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
     yield _row("before", f"{_time(one.before, place)}, run {one.before_run}, torch {one.old_torch_version}")
     name = "seen from" if one.shape == "drift" else "since"
     yield _row(name, f"{_time(one.at, place)}, run {one.at_run}")
-    # Seen some nights late, the first night may be off by one: what surely lies behind it is a later run.
+    # For a change that was detected some nights late, the first night may be off by one; `new_run` is
+    # certainly after it.
     yield _row("after", f"run {one.evidence.new_run or one.at_run}, torch {one.new_torch_version}")
     yield _row("state", f"{one.state}: {STATES.get(one.state, one.state)}")
     yield from _evidence(one)
@@ -70,23 +71,23 @@ def _evidence(one: Finding) -> Iterator[str]:
         yield from _verdict(session.verdict, session)
     yield from _changes(evidence.changes)
     yield from _table("related cases in that session", map(_related_case, session.related))
-    yield from _table("operators alone that moved too", map(_other, session.moved_with))
+    yield from _table("single operators that changed too", map(_other, session.moved_with))
     if session.dispatch:
         found = case_words(CaseDifference.from_body(session.dispatch), _MOST_CHANGES)
-        yield from _table("what runs differently", found or ["nothing, as far as it is recorded"])
+        yield from _table("what runs differently", found or ["no recorded difference"])
     if session.operators is not None:
         yield from _operators(session.operators)
     if offer := session.bisect:
-        yield "to find between which versions it came:"
+        yield "to find the version that changed it:"
         yield f"{_INDENT}{offer}"
 
 
 def _detection_lines(detected: Detection, metric: str) -> Iterator[str]:
     unit = METRICS[metric].unit if metric in METRICS else ""
     before, after = (f"{_number(side)} {unit}".strip() for side in (detected.before, detected.after))
-    yield _row("seen in", f"{detected.nights} nights; as measured, {before} before, {after} the newest")
+    yield _row("seen in", f"{detected.nights} nights; measured {before} before, {after} in the newest")
     if detected.relative:
-        yield _row("", "the change is relative to the baseline of the same nights, which moved as well")
+        yield _row("", "the change is relative to the baseline of the same nights, which changed as well")
     if why := stricter(detected):
         yield _row("", why)
     if detected.noise is not None:
@@ -101,9 +102,9 @@ def _verdict(verdict: PairVerdict, session: Confirmation) -> Iterator[str]:
     yield f"{_INDENT}{_number(verdict.old)} -> {_number(verdict.new)} {verdict.unit}"
     if verdict.smallest is not None:
         smallest = percent(verdict.smallest).lstrip("+")
-        yield f"{_INDENT}the smallest change it could have seen: {smallest}"
+        yield f"{_INDENT}the smallest change it could have detected: {smallest}"
     if session.rebuilt:
-        yield f"{_INDENT}a side was built anew: its other packages may differ"
+        yield f"{_INDENT}one side was rebuilt: its other packages may differ"
     if again := session.reproduce:
         yield f"{_INDENT}again: {printable(again)}"
 
@@ -111,7 +112,7 @@ def _verdict(verdict: PairVerdict, session: Confirmation) -> Iterator[str]:
 def _changes(changes: Sequence[RunChange]) -> Iterator[str]:
     if not changes:
         return
-    yield "what differs between before and after:"
+    yield "differences between before and after:"
     for each in changes:
         before, after = (side or "none" for side in (each.before, each.after))
         yield _INDENT + printable(f"{each.kind}: {each.name}: {before} -> {after}")
@@ -135,7 +136,7 @@ def _other(row: RelatedFinding) -> str:
 
 def _operators(difference: OperatorDifference) -> Iterator[str]:
     runs = f"runs {difference.old_run} and {difference.new_run}"
-    yield f"operators, new less old, microseconds a step ({runs}):"
+    yield f"operators, new minus old, microseconds per step ({runs}):"
     for row in difference.rows:
         yield f"{_INDENT}{float(row.get('delta_us') or 0):+12,.1f}  {printable(str(row.get('name')))}"
 
@@ -143,9 +144,9 @@ def _operators(difference: OperatorDifference) -> Iterator[str]:
 def _triage(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
     yield _row("triage", f"{one.triage}: {TRIAGES.get(one.triage, one.triage)}")
     if began_as := one.evidence.began_as:
-        yield _row("began as", f"finding {began_as} of the same series: the drift went on")
+        yield _row("began as", f"finding {began_as} of the same series: the drift continued")
     if one.returns_of is not None:
-        yield _row("returned", f"finding {one.returns_of} of the same series was called fixed")
+        yield _row("returned", f"finding {one.returns_of} of the same series was marked as fixed")
     if one.muted_until is not None and one.muted_until > now:
         yield _row("muted", f"until {_time(one.muted_until, place)}")
     if one.link:

@@ -1,4 +1,4 @@
-"""An upgrade on several machines on a terminal: a line when a task moves on, at the end the verdicts."""
+"""An upgrade on several machines on a terminal: a line for each change of a task, then the verdicts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ from .upgrade_report import DECISION_STYLES, write_reports
 
 
 def print_queued(tasks: Sequence[Task], *, as_json: bool) -> None:
-    """The tasks that were queued, and how each is followed."""
+    """Print the queued tasks, with the command that follows each."""
     for task in tasks:
         if as_json:
             print_event(report_console(), "queued", {"task": task.id, "machine": task.part})
@@ -51,7 +51,7 @@ def watch(
 
 
 def machine_upgrade(database: Database, task: Task) -> MachineUpgrade:
-    """What a task that has ended found on its machine; raises DatabaseError."""
+    """The verdict of an ended task on its machine; raises DatabaseError."""
     if task.state != TaskState.DONE:
         why = f": {task.error}" if task.error else ""
         return MachineUpgrade(task.part, task.id, reason=f"task {task.id} ended {task.state}{why}")
@@ -66,7 +66,7 @@ def machine_upgrade(database: Database, task: Task) -> MachineUpgrade:
 
 
 def print_fleet_upgrade(console: Console, found: FleetUpgrade) -> None:
-    """A row for each machine, the worst hardware first, and the worst over all."""
+    """A row for each machine, worst hardware first, and the worst verdict of all."""
     listed = table("hardware", "machine", "run", "verdict", "because")
     for hardware, one in found.rows:
         decision = one.decision or "unclear"
@@ -80,14 +80,14 @@ def print_fleet_upgrade(console: Console, found: FleetUpgrade) -> None:
 
 
 class _Changes:
-    """Prints how far a task is, each time that this is another sentence than before."""
+    """Prints the progress of a task whenever its sentence changes."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._printed: dict[int, str] = {}
 
     def __call__(self, one: TaskProgress) -> None:
-        """Take a task as it stands."""
+        """Report the state of a task."""
         words = _words(one)
         if self._printed.get(one.task.id) == words:
             return

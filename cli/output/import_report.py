@@ -24,7 +24,7 @@ from workflows.transfer.import_runs import Amount, ImportSummary, Progress
 
 from .console import print_event, report_console
 
-#: How many of what was set aside are shown without --verbose, of each file.
+#: The number of entries set aside that are printed for each file without --verbose.
 _SHOWN = 10
 
 
@@ -41,7 +41,7 @@ class ImportCounts:
 
 @dataclass(slots=True)
 class ReadFile:
-    """What was read of one file; `date` and `hardware` are those of the call, and override it."""
+    """The content of one file; `date` and `hardware` are those of the command line and override it."""
 
     date: datetime | None = None
     hardware: str | None = None
@@ -50,7 +50,7 @@ class ReadFile:
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
     def __call__(self, imported: ImportBatch, place: SourcePlace) -> ImportBatch:
-        """What was read, with what the call says of it; raises BadFile."""
+        """The content with the overrides of the command line; raises BadFile."""
         made = override_runs(imported, place, self.date, self.hardware)
         self.runs += len(made.runs)
         self.undated += sum(is_undated(each.run.id) for each in made.runs)
@@ -60,7 +60,7 @@ class ReadFile:
 
 @contextmanager
 def import_progress() -> Generator[Callable[[Path], Progress]]:
-    """A callback for the number of stored runs of a file: a live line on a terminal."""
+    """A callback for the number of stored runs of a file, which updates a line on a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}: {task.completed} runs"))
     watched = sys.stdout.isatty() and sys.stderr.isatty()
     with Bar(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
@@ -77,15 +77,15 @@ class ImportReport(Protocol):
     """Reports the result of each file."""
 
     def report_file(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
-        """A file is in."""
+        """Report an imported file."""
         ...
 
     def report_refusal(self, path: Path, error: ExchangeError) -> None:
-        """A file is not."""
+        """Report a refused file."""
         ...
 
     def report_totals(self, done: ImportCounts) -> None:
-        """That was all."""
+        """Report the end."""
         ...
 
 
@@ -97,7 +97,7 @@ class PlainImportReport:
         self._new = "would be new" if dry_run else "new"
 
     def report_file(self, path: Path, arrived: ImportSummary, read_file: ReadFile) -> None:
-        """What it holds, what of it is new, what is to be known of it, and what was set aside."""
+        """Print the contents of the file, the new ones, notes, and the entries set aside."""
         new = f"{self._new}: {describe_amount(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {describe_amount(arrived.held)}; {new}")
         for change in arrived.changed:
@@ -107,8 +107,8 @@ class PlainImportReport:
             _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
         if read_file.repeats:
             _echo(
-                f"  note: {plural(len(read_file.repeats), 'repeat')} of what is in, "
-                f"such as {read_file.repeats[0]}"
+                f"  note: {plural(len(read_file.repeats), 'repeat')} of entries that are in already, such as "
+                f"{read_file.repeats[0]}"
             )
             for repeat in read_file.repeats[1:] if self._verbose else ():
                 _echo(f"  note: {repeat}")
@@ -119,18 +119,18 @@ class PlainImportReport:
             _echo(f"  set aside: {more} more (--verbose lists them)")
 
     def report_refusal(self, path: Path, error: ExchangeError) -> None:
-        """Why not; the error names the file."""
+        """Print the error, which names the file."""
         where = "" if isinstance(error, UnknownFormat) else f"{path.parent}/"
         _echo(f"refused: {where}{error}")
 
     def report_totals(self, done: ImportCounts) -> None:
-        """The sum, and the files of unknown format."""
+        """Print the totals, and the files of unknown format."""
         if done.unknown:
             first = done.unknown if self._verbose else done.unknown[:_SHOWN]
             more = len(done.unknown) - len(first)
             beyond = f" and {more} more (--verbose lists them)" if more else ""
             listed = ", ".join(map(str, first))
-            _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
+            _echo(f"skipped, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
         parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {describe_amount(done.new)}"]
         parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
         parts += [f"{plural(done.refused, 'file')} refused"] if done.refused else []
@@ -167,7 +167,7 @@ def _emit(event: str, **values: Any) -> None:
 
 
 def _echo(line: str) -> None:
-    # Names and texts are strangers': none may move the terminal's cursor.
+    # Names and texts come from files: they must not contain control characters.
     typer.echo(printable(line))
 
 

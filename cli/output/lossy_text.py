@@ -1,4 +1,4 @@
-"""Text streams whose disk may be full: messages that do not fit are dropped, and nothing is raised."""
+"""Text streams that drop messages if their disk is full, instead of raising an error."""
 
 import io
 from functools import cache
@@ -9,16 +9,17 @@ if TYPE_CHECKING:
 
 
 class _LossyFile(io.FileIO):
-    """A descriptor without a buffer; it drops what does not fit on the disk and ends a torn line.
+    """An unbuffered descriptor; it drops bytes that do not fit on the disk and ends a partial line.
 
-    A buffer of Python's keeps such bytes, and raises the error again with every later write and at exit.
+    Python's buffered writer would keep such bytes and raise the error again with every later write and at
+    exit.
     """
 
     lost = False
     _torn = False
 
     def write(self, data: "ReadableBuffer", /) -> int:
-        """Write what fits; raises BrokenPipeError if the reader is gone."""
+        """Write the bytes that fit; raises BrokenPipeError if the reader has closed the pipe."""
         new = bytes(data)
         rest = b"\n" + new if self._torn else new
         try:
@@ -33,7 +34,7 @@ class _LossyFile(io.FileIO):
 
 
 class LossyText(io.TextIOWrapper):
-    """Text for messages about progress, of which a full disk may drop some; `lost` says that it did."""
+    """Text stream for progress messages, some of which a full disk may drop; `lost` tells whether it did."""
 
     def __init__(self, stream: TextIO) -> None:
         self._raw = _LossyFile(stream.fileno(), "wb", closefd=False)
@@ -47,7 +48,7 @@ class LossyText(io.TextIOWrapper):
 
 @cache
 def lossy(stream: TextIO) -> TextIO:
-    """The same stream as one `LossyText`; a stream without a descriptor as it is."""
+    """The same stream as a `LossyText`; a stream without a descriptor is returned unchanged."""
     try:
         return LossyText(stream)
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ from reports.text.numbers import figure
 
 from .console import PlainTable, print_line
 
-#: Rows of a table; the JSON, the dashboard and the trace have the rest.
+#: The most rows of a table; the JSON, the dashboard and the trace have all.
 _TOP = 25
 _PLACES = {OPERATOR: "CPU", KERNEL: "device"}
 _HOW_TO_OPEN = (
@@ -24,7 +24,7 @@ _HOW_TO_OPEN = (
 
 
 def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) -> None:
-    """The table of every traced outcome, what differs between two, and where the traces lie."""
+    """Print the table of every traced outcome, the difference of two, and the paths of the traces."""
     traced = [outcome for outcome in outcomes if outcome.facts.get("operators")]
     for outcome in traced:
         print_table(console, outcome.case, operators(outcome.facts["operators"]), outcome.facts)
@@ -40,11 +40,11 @@ def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) ->
 
 
 def print_table(console: Console, case: str, table: Sequence[Operator], facts: Mapping[str, Any]) -> None:
-    """The longest operators, and below them the longest kernels where there are any, with their sums.
+    """The longest operators, then the longest kernels if there are any, with their sums.
 
     `facts` are those of the traced outcome.
     """
-    print_line(console, f"{case}, per step, as slow as the profiler makes it")
+    print_line(console, f"{case}, per step, including the overhead of the profiler")
     on_device = any(row.kind == KERNEL for row in table)
     for kind, place in _PLACES.items():
         rows = [row for row in table if row.kind == kind]
@@ -55,9 +55,9 @@ def print_table(console: Console, case: str, table: Sequence[Operator], facts: M
         more = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
         print_line(console, f"{figure(whole)} us on the {place} in {len(rows)} rows{more}")
     if left_out := rows_left_out(facts):
-        print_line(console, f"sums and shares lack {left_out:,} rows of less time, which were not kept")
+        print_line(console, f"sums and shares lack {left_out:,} rows of less time, which were not stored")
     outside = figure(float(facts["traced"].get("outside_us") or 0.0))
-    print_line(console, f"{outside} us on the CPU in no operator: Python, and the profiler itself")
+    print_line(console, f"{outside} us on the CPU outside operators: Python, and the profiler itself")
     console.print()
 
 
@@ -68,9 +68,10 @@ def print_difference(
     left_out: tuple[int, int] = (0, 0),
     names: tuple[str, str] = ("A", "B"),
 ) -> None:
-    """What the second of two sides spends more (+) or less (-) than the first, the largest differences first.
+    """The differences of two tables, second minus first, largest first.
 
-    `left_out` are the rows that either table was kept without, `names` what the columns call them.
+    `left_out` are the numbers of rows that each table was stored without, `names` the headings of the
+    columns.
     """
     first, second = names
     width = max(map(len, names))
@@ -99,12 +100,13 @@ def print_difference(
     if any(left_out):
         lacking = " and ".join(f"{name} lacks {count:,}" for name, count in zip(names, left_out, strict=True))
         print_line(
-            console, f"rows of less time were not kept ({lacking}): what one side lacks may be among them"
+            console,
+            f"rows of less time were not stored ({lacking}); a row that one side lacks may be among them",
         )
 
 
 def format_difference(value: float) -> str:
-    """A difference with its sign; nothing at all is 0."""
+    """A difference with its sign; 0 without one."""
     return f"{'+' if value > 0 else ''}{figure(value)}"
 
 
@@ -143,5 +145,5 @@ def _or_dash(value: float | None) -> str:
 def _where(outcome: Outcome, folder: Path) -> str:
     if "trace" in outcome.facts:
         path = folder / outcome.facts["trace"]
-        return f"trace: {path}" if path.exists() else f"the trace of {outcome.case} is gone: {path}"
+        return f"trace: {path}" if path.exists() else f"the trace of {outcome.case} was removed: {path}"
     return f"no trace of {outcome.case}: {outcome.facts.get('trace_note', '')}"

@@ -1,4 +1,4 @@
-"""Progress that people can watch, lines for logs, JSON for machines."""
+"""Progress of a run: a live display, lines for logs, JSON events for programs."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -32,10 +32,10 @@ from workflows.run_header import Header
 from .console import print_event, print_line
 
 _STYLES = {OutcomeStatus.OK: "green", OutcomeStatus.SKIPPED: "yellow"}
-#: What is not well differs in shape, not in colour alone.
+#: The signs of statuses differ in shape, not only in colour.
 _SIGNS = {OutcomeStatus.OK: "✓", OutcomeStatus.SKIPPED: "–", OutcomeStatus.UNSUPPORTED: "–"}
 
-#: What a phase is called while it runs.
+#: The displayed name of a running phase.
 PHASES = {
     "import": "importing torch",
     "build": "building",
@@ -51,7 +51,7 @@ PHASES = {
 
 @contextmanager
 def choose_watcher(console: Console) -> Generator[Watcher]:
-    """A live display on a terminal; plain lines elsewhere."""
+    """A live display on a terminal; plain lines otherwise."""
     if console.is_terminal:
         with _progress(console) as progress:
             yield LiveWatcher(progress)
@@ -60,7 +60,7 @@ def choose_watcher(console: Console) -> Generator[Watcher]:
 
 
 class PlainWatcher:
-    """One line per event that matters: for logs and pipes."""
+    """One line per event, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -70,7 +70,7 @@ class PlainWatcher:
         self._left = 0.0
 
     def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
-        """Say what is going to be measured, and what cannot be."""
+        """Print what will be measured, and what cannot be measured."""
         self._total = planned_total(header, todo)
         self._names = environment_names(header)
         self._line(introduction(header, todo, seconds))
@@ -78,7 +78,7 @@ class PlainWatcher:
             self._line(f"not here: {note}")
 
     def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
-        """Compiling takes long enough to be worth a line; the rest is reported with its outcome."""
+        """Print a line for compiling, which takes long; other phases are reported with their outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
             self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
@@ -90,16 +90,16 @@ class PlainWatcher:
         self._line(f"{self._count()} {self._line_of(outcome)}  [{remaining}]")
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
-        """One line for all of them."""
+        """Print one line for all of them."""
         self._done += replicates
         self._line(f"{self._count()} {case}: {replicates} replicates {reason}")
 
     def note(self, sentence: str) -> None:
-        """A line of its own."""
+        """Print a separate line."""
         self._line(f"note: {sentence}")
 
     def report_end(self, result: RunResult) -> None:
-        """The report says the rest."""
+        """Nothing: the report follows."""
 
     def _count(self) -> str:
         return f"{self._done:3d}" if self._total is None else f"{self._done:3d}/{self._total}"
@@ -120,7 +120,7 @@ class LiveWatcher:
         self._task = progress.add_task("starting", total=None, case="", left="")
 
     def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
-        """Set the bar up and say what cannot be measured."""
+        """Create the bar and print what cannot be measured."""
         self._names = environment_names(header)
         self._progress.update(self._task, total=planned_total(header, todo), left=duration(seconds))
         self._print(escape(introduction(header, todo, seconds)))
@@ -137,23 +137,23 @@ class LiveWatcher:
         self._progress.update(self._task, description=what, case=escape(case), left=remaining)
 
     def report_outcome(self, outcome: Outcome) -> None:
-        """One line per outcome, above the bar."""
+        """Print one line per outcome, above the bar."""
         style = _STYLES.get(outcome.status, "red")
         line = outcome_line(outcome, self._names.get(outcome.environment, ""))
         self._print(f"[{style}]{_SIGNS.get(outcome.status, '✗')}[/{style}] {escape(line)}")
         self._progress.advance(self._task)
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
-        """One line for all of them, above the bar."""
+        """Print one line for all of them, above the bar."""
         self._print(f"[dim]{escape(case)}: {replicates} replicates {escape(reason)}[/dim]")
         self._progress.advance(self._task, replicates)
 
     def note(self, sentence: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._print(f"[yellow]note:[/yellow] {escape(sentence)}")
 
     def report_end(self, result: RunResult) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._progress.update(self._task, description="done", case="", left="0:00:00")
 
     def _print(self, text: str) -> None:
@@ -161,17 +161,17 @@ class LiveWatcher:
 
 
 class JsonWatcher:
-    """One JSON object per line on stdout; `event` says which."""
+    """One JSON object per line on stdout; `event` is its kind."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def report_wait(self, sentence: str) -> None:
-        """Nothing is measured yet, and why."""
+        """Event: the run waits, with the reason."""
         self._emit("waiting", text=sentence)
 
     def report_start(self, header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> None:
-        """The run's description and the estimate in seconds."""
+        """Event: the description of the run and the estimate in seconds."""
         body = {k: v for k, v in header.to_body().items() if k not in ("environments", "planned")}
         names = [{k: e[k] for k in ("name", "python", "fingerprint")} for e in header.environments]
         planned = [asdict(one) for one in todo]
@@ -180,31 +180,31 @@ class JsonWatcher:
         )
 
     def report_phase(self, planned: PlannedReplicate, phase: str, seconds_left: float) -> None:
-        """A contender entered a phase."""
+        """Event: a contender entered a phase."""
         self._emit("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
 
     def report_outcome(self, outcome: Outcome) -> None:
-        """An outcome, without its samples, recordings and log."""
+        """Event: an outcome, without its samples, recordings and log."""
         left_out = ("blocks", "telemetry", "log_tail")
         body = {k: v for k, v in outcome.to_body().items() if k not in left_out}
         self._emit("outcome", **body)
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
-        """Replicates that are not needed."""
+        """Event: replicates that are not needed."""
         self._emit("spared", case=case, replicates=replicates, reason=reason)
 
     def note(self, sentence: str) -> None:
-        """A sentence for people."""
+        """Event: a sentence for users."""
         self._emit("note", text=sentence)
 
     def report_end(self, result: RunResult) -> None:
-        """How the run ended, and what each technique brought."""
+        """Event: the end of the run, with the gains of techniques."""
         found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
         how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
         self._emit("ended", run=result.run, **how, gains=found)
 
     def report_verdict(self, body: Mapping[str, object]) -> None:
-        """The verdict on an upgrade, in the words of reports/upgrade.schema.json."""
+        """Event: the verdict on an upgrade, by reports/upgrade.schema.json."""
         self._emit("verdict", **body)
 
     def _emit(self, event: str, **body: object) -> None:
@@ -212,7 +212,7 @@ class JsonWatcher:
 
 
 def introduction(header: Header, todo: tuple[PlannedReplicate, ...], seconds: float) -> str:
-    """One sentence on what is going to be measured."""
+    """A sentence about the plan of the run."""
     torch = ", ".join(str(e["facts"]["torch"]) for e in header.environments)
     cases = plural(len({planned.case for planned in todo}), "case")
     # Pairs of a comparison end when the decision stands.
@@ -229,7 +229,7 @@ def planned_total(header: Header, todo: tuple[PlannedReplicate, ...]) -> int | N
 
 
 def environment_names(header: Header) -> Mapping[str, str]:
-    """What outcomes call their environment, by fingerprint; nothing where there is only one."""
+    """The displayed names of environments by fingerprint; empty if there is only one."""
     named = {str(each["fingerprint"]): str(each["name"]) for each in header.environments}
     return named if len(named) > 1 else {}
 
@@ -256,7 +256,7 @@ def _progress(console: Console) -> Progress:
 
 
 def _times_of(metrics: Mapping[str, float]) -> list[str]:
-    """The median latency and the compile times, as far as they are known."""
+    """The median latency and the compile times, if they are known."""
     named = {
         "latency": "median",
         **{name: METRICS[name].title.lower() for name in ("compile_cold", "compile_warm")},
@@ -265,7 +265,7 @@ def _times_of(metrics: Mapping[str, float]) -> list[str]:
 
 
 def outcome_line(outcome: Outcome, environment: str = "") -> str:
-    """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
+    """One outcome as a line: case, replicate, `environment` if given, and the median latency or the error."""
     name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
     if "operators" in outcome.facts and outcome.status == OutcomeStatus.OK:
         totals = outcome.facts["traced"]

@@ -20,36 +20,36 @@ if TYPE_CHECKING:
 
 
 def say(sentence: str) -> None:
-    """A line for people, on stderr: stdout may carry what a program reads.
+    """A line for users on stderr, because programs may read stdout.
 
-    It steers no terminal, whatever text of a file it repeats.
+    Control characters are removed, because the text may come from a file.
     """
     sys.stderr.write(printable_lines(sentence) + "\n")
     sys.stderr.flush()
 
 
 class TerminalReporter:
-    """Lines for people; a run is watched on stdout."""
+    """Lines for users; the progress of a run goes to stdout."""
 
     def note(self, sentence: str) -> None:
-        """A remark."""
+        """Print a note."""
         say(f"note: {sentence}")
 
     def progress(self, sentence: str) -> None:
-        """A line as it is."""
+        """Print a line unchanged."""
         say(sentence)
 
     def report_error(self, sentence: str) -> None:
-        """An error, in the form in which a command ends with one."""
+        """Print an error in the format of a command's final error."""
         say(f"pyrometer: {sentence}")
 
     def report_wait(self, sentence: str) -> None:
-        """Waiting, and how to end it."""
-        say(f"{sentence}: waiting for its end (Ctrl-C gives up)")
+        """Print that the command waits, and how to end that."""
+        say(f"{sentence}: waiting until it ends (Ctrl-C stops waiting)")
 
     def open_watcher(self) -> "AbstractContextManager[Watcher]":
-        """A live display on a terminal, plain lines elsewhere."""
-        # Only what measures waits for the import of rich's displays, and of what measuring imports.
+        """A live display on a terminal, plain lines otherwise."""
+        # Imported here, so that only commands that measure wait for the import.
         from .console import watching_console
         from .progress import choose_watcher
 
@@ -60,12 +60,12 @@ class JsonReporter(TerminalReporter):
     """The same lines, and on stdout one JSON object per event."""
 
     def report_wait(self, sentence: str) -> None:
-        """Waiting, as a line and as an event."""
+        """Print that the command waits, and an event."""
         super().report_wait(sentence)
-        self._watcher().report_wait(f"{sentence}: waiting for its end")
+        self._watcher().report_wait(f"{sentence}: waiting until it ends")
 
     def open_watcher(self) -> "AbstractContextManager[Watcher]":
-        """Events."""
+        """Print events."""
         return nullcontext(self._watcher())
 
     @staticmethod
@@ -77,7 +77,9 @@ class JsonReporter(TerminalReporter):
 
 
 def end_output(console: "Console", header: "Header", result: "RunResult", *, as_json: bool = False) -> None:
-    """Report what the output of a run lacks: in JSON how it is resumed, and what a full disk lost."""
+    """Print what the output of a run lacks: the command that resumes it (JSON), and output lost to a full
+    disk.
+    """
     from workflows.run_locally import resume_command
 
     if as_json and result.state != RunState.COMPLETE:

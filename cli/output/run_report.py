@@ -1,4 +1,4 @@
-"""The report of a run: its cases, what techniques bring, and runs that were imported."""
+"""The report of a run: its cases, the gains of techniques, and imported runs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
@@ -30,21 +30,21 @@ from .console import CaseName, PlainTable, print_line
 from .operator_tables import print_traces
 from .progress import duration
 
-#: Below this many columns the table shows what speed-ups are made of, or median latency and throughput; the
-#: dashboard has the rest.
+#: Below this width the table has only the metric of the speed-ups, or median latency and throughput; the
+#: dashboard has the others.
 _WIDE = 120
-#: Below this many it shows no more than three metrics next to speed-ups with their intervals.
+#: Below this width it has at most three metrics next to speed-ups with their intervals.
 _WIDEST = 160
-#: What a case key may claim of a narrow terminal before it is folded.
+#: The share of a narrow terminal that a case key takes before it is folded.
 _CASE_WIDTH = 40
-#: What columns of numbers and of speed-ups, with and without intervals, need at least.
+#: The smallest widths of columns with numbers and with speed-ups, with and without intervals.
 _NUMBER_WIDTH, _TIMES_WIDTH, _INTERVAL_WIDTH = 6, 8, 24
 #: Columns between two columns of a table.
 _GAP = 2
 
 
 def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
-    """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
+    """Print the end of a run with its traces in `folder`: the operator tables, and the report."""
     if loaded.traced:
         print_traces(console, loaded.result.outcomes, folder)
     if loaded.source != RunSource.MEASURED:
@@ -54,7 +54,7 @@ def print_loaded(console: Console, loaded: LoadedRun, folder: Path) -> None:
 
 
 def print_report(console: Console, loaded: LoadedRun) -> None:
-    """Cases with their numbers, then what did not go well, then what to do next."""
+    """Cases with their numbers, then failures, then the next command."""
     result = loaded.result
     by_case: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in result.outcomes:
@@ -78,25 +78,25 @@ def print_report(console: Console, loaded: LoadedRun) -> None:
             f"of {loaded.planned} planned, {_when(loaded)}"
         )
         if not result.stored:
-            console.print("not in the database yet: the journal holds it, and the next command stores it")
+            console.print("not in the database yet: the next command stores it from the journal")
     if result.state == RunState.INTERRUPTED:
-        # What only the database knows has no journal here to resume.
+        # A run that is only in the database has no journal to resume here.
         how = "resume with:" if loaded.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")
 
 
 def _so_far(loaded: LoadedRun, summary: str) -> str:
-    """The progress of a run that is not over."""
+    """The progress of a run that has not ended."""
     done = len(loaded.result.outcomes)
     head = f"run {loaded.result.run} is running, {_when(loaded)}: "
     if done:
         return (
-            f"{head}{done} of {loaded.planned} replicates have ended ({summary}); the rest is still to come"
+            f"{head}{done} of {loaded.planned} replicates have ended ({summary}); the others are still to "
+            f"come"
         )
     return (
-        f"{head}none of {loaded.planned} replicates has ended yet; "
-        "those of one workload are measured in turns "
-        "and end together"
+        f"{head}none of {loaded.planned} replicates has ended yet; replicates of one workload take turns and "
+        f"end together"
     )
 
 
@@ -143,9 +143,9 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
 
 
 def _times(gain: Gain, *, interval: bool = True) -> str:
-    """A ratio with its interval, "1.92x [1.88, 1.96]", and n where pairs are missing; a dash for none.
+    """A ratio with its interval, "1.92x [1.88, 1.96]", and n if pairs are missing; a dash for none.
 
-    An efficiency is a percentage: "93.1 % [92.0, 94.2]". A star marks one that rests on disturbed processes.
+    An efficiency is a percentage: "93.1 % [92.0, 94.2]". A star marks a ratio with disturbed processes.
     """
     if gain.ratio is None:
         return "-"
@@ -158,7 +158,7 @@ def _times(gain: Gain, *, interval: bool = True) -> str:
 
 
 def _chosen(made_of: Set[str], width: int) -> list[tuple[str, str]]:
-    """The columns that have room; what the ratios are `made_of` always has."""
+    """The columns that fit; those of the metric that ratios are `made_of` are always included."""
     if width >= (_WIDEST if made_of else _WIDE):
         return list(COLUMNS)
     if not made_of:
@@ -169,7 +169,7 @@ def _chosen(made_of: Set[str], width: int) -> list[tuple[str, str]]:
 
 
 def _items_differ(by_case: Mapping[str, list[Outcome]], speed_ups: Mapping[str, Gain]) -> bool:
-    """Whether some ratio cannot be read from times alone, for a step of its two sides has other items."""
+    """Whether some ratio does not follow from the times alone, because the items per step differ."""
     return any(
         gain.ratio is not None and _items(by_case[case]) != _items(by_case.get(gain.against, []))
         for case, gain in speed_ups.items()
@@ -203,16 +203,16 @@ _HOW = (
     "; median over pairs of replicates of one session [95 % interval]"
 )
 _DISTURBED = (
-    "*: in some pair a process had less than 90 % of its core, for others used it too; such a ratio may be "
-    "anything: measure again when the machine is quiet"
+    "*: in some pair a process had less than 90 % of its core, because other programs used it; such a ratio "
+    "is not reliable: measure again when the machine is quiet"
 )
 _HOW_SCALING = (
     "scaling: efficiency is the speed-up per item over one rank / ranks; x is the throughput of several "
-    "processes / of one with all the CPUs; items/s are those of all ranks and processes together, from the "
-    "same latency as the ratio"
+    "processes / of one with all the CPUs; items/s are of all ranks and processes together, computed from "
+    "the same latency as the ratio"
 )
 
-#: Gains that the table of scaling shows, and what each is called.
+#: The gains in the table of scaling, and their headings.
 _SCALING = {"efficiency": "efficiency", "one process": "comparison with one process"}
 
 #: Kinds of claims that are printed in per cent.
@@ -224,7 +224,7 @@ def print_gains(
     by_case: Mapping[str, Sequence[Outcome]],
     found: Mapping[tuple[str, str], tuple[Gain, ...]],
 ) -> None:
-    """How the speed-ups were made and which are missing, the table of scaling, and the field's claims."""
+    """The notes on speed-ups and missing ones, the table of scaling, and published claims."""
     every = [gain for own in found.values() for gain in own]
     if any(gain.kind == "speed-up" and gain.ratio is not None for gain in every):
         print_line(console, _HOW)
@@ -238,13 +238,13 @@ def print_gains(
         print_line(console, _HOW_SCALING)
     claims = _claims(by_case, found)
     if claims:
-        print_line(console, "claimed elsewhere, and measured here [95 % interval]:")
+        print_line(console, "published claims, and the values measured here [95 % interval]:")
     for line in claims:
         print_line(console, line)
 
 
 def _missing(every: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """One line for each reason for which cases that all ended well have no ratio."""
+    """One line for each reason why cases whose replicates are all `ok` have no ratio."""
     well = {case for case, outcomes in by_case.items() if all(o.status == OutcomeStatus.OK for o in outcomes)}
     missing = [gain for gain in every if gain.ratio is None and gain.case in well]
     lines: list[str] = []
@@ -263,7 +263,7 @@ def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
     table.add_column("items/s", justify="right")
     table.add_column("scaling", no_wrap=True)
     for gain in gains:
-        # Of the baseline the technique says it all: the workload is the same.
+        # Only the technique of the baseline is printed, because the workload is the same.
         against = gain.against.rsplit("/", 1)[-1]
         rates = [_rate(by_case.get(case, ()), gain.metric) for case in (gain.case, gain.against)]
         table.add_row(CaseName(gain.case), rates[0], against, rates[1], _times(gain))
@@ -271,7 +271,9 @@ def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
 
 
 def _rate(outcomes: Sequence[Outcome], metric: str) -> str:
-    """Items a second, from what a ratio of this `metric` is made of; the median over processes."""
+    """Items per second, computed from the latency or throughput of this `metric`; the median over
+    processes.
+    """
     values = [
         one.facts["items"] / one.metrics[metric] * 1e3 if metric == "latency_floor" else one.metrics[metric]
         for one in outcomes
@@ -316,7 +318,7 @@ def _unit(claim: Claim) -> str:
 
 
 def print_foreign(console: Console, loaded: LoadedRun) -> None:
-    """Every metric of every case, then what did not end well, then where it all comes from."""
+    """Every metric of every case, then failures, then the source of the run."""
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for outcome in loaded.result.outcomes:
         for metric, value in outcome.metrics.items():
@@ -361,7 +363,7 @@ def _foreign_table(loaded: LoadedRun, values: dict[tuple[str, str, str], list[fl
             (definition.title, definition.unit, definition.better) if definition else (metric, "", "neither")
         )
         direction = better if better != "neither" else "-"
-        # Strangers' texts are no markup.
+        # Texts from files are not markup.
         second, last = (Text(printable(text)) for text in (title, unit))
         table.add_row(CaseName(printable(name)), second, *numbers, str(summary.n), last, direction)
     return table

@@ -35,22 +35,23 @@ Judged = TypeVar("Judged")
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 DECISION_STYLES = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
-#: What became of a step that a bisection can follow.
+#: The statuses of a step that a bisection can follow.
 _CHANGED = ("broken", "repaired", "slower", "faster")
-#: Below this many columns old and new, n and the smallest visible change are left to the files.
+#: Below this width old and new, n and the smallest visible change are only in the files.
 _WIDE = 120
-#: Changes of one case in what runs differently.
+#: The most changes of operators and kernels of one case.
 _MOST_CHANGES = 4
-#: More cases than this are counted, and not listed one by one.
+#: The most cases that are listed; more are only counted.
 _MOST_CASES = 12
-#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
+#: The share of a narrow terminal that a case key takes before it is folded, and the width of the other
+#: columns.
 _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
 
 def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True) -> None:
-    """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
+    """The decision and its evidence, in order of weight; the files of `--report` have all details.
 
-    One that was interrupted goes on where its journal is: here if it is `local`.
+    An interrupted upgrade can be resumed on the machine of its journal: here if it is `local`.
     """
     subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     print_line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
@@ -88,7 +89,7 @@ def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True
 
 
 def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
-    """Pass rate, latency, compile time and memory: a line each, and what there is to say of it."""
+    """Pass rate, latency, compile time and memory: a line each, with notes."""
     table = PlainTable.grid(padding=(0, 2))
     for fold in (False, False, False, True):
         table.add_column(no_wrap=not fold, overflow="fold" if fold else "ellipsis")
@@ -116,7 +117,9 @@ def _reasons(upgrade: Upgrade) -> Table:
 
 
 def _dispatch(console: Console, subject: Subject, each: Sequence[Row]) -> None:
-    """What runs differently: one sentence, and the changes of the cases that moved or that have a warning."""
+    """Differing operators and kernels: one sentence, and the changes of cases that changed or have a
+    warning.
+    """
     if not subject.dispatch:
         return
     print_line(console, f"what runs differently: {summary_words(subject.dispatch)}")
@@ -140,7 +143,7 @@ def _kernels(console: Console, subject: Subject, each: Sequence[Row]) -> None:
 
 
 def _screen(console: Console, each: Sequence[Row]) -> None:
-    """How a screen went, and the cases that went on from it."""
+    """The result of a screen, and the cases that went on to full pairs."""
     if text := sentences.screen(each):
         print_line(console, text)
     for case, screened in tables.screening(each).rows:
@@ -158,7 +161,7 @@ def _to_decide(console: Console, subject: Subject, upgrade: Upgrade) -> None:
         print_line(console, f"    {wording.pairs_to_decide(one)}: {one.case}")
     if len(every) > _MOST_CASES:
         print_line(
-            console, f"    and {len(every) - _MOST_CASES} more; all of them: {subject.decide_all(every)}"
+            console, f"    and {len(every) - _MOST_CASES} more; all of them with: {subject.decide_all(every)}"
         )
 
 
@@ -242,7 +245,9 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
 
 
 def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
-    """The command of the case that weighs most, of an unclear one with the pairs that would decide it."""
+    """The command of the case with the largest weight; for an unclear case with the pairs that would decide
+    it.
+    """
     decided_by = next((one for one in subject.cases_to_decide(upgrade) if one.pairs is not None), None)
     if decided_by is not None:
         return subject.to_decide(decided_by)
@@ -251,7 +256,7 @@ def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
 
 
 def check_reports(files: Sequence[Path]) -> None:
-    """Refuse files that no report can be written to, before an hour is spent on measuring."""
+    """Refuse files to which no report can be written, before measuring begins."""
     for file in files:
         if file.suffix not in FORMATS:
             raise UsageError(f"{file}: a report needs one of these suffixes: {', '.join(FORMATS)}")
@@ -266,7 +271,7 @@ def check_reports(files: Sequence[Path]) -> None:
 
 
 def report_upgrade(console: Console, found: JudgedUpgrade, *, as_json: bool, local: bool = True) -> None:
-    """Print the verdict, or one event; `local`: whether the journal of the run is on this machine."""
+    """Print the verdict, or one event; `local` is whether the journal of the run is on this machine."""
     if as_json:
         JsonWatcher(console).report_verdict(upgrade_json(found))
     else:
@@ -282,11 +287,12 @@ class UpgradeConclusion:
         self._as_json = as_json
 
     def __call__(self, header: Header, result: RunResult) -> None:
-        """Conclude a run."""
+        """Report the end of a run."""
         console, judged = watching_console(), judge_run(header, result)
         self.decision = judged.upgrade.decision
         report_upgrade(console, judged, as_json=self._as_json)
-        # Where one cannot be written the verdict stands all the same, and `pyrometer report` prints it again.
+        # If a file cannot be written, the verdict is still valid, and `pyrometer report` can write the file
+        # again.
         write_reports(FORMATS, judged, self._files)
         end_output(console, header, result, as_json=self._as_json)
 
@@ -294,7 +300,9 @@ class UpgradeConclusion:
 def write_reports(
     formats: Mapping[str, Callable[[Judged], str]], judged: Judged, files: Sequence[Path]
 ) -> bool:
-    """Write each that can be written, in the format of its suffix, and report each; whether all are there."""
+    """Write each file in the format of its suffix and print its path; returns whether all could be
+    written.
+    """
     failed = False
     for file in files:
         try:

@@ -81,7 +81,7 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
         text = content.decode("utf-8-sig")
         runs, arrived = import_runs.submit(text, place, None, served_database(), build_machine)
     except UnicodeDecodeError as error:
-        bad = BadFile(place, f"is no UTF-8 text: {error.reason} at byte {error.start}")
+        bad = BadFile(place, f"is not UTF-8 text: {error.reason} at byte {error.start}")
         raise HTTPException(422, f"{bad}; nothing was stored") from None
     except BadFile as error:
         raise HTTPException(422, f"{error}; nothing was stored") from None

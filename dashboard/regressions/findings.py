@@ -294,7 +294,7 @@ def dispatch(body: Facts) -> str:
         return ""
     lines = case_words(CaseDifference.from_body(body), _MOST_CHANGES)
     columns: list[Column[str]] = [Column("", "Change", format=str)]
-    rows = lines or ["nothing, as far as it is recorded"]
+    rows = lines or ["no recorded difference"]
     return DataTable("What runs differently", columns, rows).html()
 
 

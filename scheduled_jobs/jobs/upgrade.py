@@ -36,11 +36,11 @@ _KEYS = {"cases": "case", "budget": "budget_seconds", "fingerprints": "fingerpri
 _SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint", "screen"})
 #: Why an option stays on this machine, where that needs a reason.
 _STAYS = {
-    "case_files": "--cases does not go with --on: the file is on this machine only",
-    "census": "--census does not go with --on: the file is on this machine only",
-    "step": "--step does not go with --on: the script is on this machine only",
-    "packages": "--package does not go with --on: it is for a script of --step",
-    "run_id": "--run-id does not go with --on: each machine has a run of its own",
+    "case_files": "--cases cannot be combined with --on: the file is on this machine only",
+    "census": "--census cannot be combined with --on: the file is on this machine only",
+    "step": "--step cannot be combined with --on: the script is on this machine only",
+    "packages": "--package cannot be combined with --on: it is for a script of --step",
+    "run_id": "--run-id cannot be combined with --on: each machine has a run of its own",
 }
 
 
@@ -73,7 +73,7 @@ def task_spec(request: UpgradeRequest) -> dict[str, Any]:
             continue
         if key not in (*_SHARED, *_OPTIONS, *_REPEATED):
             option = one.name.replace("_", "-")
-            raise UsageError(_STAYS.get(one.name, f"--{option} does not go with --on"))
+            raise UsageError(_STAYS.get(one.name, f"--{option} cannot be combined with --on"))
         spec[key] = list(value) if isinstance(value, tuple) else value
     return spec
 

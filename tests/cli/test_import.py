@@ -79,7 +79,7 @@ def test_a_folder_is_imported_and_unknown_files_are_named(start_folder: Path) ->
     (start_folder / "files" / "notes.txt").write_text("nothing to read here")
     result = typed("import", "files")
     assert result.exit_code == 0
-    assert "left alone, in no known format: 1 file: files/notes.txt" in result.stdout
+    assert "skipped, in no known format: 1 file: files/notes.txt" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("3 files read, new: 3 runs, ")
 
 
@@ -129,7 +129,7 @@ def test_a_repeat_is_a_note_and_no_loss(start_folder: Path) -> None:
         written(folder / name, SAMPLES["optimum"])
     result = typed("import", folder)
     assert result.exit_code == 0 and "set aside" not in result.stdout
-    assert "  note: 1 repeat of what is in, such as b/benchmark.json" in result.stdout
+    assert "  note: 1 repeat of entries that are in already, such as b/benchmark.json" in result.stdout
     assert len(events(typed("import", "--json", folder))[0]["repeats"]) == 1
 
 
@@ -250,7 +250,7 @@ def test_a_submission_is_a_point_of_this_machine(start_folder: Path, database: D
     own = machine.describe([])
     assert run.machine.fingerprint == own.fingerprint
     assert run.machine.hardware.fingerprint == own.hardware_fingerprint
-    assert "stored already, nothing is new" in typed("submit", path).stdout
+    assert "stored already; nothing is new" in typed("submit", path).stdout
     assert queries.count_runs(database) == 1
 
 

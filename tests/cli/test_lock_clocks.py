@@ -82,7 +82,7 @@ def test_there_is_no_clock_to_hold_on_a_cpu(world: World, clocks: Path) -> None:
 
 def test_it_does_not_go_with_other_machines(world: World) -> None:
     done = upgraded(world, "--lock-clocks", "1500", "--on", "h200")
-    assert done.code == 2 and "--lock-clocks does not go with --on" in done.err
+    assert done.code == 2 and "--lock-clocks cannot be combined with --on" in done.err
 
 
 def test_a_run_holds_them_too_and_resumed_it_holds_them_again(world: World, clocks: Path) -> None:

@@ -325,7 +325,7 @@ ASIDE_WITH_A_NOTE = """
 import sys
 
 sys.stdin.read()
-print("20261121-pytest: stored already, nothing is new")
+print("20261121-pytest: stored already; nothing is new")
 print("set aside: stdin: latency is stored as 1.0 and here as 2.0")
 print("note: data goes to another folder", file=sys.stderr)
 sys.exit(1)

@@ -192,7 +192,7 @@ def test_a_test_that_hands_nothing_over_ends_with_a_reason(outcomes: dict[str, O
     [
         (("--pytest", "nowhere"), f"there is no {os.sep}"),
         (("--pytest", "tests", "--suite", "smoke"), "--pytest selects the cases"),
-        (("--pytest", "tests", "--on", "gpu"), "--pytest does not go with --on"),
+        (("--pytest", "tests", "--on", "gpu"), "--pytest cannot be combined with --on"),
         (("--pytest", "helper.py"), "no test in"),
         (("--pytest", "tests/twice"), "are both called tests.twice.test_ids:test_shape:2-3"),
     ],

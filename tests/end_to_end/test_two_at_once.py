@@ -18,7 +18,7 @@ ONCE = ("--replicates", "1")
 #: Who is waited for is named: a process, and its run once there is one.
 WAITING = (
     r"another run measures this machine \(process \d+, (run \S+|which has no run yet)\): "
-    r"waiting for its end \(Ctrl-C gives up\)\n"
+    r"waiting until it ends \(Ctrl-C stops waiting\)\n"
 )
 
 

@@ -69,7 +69,7 @@ def test_a_function_that_can_be_called_is_a_step(tmp_path: Path, content: str, f
         ("x = 1\ndef step(:\n", "", "line 2: invalid syntax"),
         ("(" * 5000, "", "repro.py is not Python 3."),
         (b"\x00def step(): pass", "", "repro.py is not Python 3."),
-        (b"\xff\xfe\x00", "", "repro.py is not Python: it is no UTF-8 text"),
+        (b"\xff\xfe\x00", "", "repro.py is not Python: it is not UTF-8 text"),
         ("def step():\n    pass\n" + "#" * (256 << 10), "", "has at most 256 KiB"),
     ],
 )

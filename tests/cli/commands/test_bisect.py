@@ -123,7 +123,9 @@ def test_what_was_skipped_can_be_mended_and_tried_again(world: World) -> None:
     assert end_of(world.bisect())["end"] == "range"
     again = world.call("bisect", "--resume", "latest")
     assert again.code == 3
-    assert again.out.splitlines()[-5].startswith("try again what was skipped: pyrometer bisect --resume 20")
+    assert again.out.splitlines()[-5].startswith(
+        "try the skipped candidates again: pyrometer bisect --resume 20"
+    )
     world.broken = {"v1"}
     end = end_of(world.call("bisect", "--resume", "latest", "--json"))
     assert (end["end"], end["between"]) == ("pair", [])
@@ -197,7 +199,7 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
     end = end_of(done)
     assert (done.code, end["end"]) == (3, "gradual")
     assert "v1 is good and " in end["headline"]
-    assert "v2 is not, but the two are not proved to differ: same within ±1 %" in end["headline"]
+    assert "v2 is not, but no difference of the two is proved: same within ±1 %" in end["headline"]
 
 
 @pytest.mark.parametrize(

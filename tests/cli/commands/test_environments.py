@@ -131,7 +131,7 @@ def test_one_whose_python_was_replaced_is_listed_as_broken(place: Site, tmp_path
     base.chmod(0o755)
     row = json.loads(call(place, "environments", "list", "--json").out)[1]
     assert (row["name"], row["state"]) == ("2.9.1", "broken")
-    assert row["broken"] == "the Python that made it is another version now: build it again"
+    assert row["broken"] == "the Python that created it has another version now: build it again"
 
 
 def test_new_versions_on_the_index_are_reported_from_the_second_time_on(place: Site, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_new_versions_on_the_index_are_reported_from_the_second_time_on(place: S
     first = available()
     assert first["first_time"] and fresh(first) == []
     none = call(place, "environments", "available", "--pre", PIP_FIND_LINKS=str(links)).out
-    assert "no nightly is offered here" in none
+    assert "this index offers no nightlies" in none
     write_wheel(links, "2.9.1")
     write_wheel(links, "2.16.0.dev20261120")
     second = available()

@@ -39,11 +39,11 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
     site, done = profiled
     assert (done.code, done.err) == (0, "")
     for part in (
-        f"{LINEAR}, per step, as slow as the profiler makes it",
+        f"{LINEAR}, per step, including the overhead of the profiler",
         f"against  {BF16}\ncase     {LINEAR}",
         "case - against us",
         "aten::addmm",
-        "us on the CPU in no operator",
+        "us on the CPU outside operators",
         "2 ok of 2 planned",
         "chrome://tracing",
     ):

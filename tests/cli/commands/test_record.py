@@ -110,7 +110,7 @@ def test_an_upgrade_weighs_each_operator_by_its_share(site: Site, small: Census)
         (("upgrade", "a", "b", "--census", "x.toml", "--case", "gemm"), "leave out --suite"),
         (("upgrade", "a", "b", "--census", "x.toml", "--step", "x.py"), "leave out --suite"),
         (("record", "--", "python3", "missing.py"), "there is no script missing.py"),
-        (("record", "--output", "nowhere/x.toml", "--", "python3", "x.py"), "no file that can be written"),
+        (("record", "--output", "nowhere/x.toml", "--", "python3", "x.py"), "not a file that can be written"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(site: Site, words: tuple[str, ...], said: str) -> None:

@@ -122,7 +122,7 @@ def test_what_runs_differently_is_evidence(database: Database) -> None:
     alike = replace(differs, difference=replace(differs.difference, changes=()))
     evidence = Evidence(confirmation=Confirmation(run="one", dispatch=alike.to_body()))
     lines = list(finding_lines(replace(one, evidence=evidence), (), UTC, a_night(4)))
-    assert lines[lines.index("what runs differently:") + 1] == "    nothing, as far as it is recorded"
+    assert lines[lines.index("what runs differently:") + 1] == "    no recorded difference"
     lines = list(finding_lines(a_finding(database), (), UTC, a_night(4)))
     assert "what runs differently:" not in lines
 

@@ -174,17 +174,26 @@ def test_without_waiting_the_tasks_are_named_and_wait(machines: Machines) -> Non
 
 REFUSED = [
     (("--on", "h100"), 'no machine with a running scheduler has the label "h100": known labels are a10, one'),
-    (("--on", "a10", "--cases", "own.py"), "--cases does not go with --on: the file is on this machine only"),
-    (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
-    (("--on", "a10", "--step", "own.py"), "--step does not go with --on: the script is on this machine only"),
-    (("--on", "a10", "--resume", "latest"), "--resume does not go with --on"),
+    (
+        ("--on", "a10", "--cases", "own.py"),
+        "--cases cannot be combined with --on: the file is on this machine only",
+    ),
+    (
+        ("--on", "a10", "--step", "own.py"),
+        "--step cannot be combined with --on: the script is on this machine only",
+    ),
+    (
+        ("--on", "a10", "--step", "own.py"),
+        "--step cannot be combined with --on: the script is on this machine only",
+    ),
+    (("--on", "a10", "--resume", "latest"), "--resume cannot be combined with --on"),
     (("--on", "a10", "--pairs", "5"), "--pairs takes an even number"),
     (("--on", "a10", "--suite", "smok"), 'unknown suite "smok"'),
     (("--on", "a10", "--waive", "a"), "--waive CASE goes with --because TEXT"),
     (("--on", "a10", "--run-id", "mine"), "each machine has a run of its own"),
-    (("--on", "a10", "--confirms"), "--confirms does not go with --on"),
+    (("--on", "a10", "--confirms"), "--confirms cannot be combined with --on"),
     (("--no-wait",), "--no-wait goes with --on"),
-    (("--on", "a10", "--no-wait", "--report", "a.md"), "--no-wait does not go with --report"),
+    (("--on", "a10", "--no-wait", "--report", "a.md"), "--no-wait cannot be combined with --report"),
 ]
 
 

@@ -44,7 +44,7 @@ def test_clocks_are_held_where_a_schedule_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", ['device = "cpu"', 'suite = "scaling"\nnodes = 2'])
 def test_no_clocks_are_held_where_there_are_no_gpus_of_this_machine(tmp_path: Path, lines: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"schedules\.nightly\.lock_clocks does not go with"):
+    with pytest.raises(ConfigurationError, match=r"schedules\.nightly\.lock_clocks cannot be combined with"):
         options_of(tmp_path, f"lock_clocks = 1500\n{lines}")
 
 
