@@ -26,7 +26,7 @@ SCHEMA = "pyrometer.upgrade/1"
 
 
 def upgrade_json(judged: JudgedUpgrade) -> dict[str, Any]:
-    """The report as JSON values: whatever is not finite is null.
+    """The report as JSON values; numbers that are not finite are null.
 
     Ratios are new / old; `smallest` and `threshold` are shares, 0.01 for 1 %.
     """
@@ -88,7 +88,7 @@ def upgrade_json(judged: JudgedUpgrade) -> dict[str, Any]:
 
 
 def _suite(suite: SuiteDecision) -> dict[str, Any]:
-    """The rules over the suite and what each case is known by; changes are ratios, above 1 for worse."""
+    """The rules over the suite and the estimate of each case; changes are ratios, above 1 for worse."""
     return {
         "decision": suite.decision,
         "rules": [
@@ -113,7 +113,7 @@ def _suite(suite: SuiteDecision) -> dict[str, Any]:
 
 
 def _screen(results: Sequence[CaseResult]) -> dict[str, Any] | None:
-    """What a screen says of each case, and what it may miss; None without a screen."""
+    """The result of a screen for each case, and its error rates; None without a screen."""
     screened = [(one.case, one.screen) for one in results if one.screen is not None]
     if not screened:
         return None
@@ -225,7 +225,7 @@ def _run(subject: Subject) -> dict[str, Any]:
 
 
 def plain_values(value: Any) -> Any:
-    """Values as JSON knows it: texts, numbers that are finite, lists, tables, null."""
+    """JSON values: texts, finite numbers, lists, objects, null."""
     if isinstance(value, Mapping):
         return {str(name): plain_values(own) for name, own in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -234,5 +234,5 @@ def plain_values(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int):
         return value
-    # Half of a pair of surrogates is no text that any file could hold.
+    # A lone surrogate cannot be encoded in a file.
     return str(value).encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""One upgrade that several machines judged: a verdict for each hardware, and the worst over all."""
+"""One upgrade on several machines: a verdict for each hardware, and the worst of all."""
 
 import json
 from collections import defaultdict
@@ -37,18 +37,18 @@ class MachineUpgrade:
 
     @property
     def words(self) -> str:
-        """The decision in a word, with the number of warnings; without a verdict it leaves all unclear."""
+        """The decision in a word, with the number of warnings; `unclear` without a verdict."""
         return wording.decision_text(self.judged.upgrade) if self.judged else wording.DECISIONS["unclear"]
 
     @property
     def because(self) -> str:
-        """What weighs most for it, or why there is no verdict."""
+        """The main reason for the decision, or the reason why there is no verdict."""
         return wording.because(self.judged.upgrade) if self.judged else printable(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareUpgrade:
-    """All machines of one hardware, the worst first; where it is unknown, `hardware` is empty."""
+    """All machines of one hardware, worst verdict first; `hardware` is empty if it is unknown."""
 
     hardware: str
     machines: tuple[MachineUpgrade, ...]
@@ -61,7 +61,7 @@ class HardwareUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class FleetUpgrade:
-    """An upgrade from `old` to `new`, as they were typed, on all machines with the labels; at least one."""
+    """An upgrade from `old` to `new`, as typed, on all machines with the labels; at least one."""
 
     old: str
     new: str
@@ -74,7 +74,7 @@ class FleetUpgrade:
 
     @property
     def hardware(self) -> list[HardwareUpgrade]:
-        """One for each hardware, the worst first; machines without a verdict each stand for themselves."""
+        """One for each hardware, worst verdict first; each machine without a verdict is separate."""
         groups: dict[str, list[MachineUpgrade]] = defaultdict(list)
         unknown: list[HardwareUpgrade] = []
         for one in sorted(self.machines, key=_worst_first):
@@ -87,7 +87,7 @@ class FleetUpgrade:
 
     @property
     def headline(self) -> str:
-        """The worst decision, and of how many: `No-go, the worst of 3 machines`."""
+        """The worst decision with the number of machines: `No-go, the worst of 3 machines`."""
         word, many = wording.DECISIONS[self.decision], len(self.machines)
         return f"{word}, the worst of {many} machines" if many > 1 else word
 
@@ -193,7 +193,7 @@ def _json(found: FleetUpgrade) -> str:
 
 
 def _junit(found: FleetUpgrade) -> str:
-    """A suite for each machine; one without a verdict has the decision alone, skipped."""
+    """A test suite for each machine; without a verdict it has only the test of the decision, skipped."""
     suites = [
         junit.upgrade_suite(one, where=_title(hardware, machine))
         if (one := machine.judged)
@@ -203,7 +203,7 @@ def _junit(found: FleetUpgrade) -> str:
     return junit.document(suites, found.headline)
 
 
-#: What writes the report on several machines, by the ending of the file's name.
+#: The writers of the report on several machines, by the suffix of the file.
 FLEET_FORMATS: Mapping[str, Callable[[FleetUpgrade], str]] = {
     ".html": _fleet_page,
     ".md": _fleet_markdown,

@@ -12,12 +12,12 @@ from . import wording
 from .rows import Row, tone
 from .text import numbers
 
-#: Steps of the axis in per cent; the first that gives few enough ticks is taken.
+#: Steps of the axis in per cent; the first with few enough ticks is used.
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 #: Ticks in multiples, for changes too large for per cent.
 _MULTIPLES = (2.0, 10.0, 100.0, 1e3, 1e6, 1e12)
 _MOST_TICKS = 3
-#: An axis that shows one wild case shows nothing of the others: it ends at so many times their median reach.
+#: The axis ends at this multiple of the median reach, so that one outlier does not compress all others.
 _WILD = 6
 
 _MARKS = {
@@ -36,7 +36,7 @@ class ForestAxis:
     limit: float
 
     def place(self, change: float) -> float:
-        """Where a change lies, in per cent of the width, never beyond the edges."""
+        """The position of a change in per cent of the width, clipped to the edges."""
         return 50 + 48 * max(-1.0, min(1.0, change / self.limit))
 
     @property
@@ -52,7 +52,7 @@ class ForestAxis:
 
 
 def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> ForestAxis:
-    """An axis for the mean and these verdicts, but for single ones far beyond the others."""
+    """An axis for the mean and these verdicts, which may leave out single distant ones."""
     reaches = sorted(
         max(abs(verdict.change), abs(verdict.low or 0.0), abs(verdict.high or 0.0))
         for verdict in verdicts
@@ -66,15 +66,15 @@ def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> ForestAxis:
     return ForestAxis(max(least, 0.005, 1.08 * mean, 1.08 * min(reaches[-1], _WILD * middle)))
 
 
-#: The end of an interval: its place, its kind, `beyond` where it lies outside of the axis, and what is drawn.
+#: The end of an interval: its place, its kind, which is `beyond` outside the axis, and its path.
 IntervalEnd = tuple[float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ForestLine:
-    """A case, or the geomean: what the plot draws of it and the words next to it.
+    """A case, or the geomean: the marks of the plot and the words next to them.
 
-    `place` is None without a ratio; `change` then holds the two numbers, or nothing.
+    `place` is None without a ratio; `change` then holds the two numbers or is empty.
     """
 
     case: str
@@ -95,8 +95,8 @@ class ForestLine:
 class ForestPlot:
     """The plot: a line for each case with its point and interval, and both in words.
 
-    `ticks` are lines of the grid: the place in per cent of the width, the label, whether it is 0. Entries of
-    the `legend` have status, tone, word and path.
+    `ticks` are lines of the grid: the position in per cent of the width, the label, whether it is 0. Entries
+    of the `legend` have status, tone, word and path.
     """
 
     left: str
@@ -109,13 +109,13 @@ class ForestPlot:
 
 
 def directions(metric: str) -> tuple[str, str]:
-    """What lies left and right of no change: `faster` and `slower` for a time."""
+    """The words left and right of no change: `faster` and `slower` for a time."""
     better, worse = (numbers.kind_word(kind, metric) for kind in ("faster", "slower"))
     return (better, worse) if METRICS[metric].better == "lower" else (worse, better)
 
 
 def forest(metric: str, each: Sequence[Row], overall: Geomean) -> ForestPlot:
-    """The plot of these cases, in their order, the geomean last; cases without a number have the reason."""
+    """The plot of these cases, in their order, the geomean last; cases without a number show the reason."""
     drawn = [row.verdict for row in each if row.verdict and row.verdict.change is not None]
     axis = axis_of(drawn, overall)
     threshold = max((verdict.threshold for verdict in drawn), default=0.0)

@@ -1,7 +1,7 @@
 """Reports as JUnit XML, which CI systems show case by case.
 
-A case of an upgrade fails only where it speaks for a no-go by itself, so that the file is red where the
-decision is. The first test of a suite is the decision itself, skipped where it is unclear.
+A case of an upgrade fails only if it causes a no-go by itself, so that the file fails exactly with the
+decision. The first test of a suite is the decision itself, skipped where it is unclear.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from .report_context import JudgedUpgrade
 from .rows import rows
 from .text.reason_text import sentence
 
-#: What has no verdict is skipped, with the reason.
+#: Statuses without a verdict: the test is skipped, with the reason.
 _SKIPPED = ("waived", "screened", "not measured", "no data", "not comparable", "broken in both")
 
 
@@ -51,7 +51,7 @@ def document(suites: Iterable[ElementTree.Element], headline: str) -> str:
 
 
 def new_suite(name: str, machine: str, started_at: datetime) -> ElementTree.Element:
-    """A `testsuite` without tests, of what was measured on a machine."""
+    """A `testsuite` without tests for the results of a machine."""
     suite = ElementTree.Element("testsuite", name=printable(name), hostname=printable(machine))
     suite.set("timestamp", started_at.isoformat())
     return suite
@@ -60,7 +60,7 @@ def new_suite(name: str, machine: str, started_at: datetime) -> ElementTree.Elem
 def add_test(
     suite: ElementTree.Element, name: tuple[str, str], *, failure: str = "", skipped: str = "", text: str = ""
 ) -> None:
-    """Add a test by its class and name, with why it failed or was skipped, else with its text."""
+    """Add a test with its class and name, and the reason of a failure or a skip, or else its text."""
     test = ElementTree.SubElement(suite, "testcase", classname=printable(name[0]), name=printable(name[1]))
     if failure:
         element = ElementTree.SubElement(test, "failure", message=printable(failure))
@@ -87,7 +87,7 @@ def _decision(suite: ElementTree.Element, headline: str, decision: str) -> None:
 
 
 def _against(upgrade: Upgrade) -> dict[str, str]:
-    """By case, why it speaks for a no-go by itself."""
+    """The reasons of cases that cause a no-go by themselves, by case."""
     found: dict[str, str] = {}
     for reason in upgrade.reasons:
         if reason.speaks == "no-go" and isinstance(reason.detail, CaseDetail):

@@ -1,4 +1,4 @@
-"""The report as Markdown for a pull request, and that on a step as an issue for PyTorch."""
+"""The report as Markdown for a pull request, and the report of a step as an issue for PyTorch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ _LONG = 12
 def upgrade_markdown(judged: JudgedUpgrade) -> str:
     """The report: decision, reasons, what would decide it, then the evidence; correctness first.
 
-    It is GitHub's Markdown. Whatever text comes from a case is escaped, also mentions and issue numbers.
+    It is GitHub's Markdown. Text from a case is escaped, including mentions and issue numbers.
     """
     subject, upgrade = judged.subject, judged.upgrade
     each = rows(judged)
@@ -162,7 +162,7 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
 
 
 def differences(subject: Subject) -> str:
-    """What the new environment has other than the old: a table, folded where it is long."""
+    """The differences of the new environment from the old: a table, folded if it is long."""
     table = tables.differences(subject)
     if not table.rows:
         return _text(sentences.no_difference(subject))
@@ -199,7 +199,7 @@ def case_code(key: str) -> Markup:
 
 #: A script of more lines is folded; and so many changes of what runs are listed.
 _LONG_SCRIPT, _MOST_CHANGES = 60, 20
-#: Facts that name a machine or its folders, that say nothing of a step, or that stand above already.
+#: Facts that are left out: they name a machine or its folders, do not concern a step, or are printed above.
 _LEFT_OUT = ("machine", "command", "suite", "old environment", "new environment", "hardware", "device")
 _TITLES = {
     "broken": "{step} works in {old} and fails in {new}",
@@ -214,7 +214,7 @@ _MOVED = ("slower", "faster")
 def step_markdown(judged: JudgedUpgrade) -> str:
     """The report on an upgrade that measured a step, in GitHub's Markdown.
 
-    What the script raised or is called is escaped; its commands name the script without its folder.
+    The name of the script and its exceptions are escaped; commands name the script without its folder.
     """
     subject, upgrade, step = judged.subject.with_script_alone(), judged.upgrade, judged.subject.step
     assert step is not None
@@ -233,7 +233,7 @@ def step_markdown(judged: JudgedUpgrade) -> str:
 
 
 def step_title(subject: Subject, step: StepScript, row: Row | None) -> str:
-    """What became of the step, without a full stop; `row` is None where nothing was measured."""
+    """The result of the step, without a full stop; `row` is None if nothing was measured."""
     old, new = subject.old.name, subject.new.name
     if row is not None and row.status in _MOVED:
         return f"{step.name} is {row.word} in {new} than in {old}"
@@ -251,7 +251,7 @@ def _step_head(subject: Subject, step: StepScript, row: Row | None, upgrade: Upg
 
 
 def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
-    """The change with its interval; of a step that did not work in both, how it ended in each."""
+    """The change with its interval; for a step that failed, its status in each environment."""
     judged = row.verdict
     if not row.result.works:
         sides = ((subject.old, row.result.old), (subject.new, row.result.new))
@@ -269,9 +269,9 @@ def _result(subject: Subject, row: Row, upgrade: Upgrade) -> str:
 
 
 def _numbers(subject: Subject, row: Row, upgrade: Upgrade) -> str:
-    """Every metric that both sides have, the one that decides first."""
+    """Every metric that both sides have, the deciding one first."""
     found = (row.verdict, *(each.verdicts.get(row.case) for each in upgrade.tables))
-    # The metric that decides may have a table of its own.
+    # The deciding metric may have a separate table.
     judged = {one.metric: one for one in found if one is not None}
     lines = [_line(one) for one in judged.values() if one.old is not None and one.new is not None]
     if not lines:
@@ -297,7 +297,7 @@ def _traceback_sections(subject: Subject, step: StepScript) -> list[str]:
 
 
 def _own_frames(traceback: str, file: str) -> str:
-    """A traceback from the first line in the script on; the frames before are those of the worker."""
+    """A traceback from the first frame in the script on; earlier frames are of the worker."""
     _, found, after = traceback.partition(f'  File "{file}", line ')
     return f"Traceback (most recent call last):\n{found}{after}" if found else traceback
 
@@ -305,7 +305,7 @@ def _own_frames(traceback: str, file: str) -> str:
 def _script(step: StepScript) -> str:
     body = code_block(step.text.removeprefix("\ufeff"), "python")
     lines = len(step.text.splitlines())
-    head = f"### The script, {_code(step.file)}\n\nMeasured are calls of {_code(step.function + '()')}."
+    head = f"### The script, {_code(step.file)}\n\nCalls of {_code(step.function + '()')} are measured."
     return f"{head}\n\n{details(wording.plural(lines, 'line'), body) if lines > _LONG_SCRIPT else body}"
 
 
@@ -314,7 +314,7 @@ def _runs_differently(subject: Subject) -> str:
         return ""
     words = [line for one in subject.dispatch for line in case_words(one, _MOST_CHANGES)]
     lines = [f"- {_text(line)}" for line in words] or [
-        "Nothing: one step calls the same operators and kernels."
+        "No difference: one step calls the same operators and kernels."
     ]
     return "\n".join(["### What runs differently", "", *lines])
 

@@ -1,4 +1,4 @@
-"""The report as one self-contained page: it opens without a network, without a script, and prints."""
+"""The report as one self-contained page, without scripts and network access; it can be printed."""
 
 import math
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from .text.templates import escape_text, render
 _WIDEST_GRID = 8
 #: A table of more rows than this is folded when the page opens.
 _LONG = 12
-#: The change at which the shade of a cell is full.
+#: The change at which a cell has the darkest shade.
 _FULL_SHADE = math.log(1.15)
 
 
 def upgrade_html(judged: JudgedUpgrade) -> str:
-    """The whole page: decision, reasons, forest plot, grid, tables, and how it was measured.
+    """The whole page: decision, reasons, forest plot, grid, tables, and the method.
 
-    Everything that comes from a case, an environment or a command is escaped.
+    All text from a case, an environment or a command is escaped.
     """
     subject = judged.subject
     title = f"{wording.decision_word(judged.upgrade)}: {sentences.title(subject)}"
@@ -42,7 +42,7 @@ def move(old: str, new: str) -> Markup:
 
 
 def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: str = "upgrade") -> str:
-    """A self-contained page about something of a `kind`; `place` is on what, and when."""
+    """A self-contained page about a subject of a `kind`; `place` is the hardware and the time."""
     page = render(
         "report_page.html",
         title=title,
@@ -57,7 +57,9 @@ def whole_page(title: str, heading: Markup, place: str, content: Markup, kind: s
 
 
 def upgrade_content(judged: JudgedUpgrade, prefix: str = "") -> Markup:
-    """What a page says below its heading; `prefix` makes the sections' anchors unique among several."""
+    """The content of a page below its heading; `prefix` makes the anchors of sections unique among several
+    reports.
+    """
     subject, upgrade, each = judged.subject, judged.upgrade, rows(judged)
     found = grid(each, _WIDEST_GRID)
 
@@ -107,12 +109,12 @@ def upgrade_content(judged: JudgedUpgrade, prefix: str = "") -> Markup:
 
 
 def heatmap(found: Grid) -> Markup:
-    """The grid as a table: shade, sign and number of each change; `·` is a case that does not exist."""
+    """The grid as a table: shade, sign and number of each change; `·` marks a case that does not exist."""
     return render("heatmap.html", grid=found, shade_of=_shade, change=wording.change)
 
 
 def _shade(row: Row) -> float:
-    """How strongly a change that was called is shaded: 0 to 1."""
+    """The shade of a proved change, 0 to 1."""
     verdict = row.verdict
     if verdict is None or verdict.old is None or row.status not in ("slower", "faster"):
         return 0.0

@@ -18,16 +18,16 @@ from analysis.kernel_difference import CaseKernels
 from records.fingerprints import own_fingerprint
 from records.runs import StepScript
 
-#: Of this many the two sides start first in half each: it is an even number.
+#: The smallest number of pairs; it is even, so that each side starts first in half of them.
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
-#: Two of one kind have neighbours in the package index.
+#: Kinds of versions of which the package index lists the neighbours.
 _VERSION, _NIGHTLY = r"\d+(\.\d+)+\S*", r"nightly\b.*"
 #: The script of a step; and the options of `upgrade` that `bisect` takes as well, each of which has a value.
 _STEP = "--step"
 _OF_BISECT = (_STEP, "--package", "--preset", "--policy", "--device", "--deadline")
 
-#: Facts of a build besides the versions, each with its title.
+#: Facts of a build besides the versions, with their titles.
 _BUILD: Mapping[str, str] = {
     "implementation": "Python's implementation",
     "torch_git": "PyTorch's commit",
@@ -40,10 +40,10 @@ _BUILD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComparedEnvironment:
-    """One side of an upgrade. `asked` is the spec to type to measure it; where empty, its name.
+    """One side of an upgrade. `asked` is the spec to type to measure it; if empty, its name.
 
-    `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
-    another: commit, cuDNN, flags, each by the name of the fact, as `build_of` takes them from all facts.
+    `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` are other properties of
+    the build by the name of the fact: commit, cuDNN, flags (see `build_of`).
     """
 
     name: str
@@ -60,11 +60,11 @@ class ComparedEnvironment:
 class Subject:
     """A measured upgrade: both environments, the machine, the settings and the policy.
 
-    `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are what a
-    command needs to measure the same, without the two environments and the case, such as `--preset NAME`.
-    `dispatch` is what runs differently in each case; empty where that was not looked at. `kernels` are
-    those of each case on both sides, on a GPU. `step` is the script that was measured instead of cases,
-    `tracebacks` what it raised, old and new, empty for nothing.
+    `settings` are those of the preset. `ended_at` is None for a run that has not ended. `options` are the
+    options of a command that measures the same, without the two environments and the case, such as `--preset
+    NAME`. `dispatch` are the differences of operators and kernels in each case; empty if they were not
+    recorded. `kernels` are those of each case on both sides, on a GPU. `step` is the script that was measured
+    instead of cases, `tracebacks` are those of its exceptions, old and new, empty for none.
     """
 
     old: ComparedEnvironment
@@ -98,27 +98,30 @@ class Subject:
         return shlex.join(command) if self.state == "interrupted" else ""
 
     def reproduce(self, case: str) -> str:
-        """What to type to measure one case of this upgrade again."""
+        """The command that measures one case of this upgrade again."""
         return self._command([case], self.options)
 
     def cases_to_decide(self, upgrade: Upgrade) -> tuple[PairsToDecide, ...]:
-        """The cases that pairs beyond the plan would decide; none while the plan itself is to be resumed."""
+        """The cases that pairs beyond the plan would decide; none while the plan can be resumed."""
         return () if self.resume else upgrade.to_decide
 
     def to_decide(self, one: PairsToDecide) -> str:
-        """The command that decides a case: a new plan with the pairs that it takes, if any number would."""
+        """The command that decides a case: a new plan with the required pairs, if a reasonable number is
+        enough.
+        """
         if one.pairs is None:
             return self.reproduce(one.case)
         pairs, given = _even_pairs(one), self.options
         if one.cold:
-            # Spare ones for those that end without a number are among them.
+            # The number includes spare pairs for those that end without a number.
             given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * pairs))
         return self._command([one.case], (*_without(_PAIRS, given), _PAIRS, str(pairs)))
 
     def decide_all(self, every: Sequence[PairsToDecide]) -> str:
-        """The one command that decides all of these cases, each with the pairs of the one that takes most.
+        """One command that decides all of these cases, with the largest number of pairs that one of them
+        requires.
 
-        Cases that no reasonable number of pairs would decide are measured as they were.
+        Cases that no reasonable number of pairs would decide are measured with the same plan again.
         """
         given = self.options
         decidable = [one for one in every if one.pairs is not None]
@@ -129,10 +132,10 @@ class Subject:
         return self._command([one.case for one in every], given)
 
     def bisect(self) -> str:
-        """What to type to find where the step changed; empty where no step was measured.
+        """The command that finds where the step changed; empty if no step was measured.
 
-        Where the package index does not say what lies between the two (see `between_is_known`), the reader
-        adds `--candidates`.
+        If the package index does not list the versions between the two (see `between_is_known`), the reader
+        has to add `--candidates`.
         """
         if self.step is None:
             return ""
@@ -142,12 +145,14 @@ class Subject:
 
     @property
     def between_is_known(self) -> bool:
-        """Whether the package index says what lies between the two: two versions, or two nightlies."""
+        """Whether the package index lists the versions between the two: two versions, or two nightlies."""
         versions = [re.fullmatch(_VERSION, side) for side in self._sides]
         return all(versions) or all(re.fullmatch(_NIGHTLY, side) for side in self._sides)
 
     def with_script_alone(self) -> "Subject":
-        """The same whose commands name the script without its folder, for a reader who saved it."""
+        """The same context with commands that name the script without its folder, for a reader who saved
+        it.
+        """
         if self.step is None:
             return self
         return replace(self, options=(_STEP, self.step.name, *_without(_STEP, self.options)))
@@ -157,13 +162,13 @@ class Subject:
         return [side.asked or side.name for side in (self.old, self.new)]
 
     def _command(self, cases: Iterable[str], options: Iterable[str]) -> str:
-        # A step is the only case of its run, and among the options.
+        # A step is the only case of its run, and is named by the options.
         chosen = [part for case in cases for part in ("--case", case)] if self.step is None else []
         return shlex.join(["pyrometer", "upgrade", *self._sides, *chosen, *options])
 
 
 class JudgedUpgrade(NamedTuple):
-    """An upgrade with everything a report needs."""
+    """An upgrade with the context of its report."""
 
     subject: Subject
     results: Sequence[CaseResult]
@@ -171,7 +176,7 @@ class JudgedUpgrade(NamedTuple):
 
 
 def _even_pairs(one: PairsToDecide) -> int:
-    """How many pairs a case takes; an even number, so that each side starts first in half of them."""
+    """The number of pairs that decide a case; even, so that each side starts first in half of them."""
     return (one.pairs or 0) + (one.pairs or 0) % 2
 
 
@@ -184,7 +189,7 @@ def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentChange:
-    """What differs between two environments; empty where one of them has no such thing."""
+    """One difference between two environments; empty for an environment without the property."""
 
     what: str
     old: str
@@ -192,7 +197,7 @@ class EnvironmentChange:
 
 
 def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[EnvironmentChange, ...]:
-    """What the new environment has other than the old: Python, PyTorch and its build, then packages."""
+    """The differences of the new environment from the old: Python, PyTorch and its build, then packages."""
     whole = [
         EnvironmentChange("Python", old.python, new.python),
         EnvironmentChange("PyTorch", old.torch, new.torch),
@@ -203,14 +208,14 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
         ),
     ]
     olds, news = _packages(old.packages), _packages(new.packages)
-    # PyTorch's own version is above, with its build.
+    # The version of PyTorch is listed above, with its build.
     names = sorted({*olds, *news} - {"torch"})
     packages = [EnvironmentChange(name, olds.get(name, ""), news.get(name, "")) for name in names]
     return tuple(change for change in (*whole, *packages) if change.old != change.new)
 
 
 def same_environment(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
-    """Whether both are one environment by their fingerprints, which cover more than the listed facts."""
+    """Whether both have the same fingerprint, which covers more than the listed facts."""
     return own_fingerprint(old.fingerprint) == own_fingerprint(new.fingerprint)
 
 
@@ -221,7 +226,7 @@ def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _packages(listed: Iterable[str]) -> dict[str, str]:
-    """Version by normalised name (PEP 503); of a package that is there twice, both."""
+    """Versions by normalised name (PEP 503); a package that is installed twice has both versions."""
     found: dict[str, set[str]] = defaultdict(set)
     for one in listed:
         name, _, version = one.partition("==")

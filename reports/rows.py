@@ -1,4 +1,4 @@
-"""An upgrade as rows: what every form of the report shows of a case, in the same order and words."""
+"""The rows of an upgrade: each case in the order and words that all forms of the report share."""
 
 import math
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from .text.verdict_text import in_cycles, ran_alone
 
 Tone = Literal["bad", "odd", "quiet", "good"]
 
-#: What is broken comes first, and what has no number last; between them it goes from worse to better.
+#: The order of statuses: broken first, then from worse to better, cases without a number last.
 _PLACES = {
     "broken": 0,
     "broken in both": 2,
@@ -33,11 +33,11 @@ _PLACES = {
     "screened": 5,
 }
 
-#: Places in the order of impact, for a page that begins with what moved.
+#: The order of statuses on a page that begins with changed cases.
 _IMPACT_PLACES = {"broken": 0, "slower": 1, "faster": 1, "unclear": 2, "same": 3, "repaired": 4}
 _LAST = 5
 
-#: A sign per word that differs in shape.
+#: The sign of each word; signs differ in shape.
 _SIGNS = {
     "broken": "✗",
     "broken in both": "✗",
@@ -61,7 +61,7 @@ _TONES: Mapping[str, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case: its `status` in the comparison, and its verdict on the metric that decides, if it has one."""
+    """One case: its `status` in the comparison, and its verdict on the deciding metric, if there is one."""
 
     result: CaseResult
     verdict: Verdict | None
@@ -84,7 +84,7 @@ class Row:
         if self.result.screen is not None and self.status == "screened":
             return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:
-            text = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+            text = wording.verdict(self.verdict) if self.verdict else "no data: it does not have this metric"
             cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")
             return "; ".join(filter(None, (text, cycles, ran_alone(self.result))))
         return f"{self.status}: {_ends(self.result)}"
@@ -105,7 +105,7 @@ class Row:
 
 
 def tone(status: str) -> Tone:
-    """How a status or a verdict's word is coloured."""
+    """The colour of a status or of a verdict's word."""
     return _TONES.get(status, "quiet")
 
 
@@ -115,7 +115,7 @@ def sign(status: str) -> str:
 
 
 def rows(judged: JudgedUpgrade) -> list[Row]:
-    """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
+    """Every case once: broken first, then by impact, worst first; equal ones by name."""
     upgrade = judged.upgrade
     each = [
         Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in judged.results
@@ -143,7 +143,7 @@ def _status(result: CaseResult, upgrade: Upgrade) -> str:
 
 
 def _impact(row: Row, subject: Subject) -> float:
-    """From worse to better, by the weight of the case; what has no ratio goes by its word."""
+    """The sort key from worse to better, by the weight of the case; without a ratio by the verdict's word."""
     verdict = row.verdict
     if verdict is None:
         return math.inf
@@ -155,7 +155,7 @@ def _impact(row: Row, subject: Subject) -> float:
 def impact(row: Row, policy: Policy) -> float | None:
     """Weight x log(new / old), above 0 where it is worse; None without a number.
 
-    Where a case is called without a ratio, as a count that was 0 before, it is infinite.
+    It is infinite for a proved change without a ratio, such as a count that was 0 before.
     """
     verdict = row.verdict
     if verdict is None:
@@ -166,7 +166,9 @@ def impact(row: Row, policy: Policy) -> float | None:
 
 
 def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
-    """Broken first, then what moved, then what may have, the largest impact first; equal ones by name."""
+    """Broken first, then changed cases, then possibly changed ones, largest impact first; equal ones by
+    name.
+    """
 
     def _key(row: Row) -> tuple[int, float, str]:
         return _IMPACT_PLACES.get(row.status, _LAST), -abs(impact(row, policy) or 0.0), row.case
@@ -175,13 +177,13 @@ def by_impact(each: Sequence[Row], policy: Policy) -> list[Row]:
 
 
 def _ends(result: CaseResult) -> str:
-    """How a case ended where it did not end well."""
+    """The status of a case that failed."""
     sides = (("old", result.old.status), ("new", result.new.status))
     return ", ".join(f"{name} ended {status}" for name, status in sides if status != OutcomeStatus.OK)
 
 
 def statuses(each: Sequence[Row]) -> list[str]:
-    """How many cases have which status, worst first: `2 broken`, `1 slower`, `7 same`."""
+    """The number of cases by status, worst first: `2 broken`, `1 slower`, `7 same`."""
     order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
     found = Counter(row.status for row in each)
     words = {row.status: row.word for row in each}
@@ -191,7 +193,7 @@ def statuses(each: Sequence[Row]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TechniqueRow:
-    """One technique: its geomean, and the cases that are in none, with the reasons."""
+    """One technique: its geomean, and the cases that are not in it, with the reasons."""
 
     technique: str
     mean: Geomean | None
@@ -199,7 +201,9 @@ class TechniqueRow:
 
 
 def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
-    """Every technique of the suite, but those whose cases are all screened; also those without a mean."""
+    """Every technique of the suite, including those without a mean, except those whose cases are all
+    screened.
+    """
     upgrade = judged.upgrade
     reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
@@ -222,7 +226,7 @@ def without_ratio(table: Table) -> list[str]:
 
 
 def table_rows(table: Table) -> list[tuple[str, Verdict]]:
-    """The cases of a table, the worst first; those that stayed the same by name."""
+    """The cases of a table, worst first; those of status `same` by name."""
     order = ["slower", "unclear", "faster"]
 
     def _key(item: tuple[str, Verdict]) -> tuple[int, float, str]:
@@ -230,7 +234,7 @@ def table_rows(table: Table) -> list[tuple[str, Verdict]]:
         place = order.index(verdict.word) if verdict.word in order else len(order)
         if place == len(order):
             return place, 0.0, case
-        # Of 0, any other number is an infinite multiple.
+        # From 0, any change is infinite.
         called = verdict.word in ("slower", "faster")
         size = math.inf if called and verdict.change is None else abs(verdict.change or 0.0)
         return place, -size, case
@@ -245,14 +249,14 @@ def left_out(each: Sequence[Row]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Workloads by techniques; a cell is None where there is no such case."""
+    """Workloads by techniques; a cell is None if there is no such case."""
 
     techniques: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
 
 
 def grid(each: Sequence[Row], widest: int) -> Grid | None:
-    """The cases as a grid; None where it would show nothing more than a list, or would be too wide."""
+    """The cases as a grid; None if a list would be as good, or if the grid would be too wide."""
     cells: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in each:
         cells[row.workload][row.result.technique] = row

@@ -1,4 +1,4 @@
-"""The report of a run of one environment: its decision, its cases, and the forms it is written in."""
+"""The report of a run of one environment: its decision and its cases, in all formats."""
 
 import json
 import shlex
@@ -34,7 +34,8 @@ from .upgrade_report import environment_of
 
 SCHEMA = "pyrometer.run/1"
 
-#: Metrics that a table of cases shows where they were measured, and their headings; terminals show the same.
+#: Metrics of the table of cases, which has those that were measured, with their headings; also used on
+#: terminals.
 COLUMNS = (
     ("latency_floor", "min-based ms"),
     ("latency", "median ms"),
@@ -50,20 +51,20 @@ _TONES: dict[RunDecision, Tone] = {"passed": "good", "failed": "bad", "unclear":
 _SIGNS: dict[RunDecision, str] = {"passed": "✓", "failed": "✗", "unclear": "?"}
 
 _ABOUT = (
-    "Numbers are medians over the replicates that ended well, n of all; each replicate is a process of its "
-    "own. Spread: the standard deviation of the logarithms of {latency}."
+    "Numbers are medians over the `ok` replicates, n of all; each replicate is a fresh process. Spread: the "
+    "standard deviation of the logarithms of {latency}."
 )
 _ABOUT_CHANGE = (
     f"Change: {{latency}} against the median of at most {NIGHTS} earlier runs of the same environment name, "
-    "or of the same track of a schedule, on this machine, with this preset and harness. Noise: what noise "
-    f"between runs stays within in 99 of 100 runs; it takes {LEAST} earlier runs. A change outside noise is "
-    "not confirmed: pyrometer upgrade measures two environments in turns."
+    "or of the same track of a schedule, on this machine, with this preset and harness. Noise: the range "
+    f"that noise between runs does not exceed in 99 of 100 runs; it requires {LEAST} earlier runs. A change "
+    "outside noise is not confirmed: pyrometer upgrade measures two environments in turns."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
-    """A run with its cases, the worst first; `notes` say what the report lacks, `resume` is a command."""
+    """A run with its cases, worst first; `notes` name missing parts of the report, `resume` is a command."""
 
     run: Run
     cases: Sequence[RunCase]
@@ -72,27 +73,27 @@ class JudgedRun:
 
     @property
     def decision(self) -> RunDecision:
-        """What it came to as a whole."""
+        """The decision on the whole run."""
         return run_decision(self.cases, complete=self.run.state == RunState.COMPLETE)
 
     @property
     def environments(self) -> list[Environment]:
-        """What was measured, without the canary's."""
+        """The measured environments, without that of the canary."""
         return [one for one in self.run.environments if one.kind != EnvironmentKind.CANARY]
 
 
 def title(judged: JudgedRun) -> str:
-    """Which suite in which environment: `suite cpu in default`."""
+    """The suite and the environment: `suite cpu in default`."""
     return f"suite {judged.run.suite} in {', '.join(one.name for one in judged.environments)}"
 
 
 def headline(judged: JudgedRun) -> str:
-    """The decision and why: `Failed: mlp/infer/-/eager ended crashed: SIGSEGV`."""
+    """The decision with its reason: `Failed: mlp/infer/-/eager ended crashed: SIGSEGV`."""
     return f"{DECISIONS[judged.decision]}: {because(judged)}"
 
 
 def because(judged: JudgedRun) -> str:
-    """What decides the run, or keeps it from a decision."""
+    """The reason for the decision, or for its absence."""
     failed = [one for one in judged.cases if one.failed]
     if failed:
         more = len(failed) - 1
@@ -111,7 +112,7 @@ def because(judged: JudgedRun) -> str:
 
 
 def why(one: RunCase) -> str:
-    """Why a case fails the run: `mlp/infer/-/eager ended wrong: off by 4 %`."""
+    """The reason why a case fails the run: `mlp/infer/-/eager ended wrong: off by 4 %`."""
     if one.regression is None or one.status != OutcomeStatus.OK:
         return f"{one.case} ended {case_ending(one)}"
     return f"{one.case}: {_regression(one.regression)}"
@@ -123,7 +124,7 @@ def _regression(found: Finding) -> str:
 
 
 def case_ending(one: RunCase) -> str:
-    """How a case ended, and why."""
+    """The status of a case, with the reason."""
     return f"{one.status}: {one.reason}" if one.reason else str(one.status)
 
 
@@ -139,7 +140,7 @@ def case_counts(judged: JudgedRun) -> str:
 
 
 def change_words(one: RunCase) -> str:
-    """What the earlier runs say of a case."""
+    """The comparison of a case with earlier runs."""
     if one.change is None or one.change.band is None:
         return "with too few runs"
     return "outside noise" if one.change.outside else "within noise"
@@ -150,7 +151,7 @@ def _compared(one: RunCase) -> bool:
 
 
 def case_table(judged: JudgedRun, case: tables.CaseFormat = whole_case) -> DataTable[RunCase]:
-    """A row for each case; in CSV files and JSON ratios are new / old, `noise` is a ratio too."""
+    """A row for each case; in CSV files and JSON changes are ratios new / old, and so is `noise`."""
     measured = {metric for one in judged.cases for metric in one.summaries}
     columns: list[Column[RunCase]] = [
         tables.case_column(lambda one: one.case, case),
@@ -174,7 +175,9 @@ def _metric_column(metric: str, heading: str) -> Column[RunCase]:
 
 
 def _change_columns(*, visible: bool) -> list[Column[RunCase]]:
-    """The change of latency, its noise, and what it is against; in files only where no case has any."""
+    """The columns of the change of latency, its noise, and the earlier runs; only in files if no case has a
+    change.
+    """
 
     def level(one: RunCase) -> Markup:
         if one.change is None:
@@ -236,7 +239,7 @@ def _share(value: float | None) -> str:
 
 
 def failure_table(judged: JudgedRun, case: tables.CaseFormat = whole_case) -> DataTable[RunCase]:
-    """What did not end ok, with the reason of its first replicate, and what is confirmed worse."""
+    """Cases that are not `ok`, with the reason of the first replicate, and confirmed regressions."""
 
     def reason(one: RunCase) -> Markup:
         words = _regression(one.regression) if one.regression else ""
@@ -253,7 +256,7 @@ def failure_table(judged: JudgedRun, case: tables.CaseFormat = whole_case) -> Da
 
 
 def about(judged: JudgedRun) -> str:
-    """What the numbers of the table are."""
+    """The explanation of the numbers in the table."""
     used = {metric for one in judged.cases for metric in one.summaries}
     metric = next((name for name in LATENCIES if name in used), LATENCIES[-1])
     latency = METRICS[metric].title.lower()
@@ -264,13 +267,13 @@ def about(judged: JudgedRun) -> str:
 
 
 def place(judged: JudgedRun) -> str:
-    """On what it was measured, and when."""
+    """The hardware, the preset and the time."""
     run = judged.run
     return f"{run.machine.hardware.label}, preset {run.preset.name}, {wording.moment(run.started_at)}"
 
 
 def facts(judged: JudgedRun) -> list[tuple[str, str]]:
-    """Everything around the numbers, as names and values; what is empty is left out."""
+    """The context of the numbers as names and values; empty ones are left out."""
     run = judged.run
     listed = [
         *(("environment", sentences.environment(environment_of(one))) for one in judged.environments),
@@ -315,7 +318,7 @@ def _page(judged: JudgedRun) -> str:
 
 
 def _markdown(judged: JudgedRun) -> str:
-    """GitHub's Markdown: the decision, what did not end well, then every case."""
+    """GitHub's Markdown: the decision, the failures, then every case."""
     resume = f" Resume it with {code(judged.resume)}" if judged.resume else ""
     failures = failure_table(judged, case_code)
     notes = "\n".join(f"- {_text(note)}" for note in (*judged.notes, *judged.run.notes))
@@ -324,7 +327,7 @@ def _markdown(judged: JudgedRun) -> str:
         f"## {_SIGNS[judged.decision]} {DECISIONS[judged.decision]}: {_text(title(judged))}",
         f"**{DECISIONS[judged.decision]}:** {_text(because(judged))}.{resume}",
         f"{_text(place(judged))}. {_text(case_counts(judged))}",
-        f"### What is not ok\n\n{failures.markdown()}" if failures.rows else "",
+        f"### Cases that are not ok\n\n{failures.markdown()}" if failures.rows else "",
         f"### Case by case\n\n{about(judged)}\n\n{case_table(judged, case_code).markdown()}",
         details("How it was measured", f"{listed}\n\nNotes:\n\n{notes}" if notes else listed),
         details("Measure a case again", code_block(again(judged), "sh")),
@@ -363,7 +366,9 @@ def _json(judged: JudgedRun) -> str:
 
 
 def _junit(judged: JudgedRun) -> str:
-    """The decision, then every case: what fails the run fails, what was not measured is skipped."""
+    """The decision, then every case: cases that fail the run fail, cases that were not measured are
+    skipped.
+    """
     run = judged.run
     suite = junit.new_suite(title(judged), run.machine.name, run.started_at)
     decision = headline(judged)
@@ -386,7 +391,7 @@ def _junit(judged: JudgedRun) -> str:
 
 
 def _summary(one: RunCase) -> str:
-    """The numbers of a case in a line."""
+    """The numbers of a case as a line."""
     listed = [
         f"{METRICS[metric].title} {wording.quantity(metric, one.summaries[metric].point)}"
         for metric, _ in COLUMNS
@@ -397,7 +402,7 @@ def _summary(one: RunCase) -> str:
     return ", ".join(listed)
 
 
-#: What writes the report of a run, by the ending of the file's name.
+#: The writers of the report of a run, by the suffix of the file.
 RUN_FORMATS: Mapping[str, Callable[[JudgedRun], str]] = {
     ".html": _page,
     ".md": _markdown,

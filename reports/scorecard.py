@@ -36,9 +36,9 @@ TONES: Mapping[State, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One of the four: its title, its state, the number that stands for it, and sentences about it.
+    """One of the four: its title, its state, its main number, and sentences about it.
 
-    `largest` is what stands out of that number: the case that is worst, or what broke; empty for nothing.
+    `largest` is the worst case behind that number, or the broken cases; empty for none.
     """
 
     title: str
@@ -70,14 +70,14 @@ def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What a metric may be worse by, in the mean and in a single case, as logarithms of new / old."""
+    """The limits of a metric, in the mean and in a single case, as logarithms of new / old."""
 
     mean: float | None
     worst: float | None
 
 
 def _bounds(metric: str, policy: Policy, limits: Limits | None) -> _Bounds:
-    """The bounds of a metric: those of its kind of metric, or the policy's own."""
+    """The limits of a metric: those of its kind of metric, or the policy's limits for it."""
     mean = limits.mean if limits else policy.overall if metric == policy.metric else None
     worst = policy.worst.get(metric, limits.worst if limits else None)
     cost = METRICS[metric].cost
@@ -87,7 +87,7 @@ def _bounds(metric: str, policy: Policy, limits: Limits | None) -> _Bounds:
 def _pass_rate(rate: PassRate) -> Entry:
     notes = [f"{rate.old:,} in the old environment; {rate.broken:,} broke, {rate.repaired:,} repaired"]
     if rate.unknown:
-        notes.append(f"{wording.plural(rate.unknown, 'case')} not measured to the end")
+        notes.append(f"{wording.plural(rate.unknown, 'case')} without a result")
     value = f"{rate.new:,} of {rate.cases:,}" if rate.cases else numbers.NONE
     return Entry(
         "Pass rate", rate.state, value, tuple(notes), f"{rate.broken:,} broke" if rate.broken else ""
@@ -95,7 +95,7 @@ def _pass_rate(rate: PassRate) -> Entry:
 
 
 def _entry(title: str, score: Score, policy: Policy, limits: Limits | None) -> Entry:
-    """The first metric's geomean is the number, or its hint where none is known."""
+    """The number is the geomean of the first metric, or its hint without a geomean."""
     own = [(one, _bounds(one.metric, policy, limits)) for one in score.metrics]
     texts = [text for one, bounds in own if (text := _number(one, bounds))]
     notes = [_metric_note(one, bounds) for one, bounds in own]
@@ -108,7 +108,7 @@ def _entry(title: str, score: Score, policy: Policy, limits: Limits | None) -> E
 
 
 def _near(change: float, limit: float | None) -> str:
-    """A change with as many digits as it takes to lie on its side of a limit."""
+    """A change with enough digits to be on the right side of a limit."""
     return numbers.change_near(change, None, None, limit)[0]
 
 
@@ -117,15 +117,15 @@ def _change(verdict: Verdict, bounds: _Bounds) -> str:
 
 
 def _number(score: MetricScore, bounds: _Bounds) -> str:
-    """The number of a metric; empty where it has no ratio."""
-    # A mean of single pairs of an exact metric is none that anything proves.
+    """The number of a metric; empty without a ratio."""
+    # A mean over single pairs of an exact metric proves nothing.
     if score.mean.change is not None and score.hinted < len(score.verdicts):
         return _near(score.mean.change, bounds.mean)
     return f"{_near(score.hint, bounds.mean)}, not proved" if score.hint is not None else ""
 
 
 def _metric_note(score: MetricScore, bounds: _Bounds) -> str:
-    """What is known of one metric: `Peak RSS: +3.1 % over 30 cases; 22 worse, largest: bert +4.9 %`."""
+    """The summary of one metric: `Peak RSS: +3.1 % over 30 cases; 22 worse, largest: bert +4.9 %`."""
     parts: list[str] = []
     if score.mean.change is not None:
         over = f"over {wording.plural(score.mean.cases, 'case')}, {wording.plural(score.mean.pairs, 'pair')}"
@@ -148,7 +148,7 @@ def _metric_note(score: MetricScore, bounds: _Bounds) -> str:
 
 
 def _limits(limits: Limits, score: Score, policy: Policy) -> str:
-    """The three limits; of a metric that the policy's `worst` names that is the one of a single case."""
+    """The three limits; for a metric that the policy's `worst` names the second is that of a single case."""
     own = [one.metric for one in score.metrics if one.metric in policy.worst]
     named = ", ".join(f"{METRICS[metric].title} {numbers.share(policy.worst[metric])}" for metric in own)
     worst = numbers.share(limits.worst)
@@ -159,7 +159,7 @@ def _limits(limits: Limits, score: Score, policy: Policy) -> str:
 
 
 def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:
-    """The limits of a kind of metric as a rule of the policy."""
+    """The limits of a kind of metric, as a sentence of the policy."""
     graded = {
         "case": f"at most {numbers.share(slower_share)} of the cases may be worse by "
         f"{numbers.share(limits.case)} or more",

@@ -1,4 +1,4 @@
-"""The sentences around the numbers, the same in every form of the report."""
+"""The sentences that all forms of the report share."""
 
 import math
 from collections import Counter
@@ -19,32 +19,34 @@ from .rows import Row, statuses
 from .scorecard import limit_rules
 from .text import numbers
 
-#: How to read what would decide an unclear upgrade.
+#: The explanation of the table "what would decide it".
 TO_DECIDE = (
-    "New pairs under a new plan of that size, not more of the old ones. An estimate from this point and this "
-    "noise, with a chance of 80 %."
+    "The pairs are measured under a new plan of that size; they do not extend the old one. Estimated from "
+    "the present change and noise, for a probability of 80 %."
 )
 
 
-#: How it is known what runs differently.
+#: How differences of operators and kernels were recorded.
 DISPATCH = "One untimed step of each case was recorded before anything was measured."
-KERNEL_TIMES = "The kernels that take longest, looked at by CUPTI after the timing; times are over all calls."
-KERNELS = "Of the cases that moved, the kernels whose time differs most, after the timing, by CUPTI."
-#: Before the command that resumes an interrupted one.
+KERNEL_TIMES = (
+    "The kernels that take longest, recorded by CUPTI after the timing; times are sums over all calls."
+)
+KERNELS = "The kernels of changed cases whose time differs most, recorded by CUPTI after the timing."
+#: The text before the command that resumes an interrupted upgrade.
 GOES_ON = "On the machine that measured it, resume with:"
 
 
-#: What the second mean is: see `analysis.geomean.random_effects`.
+#: The explanation of the second mean: see `analysis.geomean.random_effects`.
 _RANDOM_EFFECTS = (
-    " The random-effects mean counts cases by how precisely they are known: one that is hardly known does "
-    "not move it. The policy's limit is about the first."
+    " The random-effects mean weights cases by their precision: a case with a wide interval hardly changes "
+    "it. The limit of the policy applies to the first mean."
 )
-#: Beside a go, by how often a rule with these errors is wrong (see docs/decisions/0011-verdicts.md).
+#: The risk of a go, from the error rates of the rules (see docs/decisions/0011-verdicts.md).
 _RISK = "Of a hundred upgrades that exceed one of these limits, at most one would be judged a go."
 
 
 def title(subject: Subject) -> str:
-    """From where to where."""
+    """The two environments."""
     return f"{subject.old.name} to {subject.new.name}"
 
 
@@ -54,14 +56,16 @@ def place(subject: Subject) -> str:
 
 
 def so_far(subject: Subject) -> str:
-    """That the upgrade is not over yet, so that no reader takes it for final; empty for one that is."""
-    sentences = {"running": "It is still being measured", "interrupted": "It was interrupted"}
+    """The note that the upgrade has not ended, so that its verdict is not taken for final; empty for an ended
+    one.
+    """
+    sentences = {"running": "The upgrade is still being measured", "interrupted": "It was interrupted"}
     state = sentences.get(subject.state)
-    return f"{state}: this is the verdict so far." if state else ""
+    return f"{state}: this is its verdict so far." if state else ""
 
 
 def candidates(subject: Subject) -> str:
-    """What a bisection needs where the package index cannot list what lies between; empty where it can."""
+    """The options of a bisection if the package index cannot list the versions between; empty if it can."""
     if subject.between_is_known:
         return ""
     old, new = subject.old.name, subject.new.name
@@ -73,7 +77,7 @@ def candidates(subject: Subject) -> str:
 
 
 def risk(upgrade: Upgrade) -> str:
-    """How often such a decision is wrong, and how many cases it leaves open; empty where it is no go."""
+    """The error rate of a go and the number of undecided cases; empty for other decisions."""
     if upgrade.decision != "go" or upgrade.suite is None:
         return ""
     open_cases = sum(verdict.word == "unclear" for verdict in upgrade.verdicts.values())
@@ -81,13 +85,15 @@ def risk(upgrade: Upgrade) -> str:
         return _RISK
     are = "is" if open_cases == 1 else "are"
     return (
-        f"{_RISK} {wording.plural(open_cases, 'case')} {are} undecided one by one, which the decision does "
-        "not need."
+        f"{_RISK} {wording.plural(open_cases, 'case')} {are} individually undecided, which does not affect "
+        f"the decision."
     )
 
 
 def screen(each: Sequence[Row]) -> str:
-    """How many cases were screened, and why how many of them went on; empty without a screen."""
+    """The number of screened cases, and the reasons why some went on to full pairs; empty without a
+    screen.
+    """
     screened = [row.result.screen for row in each if row.result.screen is not None]
     if not screened:
         return ""
@@ -97,7 +103,7 @@ def screen(each: Sequence[Row]) -> str:
     return (
         f"Screened: {wording.plural(len(screened), 'case')}, by fingerprint and {SHORT_PAIRS} short pairs "
         f"each. {why.total()} went on to full pairs{f' ({went_on})' if went_on else ''}."
-        + (f" {unknown} could be screened by short pairs only." if unknown else "")
+        + (f" {unknown} could be screened only by short pairs." if unknown else "")
     )
 
 
@@ -110,7 +116,7 @@ def waiver_lines(upgrade: Upgrade) -> list[str]:
 
 
 def case_count_line(each: Sequence[Row], upgrade: Upgrade) -> str:
-    """How many cases have which verdict, and what the geomean rests on."""
+    """The number of cases by verdict, and the pairs behind the geomean."""
     overall, out = upgrade.overall, len(upgrade.exclusions)
     rests = (
         f"{wording.plural(overall.pairs, 'pair')} of processes over {wording.plural(overall.cases, 'case')}"
@@ -122,7 +128,7 @@ def case_count_line(each: Sequence[Row], upgrade: Upgrade) -> str:
 
 
 def interval_heading(subject: Subject, upgrade: Upgrade) -> str:
-    """What the intervals of the metric that decides are; those of an exact one have no confidence."""
+    """The confidence of the intervals of the deciding metric; those of an exact metric have none."""
     judged = [verdict for verdict in upgrade.verdicts.values() if verdict.low is not None]
     if judged and all(verdict.confidence is None for verdict in judged):
         return "range of the pairs"
@@ -130,67 +136,69 @@ def interval_heading(subject: Subject, upgrade: Upgrade) -> str:
 
 
 def about_plot(subject: Subject, upgrade: Upgrade) -> str:
-    """How the forest plot is to be read."""
+    """The explanation of the forest plot."""
     return (
-        f"Change of the {METRICS[subject.policy.metric].title.lower()}, new against old, logarithmic, the "
-        f"worst first. Lines: {interval_heading(subject, upgrade)}. Grey: too small to matter. "
+        f"Change of the {METRICS[subject.policy.metric].title.lower()}, new against old, logarithmic, worst "
+        f"first. Lines: {interval_heading(subject, upgrade)}. Grey: below the threshold. "
         f"{about_same(subject)}"
     )
 
 
 def about_same(subject: Subject) -> str:
-    """Why the interval of a case that stayed the same may be wider than the threshold.
+    """Why the interval of a case with verdict `same` may be wider than the threshold.
 
-    Empty where it is not: where both errors are one, and of an exact metric, which is not tested.
+    Empty if both error rates are equal, and for an exact metric, which is not tested.
     """
     exact = threshold_of(subject.policy.metric, subject.policy.thresholds).exact
     if exact or subject.plan.alpha == subject.plan.alpha_same:
         return ""
     return (
-        f"“Same” is proved with an error of {wording.share(subject.plan.alpha_same)}, a change is called "
-        f"with one of {wording.share(subject.plan.alpha)}: the interval of a case that is the same may reach "
-        "beyond the threshold."
+        f"“Same” is proved with an error rate of {wording.share(subject.plan.alpha_same)}, a change with "
+        f"{wording.share(subject.plan.alpha)}: the interval of a case that is the same may exceed the "
+        f"threshold."
     )
 
 
 def about_cases(metric: str) -> str:
-    """How the table of cases is to be read."""
+    """The explanation of the table of cases."""
     definition = METRICS[metric]
     text = (
-        f"{definition.title}: {definition.meaning}; {definition.better} is better. Old and new are "
-        "medians over n pairs, the change is what the pairs have in common."
+        f"{definition.title}: {definition.meaning}; {definition.better} is better. Old and new are medians "
+        "over n pairs; the change is estimated from the pairs."
     )
     if threshold_of(metric).exact:
         return text
-    return f"{text} A change of the size under “visible from” would have been seen with a chance of 80 %."
+    return f"{text} A change of the size under “visible from” would have been detected in 80 % of cases."
 
 
 def about_means(subject: Subject) -> str:
-    """How the geomeans are to be read."""
+    """The explanation of the geomeans."""
     policy = subject.policy
     threshold = threshold_of(policy.metric, policy.thresholds)
-    weighed = ", weighed by the policy" if policy.weights else ", each case counting once"
+    weighed = ", weighted by the policy" if policy.weights else ", each case counting once"
     return (
-        f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
-        f"about these cases and no others.{_negligible(threshold)}{_of_one_look(subject.plan, threshold)}"
+        f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It applies to "
+        f"these cases only.{_negligible(threshold)}{_of_one_look(subject.plan, threshold)}"
         f"{'' if threshold.exact else _RANDOM_EFFECTS}"
     )
 
 
 def _of_one_look(plan: Plan, threshold: Threshold) -> str:
-    """Over how many looks the intervals of the geomeans hold, which makes them wider or narrower."""
+    """The number of looks that the intervals of the geomeans cover, on which their widths depend."""
     if plan.smallest == plan.largest or threshold.exact:
         return ""
     return (
-        " The interval over all holds over all looks of the decision; that of a technique is that of all its "
-        "pairs, looked at once."
+        " The interval of the geomean over all cases covers all looks of the decision; that of a technique "
+        "is for a single look at all its pairs."
     )
 
 
 def _negligible(threshold: Threshold) -> str:
-    """That a mean over an exact metric leaves out what is too little to matter: see `comparison.upgrade`."""
+    """The note that a mean over an exact metric ignores differences below the threshold: see
+    `comparison.upgrade`.
+    """
     applies = threshold.exact and threshold.absolute
-    return " A difference that is too small to matter counts as none." if applies else ""
+    return " A difference below the threshold counts as 0." if applies else ""
 
 
 def table_title(table: Table) -> str:
@@ -200,7 +208,7 @@ def table_title(table: Table) -> str:
 
 
 def table_summary(table: Table) -> str:
-    """How many cases have which verdict, and the mean over those that have a ratio."""
+    """The number of cases by verdict, and the mean over those with a ratio."""
     words = [numbers.word(verdict) for verdict in table.verdicts.values()]
     order = ["slower", "worse", "unclear", "same", "faster", "better"]
     counted = wording.count_words(
@@ -214,11 +222,11 @@ def table_summary(table: Table) -> str:
 
 
 def about_table(table: Table, policy: Policy) -> str:
-    """How a table of one metric, judged by a policy, is to be read."""
+    """The explanation of a table of one metric under a policy."""
     definition = METRICS[table.metric]
     text = f"{definition.title}: {definition.meaning}; {definition.better} is better."
     judged = table.verdicts.values()
-    # With too few pairs the interval is unknown, which is another matter.
+    # With too few pairs the interval is unknown instead.
     if any(one.low is not None for one in judged) and not any(one.location for one in judged):
         text += " It hardly varies: the interval is the range of the pairs."
     many = len(table.verdicts)
@@ -228,21 +236,22 @@ def about_table(table: Table, policy: Policy) -> str:
 
 
 def how(subject: Subject) -> str:
-    """How it was measured, in a paragraph."""
+    """The method, as a paragraph."""
     plan = subject.plan
     pairs = f"{plan.smallest}" if plan.smallest == plan.largest else f"{plan.smallest} to {plan.largest}"
     cap = wording.share(round(math.expm1(ORDER_CAP), 3))
     return (
         f"A pair is two fresh processes, one of each environment, alive together and measured block by block "
-        f"in turns. A case has {pairs} pairs: they go where they decide the most, and the error is "
-        f"spent over all looks together. By how much the first to start is slower is taken out, up to "
-        f"{cap}. A change that is none is called in at most {wording.share(plan.alpha)} of cases, and what "
-        f"differs by the threshold is called the same in at most {wording.share(plan.alpha_same)}."
+        f"in turns. A case has {pairs} pairs: they are given to the cases where they contribute most to the "
+        f"decision, and the error rate covers all looks together. The slowdown of the side that starts first "
+        f"is corrected, up to {cap}. At most {wording.share(plan.alpha)} of unchanged cases are called "
+        f"faster or slower, and at most {wording.share(plan.alpha_same)} of cases that differ by the "
+        f"threshold are called the same."
     )
 
 
 def facts(subject: Subject) -> list[tuple[str, str]]:
-    """Everything around the numbers, as names and values; what is empty is left out."""
+    """The context of the numbers as names and values; empty ones are left out."""
     listed = [
         ("old environment", environment(subject.old)),
         ("new environment", environment(subject.new)),
@@ -264,7 +273,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
 
 
 def environment(one: ComparedEnvironment) -> str:
-    """An environment in a line."""
+    """An environment as a line."""
     build = f", CUDA {one.cuda}" if one.cuda else ""
     return f"{one.name}: PyTorch {one.torch}{build}, Python {one.python}, fingerprint {one.fingerprint}"
 
@@ -272,10 +281,10 @@ def environment(one: ComparedEnvironment) -> str:
 def no_difference(subject: Subject) -> str:
     """The sentence about two environments whose listed facts do not differ."""
     if same_environment(subject.old, subject.new):
-        return "Nothing: not a version, not a package."
+        return "No difference: the versions and packages are the same."
     return (
-        "Nothing that was written down of them, and yet they are two: their fingerprints are "
-        f"{subject.old.fingerprint} and {subject.new.fingerprint}."
+        f"The recorded facts are the same, but the fingerprints differ: {subject.old.fingerprint} and "
+        f"{subject.new.fingerprint}."
     )
 
 
@@ -293,7 +302,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def rules(subject: Subject) -> list[str]:
-    """The policy in sentences."""
+    """The policy as sentences."""
     policy = subject.policy
     definition = METRICS[policy.metric]
     lines = [
@@ -309,13 +318,14 @@ def rules(subject: Subject) -> list[str]:
         limit_rules("Compile time (warm, cold, first call)", policy.compile_time, policy.slower_share),
         limit_rules("Peak memory", policy.peak_memory, policy.slower_share),
         f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
-        f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
+        f"At most {wording.share(policy.false_discovery_rate)} of the cases called faster or slower may be "
+        f"chance.",
     ]
     lines += [f"{glob} must not regress." for glob in policy.must_not_regress]
-    others = "of all others" + (", and of what must not regress" if policy.must_not_regress else "")
-    lines += [f"{glob} may break; {others}, one that breaks is a no-go." for glob in policy.may_break]
+    others = "of all others" + (", and of the cases that must not regress" if policy.must_not_regress else "")
+    lines += [f"{glob} may break; {others}, a broken case is a no-go." for glob in policy.may_break]
     if not policy.may_break:
-        lines += ["A case that breaks is a no-go."]
+        lines += ["A broken case is a no-go."]
     lines += [f"{glob} counts {weight:g} times." for glob, weight in policy.weights.items()]
     return lines
 

@@ -18,10 +18,10 @@ class Column(Generic[Row]):
     """A column of a table of `Row`s.
 
     `name` is the column in CSV files; without one the column is on pages only. `label` is the heading; with
-    None the column is in CSV files only. `value` is what CSV files hold of a row. `format` is what pages show
-    of it: text, which is escaped, or Markup; the value as text where it is left out. `html` stands in its
-    place where the cell is HTML already. `link` is the address that the cell leads to, `help` the tooltip of
-    the heading. `number`: the cells are set to the right.
+    None the column is in CSV files only. `value` is the value of a row in CSV files. `format` makes its
+    display on pages: text, which is escaped, or Markup; by default the value as text. `html` replaces it if
+    the cell is HTML already. `link` is the address that the cell leads to, `help` the tooltip of the heading.
+    `number`: the cells are right-aligned.
     """
 
     name: str = ""
@@ -47,22 +47,22 @@ class Column(Generic[Row]):
         return Markup('<a href="{}" target="_self">{}</a>').format(address, content)
 
     def sort_value(self, row: Row) -> float | None:
-        """What the cell is sorted by where its text is not a plain number."""
+        """The sort key of the cell if its text is not a plain number."""
         value = self.value(row) if self.value and self.number else None
         return value if isinstance(value, float) else None
 
 
 def _lone_dot(cell: Markup) -> str:
-    """The dot of a cell that holds nothing else, which Markdown would take for a separator."""
+    """A dot as the only content of a cell, which Markdown would take for a separator."""
     return "·" if cell.striptags() == "·" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class DataTable(Generic[Row]):
-    """Rows with the columns that show them; `label` names the table for screen readers.
+    """Rows with their columns; `label` names the table for screen readers.
 
     Pages show `most` rows at most and then the number of those left out with `rest`; CSV files hold all.
-    `about` stands above. `tall` lets the table scroll, `folded` turns it into a list on narrow screens,
+    `about` is printed above. `tall` lets the table scroll, `folded` turns it into a list on narrow screens,
     `dense` sets it tighter.
     """
 
@@ -75,7 +75,7 @@ class DataTable(Generic[Row]):
     folded: bool = True
     dense: bool = False
     about: str = ""
-    #: Rows of which the caller knows without passing them.
+    #: The number of rows left out by the caller.
     omitted: int = 0
 
     @property
@@ -85,16 +85,16 @@ class DataTable(Generic[Row]):
 
     @property
     def hidden_rows(self) -> int:
-        """How many rows pages leave out."""
+        """The number of rows that pages leave out."""
         return self.omitted + (0 if self.most is None else max(0, len(self.rows) - self.most))
 
     def html(self, *, row_headers: bool = False, sortable: bool = False) -> Markup:
-        """The table as HTML; with `row_headers` the first cell of a row heads it."""
+        """The table as HTML; with `row_headers` the first cell of each row is a header."""
         return render("table.html", table=self, row_headers=row_headers, sortable=sortable, nothing=NONE)
 
     def markdown(self, most: int | None = None, home: str = "") -> str:
         """The table in GitHub's Markdown, of `most` rows at most; links are resolved against `home`."""
-        # Markdown is made of HTML by libraries that no other table waits for.
+        # Imported here: other tables should not wait for the libraries that convert HTML to Markdown.
         from .text.html_markdown import converted_cell
 
         limit = min((each for each in (most, self.most) if each is not None), default=len(self.rows))
@@ -118,6 +118,6 @@ class DataTable(Generic[Row]):
         return [column.name for column in self.columns if column.name]
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as CSV files hold them."""
+        """The rows of CSV files."""
         valued = [(column.name, column.value) for column in self.columns if column.name and column.value]
         return [{name: value(row) for name, value in valued} for row in self.rows]

@@ -1,4 +1,4 @@
-"""The tables of an upgrade: their columns, the same in the reports, on the page and in its CSV files."""
+"""The tables of an upgrade, with the columns that reports, pages and CSV files share."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,21 +39,21 @@ AnyRow = TypeVar("AnyRow")
 #: The HTML of a case key.
 CaseFormat = Callable[[str], Markup]
 
-#: A technique, or nothing for all of them; its geomean; cases that are left out.
+#: A technique, or None for all of them; its geomean; cases that are left out.
 MeanRow = tuple[str, Geomean | None, int]
-#: A case and its verdict, or the reason why it is left out.
+#: A case and its verdict, or the reason why the case is left out.
 VerdictRow = tuple[str, Verdict]
 ReasonRow = tuple[str, str]
-#: What runs differently in a case, and how it was judged.
+#: The differing operators and kernels of a case, and its verdict.
 DispatchRow = tuple[CaseDifference, Row | None]
 #: A case and one of its kernels.
 CaseKernel = tuple[str, KernelChange]
 
-#: Commands shown below a reason at most.
+#: The most commands below a reason.
 _MOST_COMMANDS = 20
-#: Changes of one case shown at most; the JSON has more.
+#: The most changes of one case; the JSON has more.
 _MOST_CHANGES = 6
-#: A smaller difference of a kernel, in microseconds a step, is 0.0 in every report.
+#: The smallest difference of a kernel, in microseconds per step, that is not printed as 0.0.
 _VISIBLE_US = 0.05
 
 
@@ -63,12 +63,12 @@ def case_column(of: Callable[[AnyRow], str], case: CaseFormat = whole_case) -> C
 
 
 def reason_text(words: str, kind: str = "") -> Markup:
-    """A sentence in a cell, which is broken into lines."""
+    """The column of a sentence, which is broken into lines."""
     return Markup('<span class="py-reason{}">{}</span>').format(kind and f" {kind}", escape_text(words))
 
 
 def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Markup:
-    """The first `most` of `many` commands, a line each, and how many are left out."""
+    """The first `most` of `many` commands, a line each, and the number of those left out."""
     visible = [line for line, _ in zip(lines, range(most), strict=False)]
     body = Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(map(escape_text, visible)))
     if many <= len(visible):
@@ -78,7 +78,7 @@ def commands(lines: Iterable[str], many: int, most: int = _MOST_COMMANDS) -> Mar
 
 
 def details_element(summary: str, body: Markup) -> Markup:
-    """What opens with a click."""
+    """A foldable section."""
     return Markup('<details class="py-more"><summary>{}</summary>{}</details>').format(
         escape_text(summary), body
     )
@@ -99,7 +99,7 @@ def scorecard(listed: Sequence[Entry]) -> DataTable[Entry]:
 
 
 def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
-    """The reasons for each decision, the heaviest first, with the commands that measure them again."""
+    """The reasons for each decision, largest weight first, with the commands that measure them again."""
 
     def why(one: Reason) -> Markup:
         text = reason_text(sentence(one), "py-long")
@@ -124,7 +124,9 @@ def reasons(subject: Subject, upgrade: Upgrade) -> DataTable[Reason]:
 
 
 def to_decide(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[PairsToDecide]:
-    """What would decide an unclear upgrade: new pairs of each case, minutes and the command."""
+    """The measurements that would decide an unclear upgrade: new pairs of each case, minutes and the
+    command.
+    """
     columns: list[Column[PairsToDecide]] = [
         case_column(lambda one: one.case, case),
         Column("pairs", "What it takes", lambda one: one.pairs, wording.pairs_to_decide),
@@ -136,7 +138,7 @@ def to_decide(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case)
 
 
 def correctness(subject: Subject, upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[CaseResult]:
-    """What broke and what was repaired, with how it ended on either side."""
+    """Broken and repaired cases, with their status on each side."""
 
     def what(one: CaseResult) -> str:
         return "broken" if one.broke else "repaired"
@@ -181,7 +183,7 @@ def cases(
     case: CaseFormat = whole_case,
     trend: Callable[[Row], str] | None = None,
 ) -> DataTable[Row]:
-    """Cases with both numbers, the change, its interval, n, the verdict and what could have been seen.
+    """Cases with both numbers, the change, its interval, n, the verdict and the smallest detectable change.
 
     In CSV files ratios are new / old, `smallest_visible` and `threshold` shares, `impact` is weight x
     log(new / old), above 0 where it is worse. `trend` is the address of a case's history.
@@ -260,7 +262,7 @@ def means(judged: JudgedUpgrade) -> DataTable[MeanRow]:
 
 
 def metric_table(table: MetricTable, case: CaseFormat = whole_case) -> DataTable[VerdictRow]:
-    """The verdicts on one metric that does not decide, what moved first."""
+    """The verdicts on one metric other than the deciding one, changed cases first."""
     columns: list[Column[VerdictRow]] = [
         case_column(lambda row: row[0], case),
         *_judged_columns(table.metric, lambda row: row[1], "interval"),
@@ -270,7 +272,7 @@ def metric_table(table: MetricTable, case: CaseFormat = whole_case) -> DataTable
 
 
 def exclusions(upgrade: Upgrade, case: CaseFormat = whole_case) -> DataTable[ReasonRow]:
-    """Cases that are in no geomean, with the reasons."""
+    """Cases that are not in the geomean, with the reasons."""
     rows = [(one.case, exclusion(one)) for one in upgrade.exclusions]
     return _because("Cases in no geomean", rows, case)
 
@@ -291,7 +293,7 @@ def _because(title: str, rows: Sequence[ReasonRow], case: CaseFormat) -> DataTab
 
 
 def differences(subject: Subject) -> DataTable[EnvironmentChange]:
-    """What the new environment has other than the old."""
+    """The differences of the new environment from the old."""
     columns: list[Column[EnvironmentChange]] = [
         Column("what", "What", lambda one: one.what),
         Column("old", subject.old.name, lambda one: one.old),
@@ -302,7 +304,7 @@ def differences(subject: Subject) -> DataTable[EnvironmentChange]:
 
 
 def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[DispatchRow]:
-    """What runs differently, case by case: those that moved first, each with its verdict."""
+    """The differing operators and kernels case by case, with the verdicts; changed cases first."""
     rows = {row.case: row for row in each}
     moved = ("broken", "slower", "faster", "repaired")
     found = [(one, rows.get(one.case)) for one in subject.dispatch if one.changed or one.difference is None]
@@ -322,13 +324,13 @@ def dispatch(subject: Subject, each: Sequence[Row], case: CaseFormat = whole_cas
 
 
 def moved_kernels(subject: Subject, each: Iterable[Row]) -> list[tuple[Row, tuple[KernelChange, ...]]]:
-    """The cases that became slower or faster and have kernels on both sides, with those that differ."""
+    """The slower or faster cases with kernels on both sides, with the kernels that differ."""
     moved = {row.case: row for row in each if row.status in ("slower", "faster")}
     return [(moved[case], changes) for case, changes in _differing(subject.kernels, moved)]
 
 
 def kernels(subject: Subject, each: Iterable[Row], case: CaseFormat = whole_case) -> DataTable[CaseKernel]:
-    """The kernels that differ most in each case that became slower or faster."""
+    """The kernels that differ most in each slower or faster case."""
     return kernels_of_cases(subject.kernels, [row.case for row, _ in moved_kernels(subject, each)], case)
 
 
@@ -349,7 +351,9 @@ def kernels_of_cases(
 def _differing(
     kernels: Iterable[CaseKernels], cases: Iterable[str]
 ) -> Iterator[tuple[str, tuple[KernelChange, ...]]]:
-    """Of each of these cases that has kernels on both sides, those that differ, where any do."""
+    """The differing kernels of each of these cases; cases without kernels on both sides or without
+    differences are left out.
+    """
     changes = {one.case: one.changes for one in kernels}
     for case in cases:
         if found := tuple(one for one in changes.get(case, ()) if abs(one.difference_us) >= _VISIBLE_US):
@@ -383,7 +387,7 @@ def stored_kernels(outcomes: Iterable[Outcome]) -> DataTable[Kernel]:
 
 
 def kernel_words(change: KernelChange) -> str:
-    """A kernel that differs, as a line: what became of it, by how much, and its name."""
+    """A differing kernel as a line: the kind of the change, its size, and the name."""
     times = f"{change.before_us:,.1f} → {change.after_us:,.1f} µs a step ({change.difference_us:+,.1f})"
     return f"[{change.word}] {times}: {change.name}"
 
@@ -410,9 +414,8 @@ def _kernel_columns(of: Callable[[CaseKernel], KernelChange]) -> list[Column[Cas
 
 
 def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[tuple[str, ScreenedCase]]:
-    """The cases that went on from a screen to full pairs, each with the reason and its short pairs.
-
-    What fails comes first, then what looks slowest.
+    """The cases that went on from a screen to full pairs, each with the reason and its short pairs: failing
+    cases first, then the slowest.
     """
     found = [
         (row.case, row.result.screen) for row in each if row.result.screen and row.result.screen.selection
@@ -429,7 +432,7 @@ def screening(each: Sequence[Row], case: CaseFormat = whole_case) -> DataTable[t
 
 
 def facts(listed: Sequence[tuple[str, str]]) -> DataTable[tuple[str, str]]:
-    """Everything around the numbers, as names and values."""
+    """The context of the numbers as names and values."""
     columns: list[Column[tuple[str, str]]] = [
         Column("name", "", lambda row: row[0]),
         Column("value", "", lambda row: row[1]),
@@ -440,7 +443,7 @@ def facts(listed: Sequence[tuple[str, str]]) -> DataTable[tuple[str, str]]:
 def _judged_columns(
     metric: str, of: Callable[[AnyRow], Verdict | None], interval_heading: str
 ) -> list[Column[AnyRow]]:
-    """Old, new, change, interval and n of a verdict, and what CSV files have of it."""
+    """The columns old, new, change, interval and n of a verdict, and those of CSV files."""
 
     def value(read: Callable[[Verdict], object]) -> Callable[[AnyRow], object]:
         def of_row(row: AnyRow) -> object:

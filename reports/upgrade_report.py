@@ -1,4 +1,4 @@
-"""A run of pairs judged, with everything a report needs, and the forms in which it is written down."""
+"""Judges a run of pairs, collects the context of its report, and lists the formats of reports."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from .report_context import ComparedEnvironment, JudgedUpgrade, Subject, build_o
 
 
 def judge_upgrade(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> JudgedUpgrade:
-    """The verdict on the outcomes of a run, those of the canary among them or not.
+    """The verdict on the outcomes of a run; outcomes of the canary are ignored.
 
     Raises ValueError for a comparison of environments that the run does not have.
     """
@@ -37,7 +37,7 @@ def judge_upgrade(run: Run, comparison: Comparison, outcomes: Iterable[Outcome])
 
 
 def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """The first traceback of the old side and of the new one, empty where nothing was raised."""
+    """The first traceback of the old side and of the new one, empty without an exception."""
     old, new = (
         next((text for one in side if (text := str(one.facts.get("traceback") or ""))), "")
         for side in comparison.sides(outcomes)
@@ -46,7 +46,9 @@ def _tracebacks(comparison: Comparison, outcomes: Sequence[Outcome]) -> tuple[st
 
 
 def subject_of(run: Run, comparison: Comparison) -> Subject:
-    """What a report on the run is about; raises ValueError where it lacks an environment of `comparison`."""
+    """The context of a report on the run; raises ValueError if the run lacks an environment of
+    `comparison`.
+    """
     environments = {one.fingerprint: one for one in run.environments}
     old, new = (
         _environment(environments, fingerprint, asked)
@@ -86,7 +88,7 @@ def _environment(
 
 
 def environment_of(one: Environment, asked: str = "") -> ComparedEnvironment:
-    """An environment as a report describes it; `asked` is how it was asked for."""
+    """An environment in a report; `asked` is the spec that was typed for it."""
     return ComparedEnvironment(
         name=one.name,
         torch=one.torch_version,
@@ -111,7 +113,7 @@ def _junit(judged: JudgedUpgrade) -> str:
     return junit.document([junit.upgrade_suite(judged)], wording.headline(judged.upgrade))
 
 
-#: What writes a report, by the ending of the file's name.
+#: The writers of a report, by the suffix of the file.
 FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {
     ".html": upgrade_html,
     ".md": _markdown,

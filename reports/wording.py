@@ -1,4 +1,4 @@
-"""How a report puts numbers, verdicts and decisions into words."""
+"""Numbers, verdicts and decisions as text in reports."""
 
 import math
 from collections import Counter
@@ -24,7 +24,7 @@ DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Uncl
 
 DECISION_TONES: dict[Decision, str] = {"go": "good", "no-go": "bad", "unclear": "odd"}
 
-#: A sign beside every word, so that colour never speaks alone.
+#: The sign of each decision, so that colour is not the only mark.
 DECISION_SIGNS: dict[Decision, str] = {"go": "✓", "no-go": "✗", "unclear": "?"}
 
 
@@ -64,7 +64,7 @@ def headings(metric: str) -> tuple[str, str]:
 
 
 def change(verdict: Verdict) -> str:
-    """New against old; the difference where one of them is 0, and there is no ratio."""
+    """New against old; the difference if one of them is 0, so that there is no ratio."""
     old, new = verdict.old, verdict.new
     if verdict.change is not None or old is None or new is None or 0 not in (old, new):
         return percent(verdict.change)
@@ -72,33 +72,33 @@ def change(verdict: Verdict) -> str:
 
 
 def verdict(judged: Verdict) -> str:
-    """The verdict, and what it leaves open."""
+    """The verdict with its reason."""
     text = word(judged)
     if judged.word == "same" and judged.location:
         return f"same within {within(judged.threshold)}"
     varies, why = not threshold_of(judged.metric).exact, open_because(judged)
     if judged.word == "unclear" and varies and judged.low is not None and judged.high is not None:
         text = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
-        # Of one that may be nothing, the interval has said it all.
+        # If the interval contains 0, the text above is complete.
         return f"{text}; {why}" if judged.low * judged.high > 0 else text
     return f"{text}: {why}" if why else text
 
 
 def _not_ruled_out(low: float, high: float, threshold: float) -> str:
-    """The ends of the interval that would matter; where all of it lies on one side, the far one."""
+    """The ends of the interval beyond the threshold; if the interval is on one side of it, the far end."""
     both = sorted((low, high), key=abs, reverse=True)
     mattering = [end for end in (high, low) if abs(end) >= threshold] if low < 0 < high else []
     return " and ".join(percent(end) for end in mattering or both[:1])
 
 
 def left_out(verdict: Verdict) -> list[str]:
-    """Why pairs do not count, each reason once, with how many."""
+    """The reasons why pairs do not count, each with the number of pairs."""
     whys = Counter(map(left_out_because, verdict.left_out))
     return [f"{plural(many, 'pair')}: {printable(why)}" for why, many in whys.items()]
 
 
 def mean(found: Geomean, change: str = "") -> str:
-    """A geomean with its interval; `change` is its point where that is printed otherwise than usual."""
+    """A geomean with its interval; `change` replaces the usual text of its point."""
     if found.change is None:
         return NONE
     point = change or percent(found.change)
@@ -108,31 +108,31 @@ def mean(found: Geomean, change: str = "") -> str:
 
 
 def confidence(found: Geomean) -> str:
-    """What the ends of a geomean are."""
+    """The meaning of the ends of a geomean."""
     if found.confidence is None:
         return "mean range of the pairs"
     return f"{share(found.confidence)} interval"
 
 
 def decision_word(upgrade: Upgrade) -> str:
-    """The decision in a word: `No-go`; `Screened` where nothing else keeps it from one."""
+    """The decision in a word: `No-go`; `Screened` if only the screened cases prevent a decision."""
     return "Screened" if upgrade.only_screened else DECISIONS[upgrade.decision]
 
 
 def decision_text(upgrade: Upgrade) -> str:
-    """The decision in a word; with how many warnings it goes: `Go, with 2 warnings`."""
+    """The decision in a word, with the number of warnings: `Go, with 2 warnings`."""
     text = decision_word(upgrade)
     many = len(upgrade.warnings)
     return f"{text}, with {plural(many, 'warning')}" if many and upgrade.decision == "go" else text
 
 
 def headline(upgrade: Upgrade) -> str:
-    """The decision and what weighs most for it: `No-go: mlp/infer/-/eager broke: crashed`."""
+    """The decision and its main reason: `No-go: mlp/infer/-/eager broke: crashed`."""
     return f"{decision_text(upgrade)}: {because(upgrade)}"
 
 
 def because(upgrade: Upgrade) -> str:
-    """What weighs most for the decision."""
+    """The main reason for the decision."""
     first, more = printable(sentence(upgrade.grounds[0])), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
         text = "; ".join(printable(sentence(reason)) for reason in upgrade.grounds)
@@ -145,7 +145,7 @@ def because(upgrade: Upgrade) -> str:
 
 
 def _blockers(upgrade: Upgrade) -> str:
-    """How many cases block by themselves and what is decided without them; empty where none does."""
+    """The number of blockers and the decision without them; empty without blockers."""
     many = len(upgrade.blockers)
     if not many:
         return ""
@@ -153,7 +153,7 @@ def _blockers(upgrade: Upgrade) -> str:
 
 
 def speaks(reason: Reason) -> str:
-    """What a reason supports: a decision, or a warning."""
+    """The decision that a reason supports, or a warning."""
     return "warning" if reason.warning else reason.speaks
 
 
@@ -163,33 +163,33 @@ def sign(reason: Reason) -> str:
 
 
 def pairs_to_decide(one: PairsToDecide) -> str:
-    """What would decide one case."""
+    """The pairs and minutes that would decide one case."""
     if one.pairs is None:
         return "no reasonable number of pairs would"
     if one.minutes is None:
         cold = " that compile anew" if one.cold else ""
-        return f"{plural(one.pairs, 'new pair')}{cold}; what they take is not known"
+        return f"{plural(one.pairs, 'new pair')}{cold}; their duration is not known"
     return f"{plural(one.pairs, 'new pair')}, about {minutes(one.minutes)}"
 
 
 def pairs_to_decide_in_all(to_decide: Sequence[PairsToDecide]) -> str:
-    """What deciding all of it would take."""
+    """The pairs and minutes that would decide all of the cases."""
     times = [one.minutes for one in to_decide if one.minutes is not None]
     text = f"{plural(len(to_decide), 'case')}"
     if times:
         text += f", about {minutes(math.fsum(times))} of measuring"
     if unknown := len(to_decide) - len(times):
-        text += f"; of {unknown} it cannot be said"
+        text += f"; for {unknown} no estimate is possible"
     return text
 
 
 def minutes(many: float) -> str:
-    """Minutes, never rounded down to none."""
+    """Minutes, at least 1."""
     return "1 minute" if many <= 1 else f"{math.ceil(many):,} minutes"
 
 
 def duration(begun: datetime, ended: datetime | None) -> str:
-    """How long it took."""
+    """The duration."""
     if ended is None:
         return NONE
     hours, seconds = divmod(round((ended - begun).total_seconds()), 3600)
@@ -201,33 +201,33 @@ def moment(when: datetime | None) -> str:
     return utc(when) if when else NONE
 
 
-#: Why a case went on from a screen to full pairs.
+#: The reason why a case went on from a screen to full pairs.
 SELECTIONS = {
     Selection.DISPATCH: "runs differently",
     Selection.CHANGE: f"a short pair differs by {share(SCREEN_LIMIT)} or more",
     Selection.FAILURE: "a short pair broke",
-    Selection.NO_PAIRS: "has no two short pairs that count",
+    Selection.NO_PAIRS: "has fewer than two short pairs that count",
 }
 
 
 def describe_screen(one: ScreenedCase) -> str:
-    """What a screen says of a case: `short pairs +0.4 %, -1.2 %`."""
+    """The result of a screen for a case: `short pairs +0.4 %, -1.2 %`."""
     pairs = ", ".join(map(percent, one.changes)) or "none that counts"
     remark = "" if one.compared else "; it has no fingerprint"
     return f"short pairs {pairs}{remark}"
 
 
 def count_words(words: Iterable[str]) -> str:
-    """`2 slower, 5 same`, in the order in which they first come."""
+    """Counts of words in the order of their first occurrence: `2 slower, 5 same`."""
     return ", ".join(f"{many} {word}" for word, many in Counter(words).items())
 
 
 def case_result(result: CaseResult, metric: str) -> str:
-    """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
+    """The result of one case of an upgrade as a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
     if result.broke:
         return f"broke: ended {ending(result.new)}"
     if result.old.status in BROKEN:
-        return f"the good one is no use: it ended {ending(result.old)}"
+        return f"the good one cannot be used: it ended {ending(result.old)}"
     judged = result.verdicts.get(metric)
     if not result.works:
         return f"the good one ended {ending(result.old)}, the other ended {ending(result.new)}"

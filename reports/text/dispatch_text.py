@@ -1,4 +1,4 @@
-"""Words for what runs differently."""
+"""Sentences about differing operators and kernels."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,13 +37,13 @@ _NOT_COMPARED: Mapping[str, str] = {
     NotCompared.OTHER_FORMAT: "recorded in another form",
     NotCompared.ONE_SIDE_ONLY: "recorded on one side only",
     NotCompared.NO_STRIDES: "an old PyTorch does not record strides",
-    NotCompared.OUT_OF_TIME: "the time for fingerprints was over",
+    NotCompared.OUT_OF_TIME: "the time limit for fingerprints was reached",
 }
 _BY = " by "
 
 
 def change_words(change: DispatchChange) -> str:
-    """One change in a line, without its warning: `oneDNN: matmul ... by gemm:jit instead of ref:any, 3x`."""
+    """One change as a line, without its warning: `oneDNN: matmul ... by gemm:jit instead of ref:any, 3x`."""
     part = PARTS[change.part]
     before, after = change.count_before, change.count_after
     if not change.before:
@@ -58,7 +58,9 @@ def change_words(change: DispatchChange) -> str:
 
 
 def difference_words(difference: DispatchDifference, most: int) -> list[str]:
-    """The changes, at most so many lines, generated code as one line; then what was not compared."""
+    """The changes in at most `most` lines, generated code as one line; then the parts that were not
+    compared.
+    """
     code = [change for change in difference.changes if change.part == DispatchPart.CODE]
     named = [change for change in difference.changes if change.part != DispatchPart.CODE]
     lines = [
@@ -68,7 +70,7 @@ def difference_words(difference: DispatchDifference, most: int) -> list[str]:
     if (more := max(0, len(named) - most) + difference.left_out) > 0:
         lines.append(f"and {more} more")
     if code:
-        # Of a graph that changed, one text is gone and another is new.
+        # A changed graph counts twice: one text is gone and another is new.
         graphs = max(sum(change.count_before for change in code), sum(change.count_after for change in code))
         lines.append(f"generated code: {graphs} {'graph differs' if graphs == 1 else 'graphs differ'}")
     left_out = ((_part(part), _NOT_COMPARED.get(why, why)) for part, why in difference.not_compared.items())
@@ -76,7 +78,7 @@ def difference_words(difference: DispatchDifference, most: int) -> list[str]:
 
 
 def case_words(one: CaseDifference, most: int) -> list[str]:
-    """The lines below a case's name."""
+    """The lines below the name of a case."""
     if one.difference is not None:
         return difference_words(one.difference, most)
     sides = (("OLD", one.old_failure), ("NEW", one.new_failure))
@@ -90,7 +92,7 @@ def warning_words(one: CaseDifference) -> str:
 
 
 def summary_words(cases: Sequence[CaseDifference]) -> str:
-    """One sentence over all cases: how many run differently, or were not compared, and which warnings."""
+    """A sentence about all cases: the number of those that differ or were not compared, and the warnings."""
     compared = [one for one in cases if one.difference is not None]
     changed = sum(one.changed for one in compared)
     sentence = (

@@ -1,4 +1,4 @@
-"""HTML fragments of our pages as GitHub's Markdown, element by element."""
+"""Converts HTML fragments of our pages to GitHub's Markdown."""
 
 import re
 from urllib.parse import quote, urljoin, urlsplit
@@ -11,9 +11,9 @@ from .markdown import text as text_of
 
 
 def convert_html(body: str, home: str = "") -> str:
-    """HTML as our pages hold it, as Markdown; links are resolved against `home`.
+    """The HTML of our pages as Markdown; links are resolved against `home`.
 
-    Cards and facts are lists, `<small>` stands behind a separator, pictures without words are left out.
+    Cards and facts become lists, `<small>` follows a separator, pictures without text are left out.
     """
     if "<" not in body and "&" not in body:
         return text_of(body)
@@ -90,10 +90,10 @@ class _Converter(MarkdownConverter):
         return "" if _one_line(el) else f"\n\n{text}\n\n"
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        # Nothing within a link becomes one of its own.
+        # Links are not nested.
         words = clean_line(text).replace("[", "&#91;").replace("]", "&#93;").replace("&#58;//", "://")
         address = urljoin(self._home, str(el.get("href") or ""))
-        # An address without a host leads nowhere outside of the dashboard.
+        # An address without a host does not work outside the dashboard.
         if not words or urlsplit(address).scheme not in ("http", "https"):
             return words
         return f" [{words}]({quote(address, safe=':/?#@!$&*+,;=%~' + chr(39))}) "
@@ -142,5 +142,5 @@ def _is_card(el: Tag) -> bool:
 
 
 def _one_line(el: Tag) -> bool:
-    """Whether an element stands within what stays on one line."""
+    """Whether an element is inside one that stays on one line."""
     return any(each.name in ("td", "th", "li", "dd") or _is_card(each) for each in el.parents)

@@ -1,4 +1,4 @@
-"""GitHub's Markdown: text from anywhere that stays nothing but text, and tables."""
+"""GitHub's Markdown: escaping of text, code, and tables."""
 
 import re
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from itertools import pairwise
 
 from common.text import printable
 
-#: What GitHub's Markdown could take for more than itself; an underscore within a word it does not.
+#: Characters with a meaning in GitHub's Markdown; an underscore within a word has none.
 _MARKUP = r"[\\`*<>&|~#@$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 #: Rows of a table that Markdown keeps: an issue holds 65,536 characters.
 MOST_ROWS = 50
-#: Between what stands in lines of their own in a cell or a card.
+#: The separator of lines in a cell or a card.
 APART = " · "
 
 
 def text(anything: str) -> str:
-    """Text that is nothing but text: no markup, table cell, link, mention or issue number of its own."""
+    """Text without markup, table cells, links, mentions or issue numbers."""
     plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", printable(anything))
     plain = re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
     return re.sub(r"(?i)www\.", lambda found: f"{found[0][:-1]}&#46;", plain)
 
 
 def code_block(anything: str, language: str = "text") -> str:
-    """Lines as they are, in a block of their own."""
+    """A code block with the lines unchanged."""
     plain = "\n".join("\t".join(map(printable, line.split("\t"))) for line in anything.splitlines())
     fence = "```"
     while fence in plain:
@@ -39,14 +39,14 @@ def code(anything: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool] = ()) -> str:
-    """A table of cells that are Markdown already, under plain headings; `numbers` are set to the right."""
+    """A table of cells that are Markdown already, under plain headings; `numbers` are right-aligned."""
     right = [*numbers, *[False] * (len(heads) - len(numbers))]
     lines = [list(map(text, heads)), ["--:" if number else "---" for number in right], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def join_blocks(blocks: Sequence[str]) -> str:
-    """Blocks with a blank line between them, but for the items of one list."""
+    """Blocks separated by blank lines, except items of one list."""
     if not blocks:
         return ""
     parts = [blocks[0]]
@@ -57,7 +57,7 @@ def join_blocks(blocks: Sequence[str]) -> str:
 
 
 def clean_line(line: str) -> str:
-    """One line, with no separator at its ends and no two in a row."""
+    """One line without separators at its ends and without repeated ones."""
     lead = re.match(r"(#+ |- |\*\*|)", line)
     start = lead[0] if lead else ""
     apart = re.sub(r"\s*·(?:\s*·)*\s*", APART, re.sub(r"\s+", " ", line.removeprefix(start)))

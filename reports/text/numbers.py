@@ -1,4 +1,4 @@
-"""Changes, figures and verdicts as text, for every room."""
+"""Changes, numbers and verdicts as text, for all rooms."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,28 +9,28 @@ from common.text import plural
 
 NONE = "–"
 
-#: Units of metrics of which one says faster and slower; of others, better and worse.
+#: Units of metrics with the words faster and slower; other metrics have better and worse.
 _SPEEDS = ("ms", "s", "items/s", "TFLOP/s")
 
-#: Beyond this a change is printed as a multiple: +4,312 % is hard to read.
+#: A larger change is printed as a multiple, because +4,312 % is hard to read.
 _MULTIPLE = math.log(10)
 
-#: What differs by less is the same; sums and logarithms are rounded.
+#: Smaller differences are rounding errors of sums and logarithms.
 _NOTHING = 1e-9
-#: So many more digits distinguish values that differ.
+#: The most additional digits that are used to distinguish values.
 _MOST_DIGITS = 9
 
-#: A number as a text of so many more digits than usual, and the number that the text says.
+#: A number as text with additional digits, and the number that the text denotes.
 _Rendered = tuple[str, float]
 
 
 def percent(change: float | None) -> str:
-    """A logarithm of new / old as people read it: `+3.1 %`, `-0.42 %`, `12.3 times`."""
+    """A logarithm of new / old as text: `+3.1 %`, `-0.42 %`, `12.3 times`."""
     return NONE if change is None or not math.isfinite(change) else _percent(change)[0]
 
 
 def format_limit(limit: float) -> str:
-    """A limit, a logarithm of new / old, as `percent` prints it; with all digits where that rounds it."""
+    """A limit, a logarithm of new / old, as `percent` prints it; with all digits if that would round it."""
     return _percent(limit, _digits_of(limit))[0]
 
 
@@ -40,16 +40,16 @@ def share(value: float) -> str:
 
 
 def share_near(value: float, limit: float) -> str:
-    """A share in whole per cent, with more digits where it reads as the limit, as none or as all, and is not.
+    """A share in whole per cent, with more digits if it would wrongly read as the limit, as 0 % or as 100 %.
 
-    The limit is as `share` prints it. So the text lies on the side of the limit on which the share lies.
+    The limit is as `share` prints it. The text is on the same side of the limit as the share.
     """
     bars = [(limit, float(share(limit)[:-2]) / 100), (0.0, 0.0), (1.0, 1.0)]
     return _distinct_text(lambda more: _whole(value, more), value, bars) or _whole(value, 0)[0]
 
 
 def ends(low: float, high: float) -> tuple[str, str]:
-    """Both ends of an interval, as `percent` prints them; where it leaves 0 outside, neither reads as 0."""
+    """Both ends of an interval, as `percent` prints them; if the interval excludes 0, neither reads as 0."""
     bars = _zero(low, high)
     first, last = (_distinct_text(_renderer(end), end, bars) or percent(end) for end in (low, high))
     return first, last
@@ -58,11 +58,10 @@ def ends(low: float, high: float) -> tuple[str, str]:
 def change_near(
     change: float | None, low: float | None, high: float | None, limit: float | None = None
 ) -> tuple[str, str]:
-    """A change with its interval, `+3.1 % [+2.8 %, +3.4 %]`, and the limit that it is held against.
+    """A change with its interval, `+3.1 % [+2.8 %, +3.4 %]`, and its limit.
 
-    All are logarithms of new / old. Each number has as many digits as `percent` gives it, and more where it
-    would else read as the limit or lie on its other side; the ends as in `ends`. Without a limit its text is
-    empty.
+    All are logarithms of new / old. Each number has the digits of `percent`, and more if it would otherwise
+    read as the limit or be on its other side; for the ends see `ends`. Without a limit its text is empty.
     """
     ranged = [] if low is None or high is None else [low, high]
     numbers = [*([] if change is None else [change]), *ranged]
@@ -83,7 +82,7 @@ def change_near(
 
 
 def _zero(*ranged: float) -> list[tuple[float, float]]:
-    """Of an interval that leaves 0 outside: 0, and what it reads as."""
+    """For an interval that excludes 0: 0, and the number that its text denotes."""
     return [(0.0, 0.0)] if ranged and math.prod(map(_sign, ranged)) > 0 else []
 
 
@@ -94,9 +93,9 @@ def _sign(value: float) -> int:
 def _distinct_text(
     render: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]
 ) -> str | None:
-    """The shortest text that lies on the side of each printed bar on which the value lies.
+    """The shortest text that is on the same side of each printed bar as the value.
 
-    `bars` are pairs of a number and of what its own text says. None where no text does.
+    `bars` are pairs of a number and of the number that its text denotes. None if there is no such text.
     """
     listed: Sequence[tuple[float, float]] = list(bars)
     for more in range(_MOST_DIGITS):
@@ -111,7 +110,7 @@ def _renderer(change: float) -> Callable[[int], _Rendered]:
 
 
 def _digits_of(limit: float) -> int:
-    """How many more digits than usual print a limit exactly; none where a few do not."""
+    """The number of additional digits that print a limit exactly; 0 if a few do not suffice."""
     return next((more for more in range(4) if abs(_percent(limit, more)[1] - limit) <= _NOTHING), 0)
 
 
@@ -132,7 +131,7 @@ def _percent(change: float, more: int = 0) -> _Rendered:
 
 
 def _multiple(log: float, more: int) -> _Rendered:
-    # By hand, for e to the power of 800 is too large for a float.
+    # Computed by hand, because e to the power of 800 is too large for a float.
     tens = log / math.log(10)
     if tens < 6:
         text = figure(10**tens, 3 + more)
@@ -142,7 +141,9 @@ def _multiple(log: float, more: int) -> _Rendered:
 
 
 def figure(value: float, digits: int = 4) -> str:
-    """`value` to `digits` significant digits, thousands apart; an exponent only where zeros would swarm."""
+    """`value` to `digits` significant digits, with thousands separators; an exponent only if there would be
+    many zeros.
+    """
     if not math.isfinite(value):
         return NONE
     if value == 0:
@@ -154,12 +155,12 @@ def figure(value: float, digits: int = 4) -> str:
 
 
 def word(verdict: Verdict) -> str:
-    """The verdict in a word: `faster` for a time, `better` for what is none."""
+    """The verdict in a word: `faster` for a time, `better` for other metrics."""
     return kind_word(verdict.word, verdict.metric)
 
 
 def kind_word(kind: str, metric: str) -> str:
-    """What a verdict of a kind is called where it is about a metric; see `word`."""
+    """The word for a kind of verdict on a metric; see `word`."""
     if METRICS[metric].unit in _SPEEDS:
         return kind
     return {"faster": "better", "slower": "worse"}.get(kind, kind)

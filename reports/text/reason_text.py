@@ -1,4 +1,4 @@
-"""Sentences of the reasons for and against an upgrade, and of cases that are in no geomean."""
+"""Sentences for the reasons for and against an upgrade, and for cases that are not in the geomean."""
 
 import math
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ from records.outcomes import OutcomeStatus
 from .numbers import change_near, kind_word, of_cases, percent, share, share_near, word
 from .verdict_text import ending, open_because, side_reason
 
-#: So many cases are named in a sentence.
+#: The most cases that a sentence names.
 _NAMED = 4
-#: Reasons of a decision that are stored, those that decide first.
+#: The most reasons of a decision that are stored, deciding ones first.
 _REASONS = 5
 
 
 def sentence(reason: Reason) -> str:
-    """What a reason says."""
+    """A reason as a sentence."""
     match reason.detail:
         case SlowerShare() as slower:
             return _slower(slower, reason.cases)
@@ -68,7 +68,7 @@ def sentence(reason: Reason) -> str:
 
 
 def _gap_text(detail: UnmeasuredShare | OnlyScreened | SlowerInShortPairs | UnfinishedUpgrade) -> str:
-    """What was not measured, or not enough."""
+    """The sentence about cases that were not measured, or not enough."""
     match detail:
         case UnmeasuredShare():
             return _unmeasured_text(detail)
@@ -93,8 +93,8 @@ def _of_case(detail: CaseDetail) -> str:
             return f"{_about(case, verdict)[0]}: it must not regress{modes(found)}"
         case CaseSlowerUnderLoad(case, pairs, least):
             return (
-                f"{case}: at least {share(least)} slower in all of {plural(pairs, 'pair')} that others "
-                "disturbed: measured under load, which is no number"
+                f"{case}: at least {share(least)} slower in all of {plural(pairs, 'pair')} that other "
+                f"programs disturbed, which does not count as a measurement"
             )
         case CaseUnknown(case, metric):
             lacking = f"has no {METRICS[metric].title}" if metric else "was not measured"
@@ -104,7 +104,9 @@ def _of_case(detail: CaseDetail) -> str:
 
 
 def decision_body(upgrade: Upgrade) -> dict[str, Any]:
-    """What is stored of a verdict: the decision, its first ground, the heaviest reasons, what broke."""
+    """The stored form of a verdict: the decision, its main reason, the reasons with the largest weight, the
+    broken cases.
+    """
     first = dict.fromkeys([*upgrade.grounds, *upgrade.reasons])
     return {
         "decision": upgrade.decision,
@@ -115,7 +117,7 @@ def decision_body(upgrade: Upgrade) -> dict[str, Any]:
 
 
 def exclusion(one: Exclusion) -> str:
-    """Why a case is in no geomean."""
+    """The reason why a case is not in the geomean."""
     ends = [
         f"{name} ended {ending(end)}"
         for name, end in (("old", one.old), ("new", one.new))
@@ -130,14 +132,14 @@ def exclusion(one: Exclusion) -> str:
 
 
 def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
-    """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
+    """The result of a case's pairs for a metric, and its limit (a logarithm)."""
     change, allowed = change_near(verdict.change, verdict.low, verdict.high, limit)
     return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {change}, n = {verdict.n}", allowed
 
 
 def _broke(one: CaseBroke) -> str:
     text = f"{one.case} {'broke' if one.certain else 'may have broken'}: {ending(one.new)}"
-    text += "" if one.certain else f" in the new environment, and the old ended {one.old_status}"
+    text += "" if one.certain else f" in the new environment, and the old one ended {one.old_status}"
     if one.allowed:
         text += ", and may" if one.certain else ", which is allowed"
     return text
@@ -162,7 +164,7 @@ def _beyond(one: CaseBeyondLimit) -> str:
 
 
 def modes(found: Modes | None) -> str:
-    """That processes are in two modes, as a part of a sentence; empty where they are not."""
+    """The note that processes are in two modes, as a part of a sentence; empty if they are not."""
     if found is None or not found.split:
         return ""
     return (
@@ -189,7 +191,7 @@ def _slower(one: SlowerShare, cases: Sequence[str]) -> str:
         many = f"cases of more than {share(one.allowed)} of the weight"
     else:
         many = f"more than {one.most} of {plural(one.known, 'case')}" if one.most else "a case"
-    return f"{many} may be {worse}; least is known of {named} {policy}"
+    return f"{many} may be {worse}; the least certain: {named} {policy}"
 
 
 def _mean(one: MeanChange) -> str:
@@ -210,7 +212,7 @@ def _worse(one: Worse) -> str:
     if one.material:
         text += f"; {one.material} of them by {share(one.limit)} or more"
     if one.too_many is not None:
-        text += f", {share_near(one.too_many, one.allowed)} by weight for certain (policy: at "
+        text += f", certainly {share_near(one.too_many, one.allowed)} by weight (policy: at "
         text += f"most {share(one.allowed)} may be)"
     return text
 
@@ -223,18 +225,18 @@ def _doubtful(one: Doubtful) -> str:
     )
     largest = f"largest: {case} {percent(verdict.change)} in {plural(verdict.n, 'pair')}"
     if one.few == one.cases:
-        return f"{text}; {largest}, too few to judge by"
+        return f"{text}; {largest}, too few for a verdict"
     if one.few:
         verb = "has" if one.few == 1 else "have"
-        largest = f"{one.few} of them {verb} too few pairs to judge by; of the others the {largest}"
+        largest = f"{one.few} of them {verb} too few pairs for a verdict; of the others the {largest}"
     return f"{text}; {largest}"
 
 
 def _only_screened(one: OnlyScreened) -> str:
     return (
-        f"{of_cases(one.cases, one.total)} only screened: nothing beyond {share(one.limit)} was seen, which "
-        f"proves nothing; a slow-down by {share(one.missed_limit)} passes in at most "
-        f"{share(one.missed_share)} of cases, and a smaller one oftener"
+        f"{of_cases(one.cases, one.total)} only screened: no difference above {share(one.limit)} was seen, "
+        f"which is not a proof; a slow-down by {share(one.missed_limit)} is missed in at most "
+        f"{share(one.missed_share)} of cases, a smaller one more often"
     )
 
 
@@ -244,7 +246,7 @@ def _short_pair_text(one: SlowerInShortPairs) -> str:
     slower = (
         f"{of_cases(len(one.cases), one.total, 'were')} slower by {share(one.limit)} or more in short pairs"
     )
-    return f"{slower}, and full pairs are too few for an interval: {named}{more}"
+    return f"{slower}, with too few full pairs for an interval: {named}{more}"
 
 
 def _unmeasured_text(one: UnmeasuredShare) -> str:

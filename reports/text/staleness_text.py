@@ -8,15 +8,15 @@ from records.tasks import Task
 
 
 def silence(one: Outage) -> str:
-    """What is silent, for how long, and why."""
+    """A silence as a sentence: its subject, duration and cause."""
     if one.cause == "unseen":
         return f"machine {one.name} is silent: no scheduler was seen there for {in_words(one.lasts)}"
     due = f"{one.name} was due {in_words(one.lasts)} ago and"
     if one.cause == "not planned":
         return f"{due} was not planned: no scheduler was running"
     if one.machines:
-        return f"{due} has not begun: {', '.join(one.machines)} is there and did not come to it"
-    return f"{due} has not begun: no scheduler is there{f' for {one.label}' if one.label else ''}"
+        return f"{due} has not begun: {', '.join(one.machines)} is online but has not started it"
+    return f"{due} has not begun: no scheduler is online{f' for {one.label}' if one.label else ''}"
 
 
 def describe_disturbance(one: MachineDisturbance) -> str:
@@ -27,7 +27,7 @@ def describe_disturbance(one: MachineDisturbance) -> str:
 
 
 def why_it_waits(task: Task, why: WaitReason) -> str:
-    """Why a task waits, in a sentence."""
+    """The reason why a task waits, as a sentence."""
     if why.why == "no such label":
         return f'unschedulable: no machine that is online has the label "{task.label}"'
     if why.why == "unscheduled":
@@ -36,19 +36,21 @@ def why_it_waits(task: Task, why: WaitReason) -> str:
 
 
 def in_its_turn(because: WaitReason, attempts: int, not_before: datetime | None) -> str:
-    """Why a task waits that a scheduler will claim, in a sentence: `because` is not yet, busy or next."""
+    """The reason why a task waits that a scheduler will claim, as a sentence: `because` is not yet, busy or
+    next.
+    """
     one = len(because.machines) == 1
     if because.why == "not yet":
         tried = f"was lost {attempts} times and " if attempts else ""
         when = utc(not_before) if not_before else "–"
-        return f"{tried}is not to begin before {when}"
+        return f"{tried}will not begin before {when}"
     if because.why == "busy":
-        return f"{some(because.machines)} {'does' if one else 'do'} something else first"
+        return f"{some(because.machines)} {'is' if one else 'are'} busy"
     return f"{some(because.machines)} {'takes' if one else 'take'} it next"
 
 
 def in_words(length: timedelta) -> str:
-    """A length of time for people: `45 minutes`, `13 hours`, `3 days`."""
+    """A duration as text: `45 minutes`, `13 hours`, `3 days`."""
     minutes = int(length.total_seconds() // 60)
     if minutes < 120:
         return f"{minutes} minutes"

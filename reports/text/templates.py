@@ -1,4 +1,4 @@
-"""The HTML templates of the reports, and what they escape text with."""
+"""The HTML templates of the reports, and their escaping functions."""
 
 import re
 from functools import cache
@@ -12,12 +12,12 @@ from common.text import printable
 
 
 def escape_text(content: str) -> Markup:
-    """Text as HTML, without characters that steer a page; Markup as it is."""
+    """Text as HTML without control characters; Markup unchanged."""
     return content if isinstance(content, Markup) else escape(printable(content))
 
 
 def breakable(content: str) -> Markup:
-    """Text that may be broken behind the separators of a case key."""
+    """Text with possible line breaks after the separators of a case key."""
     return Markup(re.sub(r"([/,=_])(?=[^/,=_])", r"\1<wbr>", str(escape_text(content))))
 
 
@@ -27,7 +27,7 @@ def code(content: str) -> Markup:
 
 
 def case(key: str) -> Markup:
-    """A case key, its name strong."""
+    """A case key with its name in bold."""
     name, slash, rest = key.partition("/")
     return Markup('<span class="py-case"><strong>{}</strong>{}<wbr>{}</span>').format(
         breakable(name), slash, breakable(rest)
@@ -35,7 +35,7 @@ def case(key: str) -> Markup:
 
 
 def chip(tone: str, sign: str, word: str) -> Markup:
-    """A word with its sign in its colour."""
+    """A word with its sign, in its colour."""
     return Markup('<span class="py-chip py-{}"><span aria-hidden="true">{}</span> {}</span>').format(
         tone, sign, escape_text(word)
     )

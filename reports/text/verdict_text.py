@@ -1,4 +1,4 @@
-"""How a case ended, why its verdict is open or a number is missing, why it gets more pairs, in words."""
+"""Sentences about the status of a case, an open verdict, a missing number, and the need for more pairs."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,8 @@ from .numbers import share_near
 
 _DOUBTS = {
     Doubt.NO_PAIR: "no pair counts",
-    Doubt.MAY_NOT_MATTER: "real, but not proved to matter",
-    Doubt.MAY_BE_NOTHING: "it may be nothing, and it may matter",
+    Doubt.MAY_NOT_MATTER: "real, but not proved to exceed the threshold",
+    Doubt.MAY_BE_NOTHING: "neither a change nor its absence is proved",
     Doubt.PAIRS_DISAGREE: "the pairs disagree",
     Doubt.OTHER_WORK: "the two differ in the items of a step",
 }
@@ -28,7 +28,7 @@ _PAIR_FLAWS = {
 
 
 def left_out_because(why: LeftOut) -> str:
-    """Why a pair does not count."""
+    """The reason why a pair does not count."""
     return ", ".join(_side(flaw) if isinstance(flaw, SideFlaw) else _PAIR_FLAWS[flaw] for flaw in why)
 
 
@@ -45,12 +45,12 @@ def _side(flaw: SideFlaw) -> str:
 
 
 def had_of_core(share: float | None) -> str:
-    """How much of its core a process had; empty for one that is not known to have shared it."""
+    """The share of its core that a process had; empty if sharing is not known."""
     return "" if share is None else f"had {share_near(share, OWN_CORE)} of its core"
 
 
 def open_because(verdict: Verdict) -> str:
-    """Why a verdict is open, or why nothing is compared; empty where its word says all."""
+    """The reason why a verdict is open or nothing is compared; empty without a further reason."""
     match verdict.reason:
         case None:
             return ""
@@ -59,13 +59,13 @@ def open_because(verdict: Verdict) -> str:
         case OneSideFirst(side, times, pairs):
             return f"the {side} side started first in {times} of {pairs} pairs"
         case ChanceInSuite(p, cases):
-            return f"p = {p:.2g} is too little among {cases} cases"
+            return f"p = {p:.2g} is not significant among {cases} cases"
         case Doubt():
             return _DOUBTS[verdict.reason]
 
 
 def describe_advice(advice: Advice) -> str:
-    """Why a case gets more pairs, or no more."""
+    """The reason why a case gets more pairs, or no more."""
     word, pairs = advice.verdict.word, advice.pairs
     match advice.cause:
         case "decided":
@@ -81,12 +81,12 @@ def describe_advice(advice: Advice) -> str:
 _CAUSES: Mapping[NoGain, str] = {
     NoGain.NO_BASELINE: "the baseline was not measured",
     NoGain.NOT_ONE_SESSION: "not comparable: the two were not measured in one session",
-    NoGain.NO_PAIR: "no replicate of both ended well",
+    NoGain.NO_PAIR: "no pair of replicates is ok",
 }
 
 
 def refusal(found: GainRefusal | None) -> str:
-    """Why there is no ratio; empty for None."""
+    """The reason why there is no ratio; empty for None."""
     if found is None:
         return ""
     if found.cause == NoGain.METRIC_UNKNOWN:
@@ -108,7 +108,7 @@ _NOT_MEASURED = {
 
 
 def side_reason(side: CaseSide) -> str:
-    """Why a case did not end `ok`, or which of its replicates did not; empty where all did."""
+    """The reason why a case did not end `ok`, or its failed replicates; empty if all ended `ok`."""
     if side.not_measured is not None:
         return _NOT_MEASURED[side.not_measured]
     if side.broken:
@@ -121,13 +121,15 @@ def side_reason(side: CaseSide) -> str:
 
 
 def ending(side: CaseSide) -> str:
-    """How a case ended, with the reason: `crashed (2 of 6 replicates: signal 11)`."""
+    """The status of a case, with the reason: `crashed (2 of 6 replicates: signal 11)`."""
     reason = side_reason(side)
     return f"{side.status} ({reason})" if reason else side.status
 
 
 def ran_alone(result: CaseResult) -> str:
-    """How many processes were not alive together with their partner, and why; empty where all were."""
+    """The number of processes that did not run together with their partner, with the reason; empty if all
+    did.
+    """
     alone = result.alone
     if alone is None:
         return ""
@@ -135,9 +137,9 @@ def ran_alone(result: CaseResult) -> str:
 
 
 def in_cycles(result: CaseResult, word: str) -> str:
-    """Whether a case that a GPU runs slower or faster (`word`) does so in cycles of its clock.
+    """Whether a case that is slower or faster on a GPU (`word`) also is in cycles of the SM clock.
 
-    Empty for any other word, and where its cycles are not known.
+    Empty for any other word, and if the cycles are not known.
     """
     cycles = result.verdicts.get("step_cycles")
     if cycles is None or word not in ("slower", "faster"):

@@ -195,6 +195,6 @@ def test_a_case_without_a_fingerprint_is_not_compared_and_says_why():
         ("a", "", ""),
     ]
     assert tuple(CaseDifference.from_body(one.to_body()) for one in found) == found
-    never = "not compared: {} has no fingerprint (the time for fingerprints was over)"
+    never = "not compared: {} has no fingerprint (the time limit for fingerprints was reached)"
     assert case_words(found[1], 9) == [never.format("OLD"), never.format("NEW")]
     assert summary_words(found) == "0 of 1 case runs differently, 2 could not be compared."

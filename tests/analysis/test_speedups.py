@@ -202,8 +202,8 @@ def test_a_wrong_answer_is_never_a_gain(status: str, side: str) -> None:
     ("case", "base", "reason"),
     [
         (processes(COMPILED, 1.0), [], "the baseline was not measured"),
-        (processes(COMPILED, 1.0, status="oom"), processes(EAGER, 1.0), "no replicate of both ended well"),
-        (processes(COMPILED, 1.0), processes(EAGER, 1.0, 1.0)[1:], "no replicate of both ended well"),
+        (processes(COMPILED, 1.0, status="oom"), processes(EAGER, 1.0), "no pair of replicates is ok"),
+        (processes(COMPILED, 1.0), processes(EAGER, 1.0, 1.0)[1:], "no pair of replicates is ok"),
         (
             processes(COMPILED, 1.0, items=None),
             processes(EAGER, 1.0),

@@ -55,18 +55,18 @@ def test_a_night_not_started_is_missing_and_lists_eligible_machines() -> None:
     (alone,) = overdue(task)
     assert (
         staleness_text.silence(alone)
-        == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
+        == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is online for h200"
     )
     gone = a_scheduler("other", MORNING - timedelta(days=1), labels=("h200",))
     assert overdue(task, seen=(gone,)) == [alone]
     (busy,) = overdue(task, seen=(a_scheduler("other", labels=("h200",)),))
-    assert staleness_text.silence(busy).endswith("has not begun: other is there and did not come to it")
+    assert staleness_text.silence(busy).endswith("has not begun: other is online but has not started it")
     assert busy.key == alone.key
     node = replace(a_scheduler("node", labels=("h200",)), facts={"head": "head"})
     head = replace(a_scheduler("head"), facts={"missing": ["node"]})
     assert overdue(task, seen=(node, head)) == [alone]
     (back,) = overdue(task, seen=(node, replace(head, facts={"missing": []})))
-    assert staleness_text.silence(back).endswith("node is there and did not come to it")
+    assert staleness_text.silence(back).endswith("node is online but has not started it")
 
 
 def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> None:

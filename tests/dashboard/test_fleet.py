@@ -83,7 +83,7 @@ def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
     page = open_page(url, SCHEDULE)
     running, left = rows(page, "What runs and what waits")
     assert running.startswith("… running nightly measure · 2.13.0@h200") and "one for 6 hours" in running
-    assert left.startswith("… waiting nightly") and "one does something else first" in left
+    assert left.startswith("… waiting nightly") and "one is busy" in left
     schedules = rows(page, "Schedules")
     assert schedules[0].startswith("nightly measure 30 2 * * * UTC nightly, 2.13.0 (pinned) suite smoke")
     assert "on h200" in schedules[0] and "then" in schedules[0] and "✓ alive one" in schedules[0]
@@ -147,7 +147,7 @@ def test_a_task_that_waits_for_a_missing_machine_comes_first(
     assert "lost" not in found[2]
     assert "h200 × no scheduler that measures is running: start one with pyrometer scheduler" in found[0]
     assert "any machine × no scheduler that measures is running" in found[1]
-    assert "is not to begin before" in found[2] and "any machine one takes it next" in found[3]
+    assert "will not begin before" in found[2] and "any machine one takes it next" in found[3]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_task_that_rests_says_that_it_was_lost(
         )
         assert queue.lose(database, token, "gone", mornings.now, 5) == "waiting"
     (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
-    assert "was lost 2 times and is not to begin before" in task
+    assert "was lost 2 times and will not begin before" in task
 
 
 def test_one_machine_is_opened_by_the_address(
@@ -267,7 +267,7 @@ def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str
         mornings.begin(mornings.due(0, 1), machine, machine)
     mornings.trigger(mornings.due(0, 0.5), ("nightly", ""))
     running, left = rows(open_page(url, MACHINES, machine="one"), "What runs and what waits")
-    assert running.startswith("… running") and "one, two do something else first" in left
+    assert running.startswith("… running") and "one, two are busy" in left
 
 
 def test_a_thousand_machines_do_not_make_the_page_long(

@@ -172,7 +172,7 @@ def test_the_reason_why_a_candidate_waits_is_shown_only_while_it_is_one(database
         findings.set_state(database, [one.id], state)
         assert why not in shown()
     (confirmed,) = findings.findings(database, states=["confirmed"])
-    assert "the session shows it too" in page.cards(confirmed, a_night(4))
+    assert "the session shows the change too" in page.cards(confirmed, a_night(4))
 
 
 @pytest.mark.parametrize(

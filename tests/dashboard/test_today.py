@@ -82,7 +82,7 @@ def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings:
     assert morning_line(page) == "× 1 machine silent, 1 track late"
     shown = html(page)
     assert "Machine two is silent: no scheduler was seen there for 2 hours." in shown
-    assert "was due 13 hours ago and has not begun: no scheduler is there for a10." in shown
+    assert "was due 13 hours ago and has not begun: no scheduler is online for a10." in shown
     late, done = cards(page)
     assert "nightly · a10 nightly × late" in late and "nightly · one nightly ✓ done" in done
     # Its newest run is an earlier night's, and is not passed off as this one's.
@@ -210,7 +210,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     assert morning_line(page) == "× 1,000 tracks late"
     shown = html(page)
     assert len(cards(page)) == 12 and "and 988 tracks more: Machines →" in shown
-    assert shown.count(" has not begun: no scheduler is there for ") == 6 and "And 994 more." in shown
+    assert shown.count(" has not begun: no scheduler is online for ") == 6 and "And 994 more." in shown
     assert "Coverage is checked for 24 of 1,000 tracks" in text(page)
 
 
@@ -222,7 +222,7 @@ def test_late_is_since_the_first_night_that_did_not_begin_however_many_machines_
         mornings.trigger(mornings.due(age, 13), *(("nightly", label) for label in labels))
     page = open_page(url, TODAY)
     assert morning_line(page) == "× 1,600 tracks late"
-    assert html(page).count("was due 2 days ago and has not begun: no scheduler is there for m") == 6
+    assert html(page).count("was due 2 days ago and has not begun: no scheduler is online for m") == 6
 
 
 def test_a_track_that_no_schedule_has_any_more_is_not_late(

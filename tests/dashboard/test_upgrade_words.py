@@ -73,7 +73,7 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
     found = report_of(cases, Policy(metric="rss_peak_steady"))
     assert "is proved with an error" not in section(found, "What moved")
     assert "is proved with an error" in section(report_of(cases), "What moved")
-    nothing = "A difference that is too small to matter counts as none."
+    nothing = "A difference below the threshold counts as 0."
     assert nothing in section(found, "Over all") and nothing not in section(report_of(cases), "Over all")
     (table,) = found.judged.upgrade.tables
     assert (table.metric, table.geomean.change) == ("rss_peak_steady", 0.0)
@@ -90,7 +90,7 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
 
 
 def test_why_the_interval_of_a_mean_over_one_case_is_not_the_cases_own() -> None:
-    one_look_note = "The interval over all holds over all looks of the decision"
+    one_look_note = "The interval of the geomean over all cases covers all looks of the decision"
     cases = [a_result("a/infer/-/eager", 3.0)]
     assert one_look_note in section(report_of(cases), "Over all")
     subject, results, upgrade = reported(cases)

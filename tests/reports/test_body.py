@@ -124,7 +124,9 @@ def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
         Threshold(0.01),
     )
     subject, results, upgrade = reported([a_result("weak", verdicts={FLOOR: weak})])
-    taken = replace(upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is too little among 60 cases")
+    taken = replace(
+        upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is not significant among 60 cases"
+    )
     body = upgrade_json(JudgedUpgrade(subject, results, replace(upgrade, verdicts={"weak": taken})))
     assert body["cases"][0]["status"] == body["cases"][0]["verdict"]["word"] == "unclear"
 

@@ -118,7 +118,7 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     head = upgrade_markdown(JudgedUpgrade(replace(subject, state=state), results, upgrade)).partition(
         "### Reasons"
     )[0]
-    assert ("this is the verdict so far" in head) == (state != "complete")
+    assert ("this is its verdict so far" in head) == (state != "complete")
     assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
 
@@ -145,7 +145,7 @@ def test_the_rules_are_listed() -> None:
     for rule in (
         "resnet50/* must not regress.",
         "lstm* may break;",
-        "of all others, and of what must not regress, one that breaks is a no-go.",
+        "of all others, and of the cases that must not regress, a broken case is a no-go.",
         "bert* counts 3 times.",
         "+10.0 % in Latency (min-based)",
         "no worse than +1.25 %.",

@@ -132,7 +132,7 @@ def test_one_wild_case_leaves_the_others_an_axis() -> None:
 def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     subject, results, upgrade = a_mixed_upgrade()
     html = upgrade_html(JudgedUpgrade(replace(subject, state=state), results, upgrade))
-    assert ("this is the verdict so far" in html) == (state != "complete") == ('id="so-far"' in html)
+    assert ("this is its verdict so far" in html) == (state != "complete") == ('id="so-far"' in html)
     assert (f"pyrometer upgrade --resume {subject.run}" in html) == (state == "interrupted")
     assert html.find('id="so-far"') < html.index('id="reasons"')
 

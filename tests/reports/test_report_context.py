@@ -61,18 +61,17 @@ def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
         EnvironmentChange("digest of the build's flags", "aaaa", "bbbb"),
     )
     for text in (upgrade_markdown(one), upgrade_html(one)):
-        assert "Nothing: not a version" not in text and "2" * 40 in text
+        assert "No difference: the versions" not in text and "2" * 40 in text
 
 
 def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
     subject = a_subject()
     again = replace(subject.old, name="again", fingerprint=subject.old.fingerprint + AGAIN)
     itself = replace(subject, new=again)
-    assert sentences.no_difference(itself) == "Nothing: not a version, not a package."
+    assert sentences.no_difference(itself) == "No difference: the versions and packages are the same."
     odd = replace(subject, new=replace(again, fingerprint="b7d2f05e6a98c314"))
     assert sentences.no_difference(odd) == (
-        "Nothing that was written down of them, and yet they are two: their fingerprints are "
-        "0f3a6c2e9d1b4857 and b7d2f05e6a98c314."
+        "The recorded facts are the same, but the fingerprints differ: 0f3a6c2e9d1b4857 and b7d2f05e6a98c314."
     )
     _, results, upgrade = reported([])
     for report in (upgrade_markdown, upgrade_html):

@@ -110,6 +110,6 @@ def test_a_metric_that_is_missing_is_no_data() -> None:
     (row,) = rows(reported([a_result("a", verdicts={"first_call": a_verdict(0.0, "first_call")})]))
     assert (row.status, row.summary, FLOOR in row.result.verdicts) == (
         "no data",
-        "no data: it has no such number",
+        "no data: it does not have this metric",
         False,
     )

@@ -136,7 +136,7 @@ def test_unclear_says_what_is_not_ruled_out(low: float, high: float, text: str) 
     )
     # Where the interval has 0 in it, it has said why.
     expected = f"unclear: {text} not ruled out" + (
-        "; real, but not proved to matter" if low * high > 0 else ""
+        "; real, but not proved to exceed the threshold" if low * high > 0 else ""
     )
     assert wording.verdict(unclear) == expected
 
@@ -163,13 +163,13 @@ def test_what_would_decide_it() -> None:
     known = PairsToDecide("a", 24, 8.4, "share")
     unknown = PairsToDecide("b", 12, None, "share")
     assert wording.pairs_to_decide(known) == "24 new pairs, about 9 minutes"
-    assert wording.pairs_to_decide(unknown) == "12 new pairs; what they take is not known"
+    assert wording.pairs_to_decide(unknown) == "12 new pairs; their duration is not known"
     assert (
         wording.pairs_to_decide(PairsToDecide("c", None, None, "worst"))
         == "no reasonable number of pairs would"
     )
     assert wording.pairs_to_decide_in_all([known, known]) == "2 cases, about 17 minutes of measuring"
-    assert wording.pairs_to_decide_in_all([known, unknown]).endswith("; of 1 it cannot be said")
+    assert wording.pairs_to_decide_in_all([known, unknown]).endswith("; for 1 no estimate is possible")
 
 
 def test_the_headline_says_the_decision_and_what_weighs_most() -> None:
@@ -192,5 +192,5 @@ def test_how_long_it_took(seconds: float, text: str) -> None:
 
 
 def test_a_metric_that_is_compared_as_it_is_has_no_chance_of_being_seen() -> None:
-    assert "would have been seen with a chance of 80 %" in sentences.about_cases("latency_floor")
+    assert "would have been detected in 80 % of cases" in sentences.about_cases("latency_floor")
     assert "chance" not in sentences.about_cases("graph_breaks")

@@ -134,8 +134,8 @@ def test_a_suite_that_was_only_screened_is_no_go_and_no_no_go() -> None:
         True,
     )
     assert wording.headline(upgrade) == (
-        "Screened: 20 of 20 cases are only screened: nothing beyond 10 % was seen, which proves nothing; a "
-        "slow-down by 15 % passes in at most 2 % of cases, and a smaller one oftener"
+        "Screened: 20 of 20 cases are only screened: no difference above 10 % was seen, which is not a "
+        "proof; a slow-down by 15 % is missed in at most 2 % of cases, a smaller one more often"
     )
     assert (upgrade.suite, upgrade.overall.change) == (None, None)
 
@@ -206,7 +206,7 @@ def test_what_short_pairs_saw_is_the_reason_where_no_full_pair_followed() -> Non
     first = upgrade.reasons[0]
     assert (first.kind, first.cases) == ("suspected", (A, B))
     assert sentence(first) == (
-        "2 of 4 cases were slower by 10 % or more in short pairs, and full pairs are too few for an "
+        "2 of 4 cases were slower by 10 % or more in short pairs, with too few full pairs for an "
         f"interval: {A} +75.0 %, {B} +20.0 %"
     )
 

@@ -193,7 +193,7 @@ def test_many_that_could_be_slower_are_unclear() -> None:
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["share"])
     # That two are is not refuted by the two of which least is known, the third having the same pairs.
     assert sentence(upgrade.reasons[0]) == (
-        "more than 1 of 10 cases may be slower by 5 % or more; least is known of noisy0, "
+        "more than 1 of 10 cases may be slower by 5 % or more; the least certain: noisy0, "
         "noisy1 (policy: at most 10 % of the cases)"
     )
     assert {one.case for one in upgrade.to_decide} == {"noisy0", "noisy1"}
@@ -297,7 +297,7 @@ def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str
     assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.broken) == ("unclear", ["broke"], ())
     assert (
         sentence(upgrade.reasons[0])
-        == f"mlp may have broken: {status} (why) in the new environment, and the old ended {before}"
+        == f"mlp may have broken: {status} (why) in the new environment, and the old one ended {before}"
     )
     assert [(one.case, one.pairs) for one in upgrade.to_decide] == [("mlp", 12)]
     assert decide(cases, Policy(may_break=("mlp",))).decision == "go"

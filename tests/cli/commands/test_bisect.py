@@ -78,8 +78,8 @@ def test_what_breaks_is_found_in_few_pairs(world: World) -> None:
     [
         (1.0, 1.0, "the two ends do not differ: same within ±1 %, "),
         (1.0, 0.5, "nothing to bisect: faster, -50.0 % ["),
-        ("crashed", 1.0, "nothing to bisect: the good one is no use: it ended crashed (2 of 2"),
-        ("crashed", "crashed", "nothing to bisect: the good one is no use: it ended crashed (2 of 2"),
+        ("crashed", 1.0, "nothing to bisect: the good one cannot be used: it ended crashed (2 of 2"),
+        ("crashed", "crashed", "nothing to bisect: the good one cannot be used: it ended crashed (2 of 2"),
     ],
 )
 def test_ends_between_which_nothing_got_worse_are_refused(

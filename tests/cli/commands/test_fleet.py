@@ -124,7 +124,7 @@ def test_status_says_of_what_rests_that_it_was_lost(head: Path) -> None:
         assert lose(database, "t", "gone", now, 5) == "waiting"
         assert claim(database, owner=me, labels=("H200",), jobs={"measure"}, token="u", now=now)
         assert lose(database, "u", "gone", now, 5) == "waiting"
-    assert "was lost 2 times and is not to begin before" in call(head, "status").out
+    assert "was lost 2 times and will not begin before" in call(head, "status").out
 
 
 def test_of_what_waits_the_oldest_is_listed_and_the_rest_counted(head: Path) -> None:

@@ -141,7 +141,9 @@ def test_the_reason_why_a_candidate_waits_is_shown_only_while_it_is_one(database
     for state in ("confirming", "no longer"):
         findings.set_state(database, [one.id], state)
         assert "no space left" not in call("show", str(one.id)).output
-    assert "because      the session shows it too" in call("show", str(a_regression(database).id)).output
+    assert (
+        "because      the session shows the change too" in call("show", str(a_regression(database).id)).output
+    )
 
 
 def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) -> None:

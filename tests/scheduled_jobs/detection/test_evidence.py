@@ -99,9 +99,9 @@ def test_what_has_no_number_is_unclear_and_says_why() -> None:
     without = confirmation_reason(judge_finding(memory, a_result(), rebuilt=False))
     assert without == "no pair of the session has rss_peak"
     anew = confirmation_reason(judge_finding(one, a_result("same"), rebuilt=True))
-    assert anew == "the session shows no difference that matters, but a side had to be built anew"
+    assert anew == "the session shows no difference that matters, but one side had to be rebuilt"
     undecided = judge_finding(one, a_result("unclear"), rebuilt=True)
-    assert confirmation_reason(undecided) == "real, but not proved to matter"
+    assert confirmation_reason(undecided) == "real, but not proved to exceed the threshold"
 
 
 def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:

@@ -326,7 +326,7 @@ def test_a_machine_that_stops_on_request_or_is_forgotten_is_neither_silent_nor_b
 def test_a_night_that_does_not_begin_is_reported_at_once_and_in_the_digest(site: NotifiedSite) -> None:
     site.due(MORNING - DAY)
     site.checked()
-    sentence = "nightly@h200 was due 24 hours ago and has not begun: no scheduler is there for h200"
+    sentence = "nightly@h200 was due 24 hours ago and has not begun: no scheduler is online for h200"
     assert site.subjects() == [f"Pyrometer: {sentence}"]
     site.run_digest()
     assert site.subjects()[1].startswith(f"Pyrometer 2026-11-22: {sentence}")

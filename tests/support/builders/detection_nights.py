@@ -349,7 +349,7 @@ def a_regression(database: Database, case: str = MLP) -> Finding:
     }
     evidence = evidence_of(
         {
-            "reason": "the session shows it too",
+            "reason": "the session shows the change too",
             "run": found.at_run,
             "verdict": verdict,
             "compared": [
