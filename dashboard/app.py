@@ -1,4 +1,4 @@
-"""The script that Streamlit runs: page config, navigation and who reads, nothing else."""
+"""The script that Streamlit runs: page configuration, navigation and the name of the reader."""
 
 from html import escape
 
@@ -15,14 +15,16 @@ from db.errors import DatabaseError
 
 
 def _admit() -> None:
-    """Show who reads, and stop the page for a reader without access. Does nothing where there is no login."""
+    """Show the name of the reader, and stop the page for a reader without access. Does nothing without a
+    login.
+    """
     rules = reader.current_rules()
     if rules.login == "none":
         return
     person = reader.current()
     if person is None:
         with parts.empty_state("Your login has ended"):
-            # To where this page is: the way back leads through the door.
+            # The address of this page: the middleware asks for the login.
             st.html('<p><a href="" target="_self">Log in again</a></p>')
         st.stop()
     may = "may triage" if person.may_triage else "may look"

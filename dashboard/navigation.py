@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from dashboard.components.query_params import Query, pick
 
 VIEW = "view"
-"""The parameter that names a view of a page that has several."""
+"""The parameter that names the view of a page with several views."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """One view of a page, called `name` in addresses.
+    """One view of a page, with its `name` in addresses.
 
-    `parameters` are the names that its address may have: the page reports and ignores any other.
-    `old_path` is where it was while it was a page of its own.
+    `parameters` are those that its address may have: the page reports and ignores any other. `old_path` is
+    its path from the time when it was a separate page.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Page:
     views: tuple[PageView, ...]
 
     def chosen_view(self, query: Query) -> tuple[PageView, list[str]]:
-        """The view that `query` names, else the page's first one, and complaints."""
+        """The view that `query` names, else the first one of the page, and complaints."""
         if len(self.views) == 1:
             return self.views[0], []
         views = {view.name: view for view in self.views}
@@ -45,7 +45,7 @@ class Page:
         return views[pick(query, VIEW, list(views), self.views[0].name, complaints)], complaints
 
     def parameters(self, query: Query) -> Sequence[str]:
-        """What the address of the view that `query` names may have."""
+        """The parameters of the view that `query` names."""
         own = self.chosen_view(query)[0].parameters
         return (VIEW, *own) if len(self.views) > 1 else own
 
@@ -142,7 +142,7 @@ def page_at(path: str) -> Page:
 
 
 def old_addresses() -> dict[str, tuple[str, str]]:
-    """By the path of a page that was: the path where it is now, and its view; empty for the first one."""
+    """By the path of a former page: its present path and view; the view is empty for the first one."""
     return {
         view.old_path: (page.path, "" if view is page.views[0] else view.name)
         for page in PAGES

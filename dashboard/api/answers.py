@@ -1,4 +1,4 @@
-"""Answers of the API: JSON, or CSV where that is asked for, with an ETag and the address of the next page."""
+"""Answers of the API: JSON, or CSV on request, with an ETag and the address of the next page."""
 
 import csv
 import io
@@ -39,8 +39,8 @@ def page(
 ) -> tuple[Sequence[Record], str]:
     """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last.
 
-    `before` are the records before the `newest` ones that are asked for: the next page counts from the first
-    record of all, for the newest are others once one more has come.
+    `before` is the number of records before the requested `newest` ones: the next page counts from the first
+    record of all, because a new record shifts the newest ones.
     """
     return _page(request, found, limit, offset=before + offset + limit)
 
@@ -48,9 +48,9 @@ def page(
 def page_after(
     request: Request, found: Sequence[Record], limit: int, id_of: Callable[[Record], object]
 ) -> tuple[Sequence[Record], str]:
-    """The same of a list whose newest rows come first: the next page begins after the last row of this one.
+    """The same for a list whose newest rows come first: the next page begins after the last row of this one.
 
-    Counted from the first row it would repeat rows, where newer ones have come.
+    If it were counted from the first row, new rows would make it repeat some.
     """
     return _page(request, found, limit, after=id_of(found[limit - 1]) if len(found) > limit else "")
 
@@ -62,7 +62,7 @@ def _page(
         return found, ""
     address = request.url.remove_query_params(["newest", "offset"])
     address = address.include_query_params(limit=limit, **following)
-    # Relative: a proxy in front may have another name.
+    # A relative address, because a proxy in front may have another name.
     return found[:limit], f"{address.path}?{address.query}"
 
 
@@ -88,8 +88,9 @@ def _cell(value: Any) -> Any:
 
 
 def _etag_response(request: Request, content: bytes, media_type: str, headers: Mapping[str, str]) -> Response:
-    """200 with the content, or 304 to a client that says it has it."""
-    # With the next page: a client that keeps the last one has to see that more follow.
+    """200 with the content, or 304 for a client that has it already."""
+    # The address of the next page is included, so that a client that cached the last page sees that more
+    # follow.
     whole = content + headers.get("link", "").encode()
     tag = f'"{sha256(whole).hexdigest()[:32]}"'
     headers = {**headers, "etag": tag, "cache-control": "no-cache", "vary": "accept"}

@@ -1,4 +1,4 @@
-"""The API for programs, `/api/v1`: the queries of the pages, and what programs write; with `openapi.json`."""
+"""The API for programs, `/api/v1`: the queries of the pages, and writes by programs; with `openapi.json`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -36,14 +36,16 @@ from reports.upgrade_report import judge_upgrade
 PREFIX = "/api/v1"
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
-#: No database has a larger number.
+#: The largest number of a database column.
 _LARGEST = 2**63 - 1
 Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="rows to leave out first")]
-Exact = Annotated[str, Query(description="only this one; empty for all", pattern=models.PLAIN)]
+Exact = Annotated[str, Query(description="filter by this value; empty for all", pattern=models.PLAIN)]
 Number = Annotated[int, Path(ge=0, le=_LARGEST)]
-#: A list whose newest rows come first goes on so: rows that come meanwhile repeat none.
-_AFTER = "only rows that come after the one of this id, the last one of the page before"
-_NEWEST = "only so many, the newest; more where the oldest of them is one of several environments of its run"
+#: The position in a list whose newest rows come first; new rows do not make a page repeat others.
+_AFTER = "only rows after the one with this id, which is the last of the previous page"
+_NEWEST = (
+    "only this number of newest points; more if the oldest one is one of several environments of its run"
+)
 RunAfter = Annotated[str, Query(description=_AFTER, pattern=models.PLAIN)]
 NumberAfter = Annotated[int | None, Query(ge=0, le=_LARGEST, description=_AFTER)]
 RunName = Annotated[str, Path(description="the run's id", pattern=models.PLAIN)]
@@ -54,16 +56,16 @@ router = APIRouter()
 
 
 def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
-    """The application that is mounted at `PREFIX`; who may ask it is checked before it.
+    """The application that is mounted at `PREFIX`; access is checked before it.
 
-    `trigger` enqueues a schedule; without it none can be triggered.
+    `trigger` enqueues a schedule; without it schedules cannot be triggered.
     """
     api = FastAPI(
         title="Pyrometer",
         version=version("pyrometer"),
-        description="Runs, series, findings and verdicts. `Accept: text/csv` turns lists into CSV. A list "
-        "names its next page in the header `Link`; every answer to a GET has an `ETag`. A POST takes a token "
-        "of its own.",
+        description="Runs, series, findings and verdicts. `Accept: text/csv` turns lists into CSV. The "
+        "header `Link` of a list has the address of the next page; every answer to a GET has an `ETag`. "
+        "Each kind of POST requires its own token.",
         docs_url=None,
         redoc_url=None,
     )
@@ -77,7 +79,7 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
 def _check_parameters(request: Request) -> None:
     """Raise HTTPException for a parameter that the route does not have, or that is given twice.
 
-    Ignored, a misspelled filter would answer with the rows that it leaves out.
+    If a misspelled filter were ignored, the answer would contain the rows it should leave out.
     """
     route = request.scope["route"].path
     described = request.app.openapi()["paths"][route][request.method.lower()]
@@ -134,7 +136,7 @@ def measurements(request: Request, run: RunName) -> Response:
 
 @router.get("/runs/{run}/outcomes", response_model=list[models.ApiOutcome])
 def outcomes(request: Request, run: RunName) -> Response:
-    """How each process of a run ended."""
+    """The outcome of each process of a run."""
     _require_run(run, queries.run_summary(served_database(), run))
     return answers.rows(request, models.ApiOutcome, queries.outcomes_of_run(served_database(), run))
 
@@ -148,7 +150,7 @@ def cases(
     limit: Limit = 1000,
     offset: Offset = 0,
 ) -> Response:
-    """The cases that were measured, by key (hardware and preset by their fingerprint)."""
+    """The measured cases, by key (hardware and preset by fingerprint)."""
     found = series_queries.series_keys(served_database(), SeriesOnly("", metric, hardware, preset))
     # They are sorted by case.
     every = [_case(case, list(keys)) for case, keys in groupby(found, lambda key: key.case)]
@@ -166,7 +168,7 @@ def series(
     limit: Limit = 1000,
     offset: Offset = 0,
 ) -> Response:
-    """What was measured: cases, metrics, hardware and presets (these two by their fingerprint)."""
+    """The measured series: case, metric, hardware and preset (the last two by fingerprint)."""
     found = series_queries.series_keys(served_database(), SeriesOnly(case, metric, hardware, preset))
     shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
     units = _units()
@@ -185,7 +187,7 @@ def points(
     limit: Limit = 1000,
     offset: Offset = 0,
 ) -> Response:
-    """The points of one series, oldest first, so that a point that comes meanwhile is on the last page."""
+    """The points of one series, oldest first, so that a new point is on the last page."""
     key = SeriesKey(case, metric, hardware, "", preset, "")
     before = 0 if newest is None else series_queries.before_newest(served_database(), key, newest)
     found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
@@ -228,12 +230,12 @@ def finding(request: Request, number: Number) -> Response:
     "/findings/{number}/triage", response_model=models.ApiFinding, dependencies=[posts.needs("triage")]
 )
 def triage(request: Request, number: Number, entry: models.NewTriage) -> Response:
-    """Add an entry to the triage log of a finding; for programs that bring `triage_token`."""
+    """Add an entry to the triage log of a finding; requires `triage_token`."""
     text, by, now = entry.text.strip(), printable(entry.by).strip(), datetime.now(UTC)
     if problem := triage_complaint(entry.action, text, by):
         raise HTTPException(422, problem)
     if entry.until is not None and (entry.action != "mute" or not now < entry.until < MUTED_BEFORE):
-        raise HTTPException(422, "`until` is a moment to come before the year 9999, of the action mute")
+        raise HTTPException(422, "`until` is a future moment before the year 9999, for the action mute")
     found = store.triage(served_database(), number, entry.action, by, text, entry.until, now)
     return _finding_answer(request, number, found)
 
@@ -245,7 +247,7 @@ def _finding_answer(request: Request, number: int, found: Finding | None) -> Res
 
 @router.get("/verdicts", response_model=list[models.ApiVerdict])
 def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0, after: RunAfter = "") -> Response:
-    """The newest upgrades first; a page leaves out those that Pyrometer did not measure."""
+    """The upgrades that Pyrometer measured, newest first."""
     place = _place_of_run(after)
     found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset, after=place)
     shown, following = answers.page_after(request, found, limit, lambda one: one.id)
@@ -254,7 +256,7 @@ def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0, after: Ru
 
 @router.get("/verdicts/{run}", response_model=dict[str, Any])
 def verdict(request: Request, run: RunName) -> Response:
-    """The decision on an upgrade with everything it rests on, as `--report FILE.json` writes it."""
+    """The decision on an upgrade with its whole report, as `--report FILE.json` writes it."""
     stored = _require_run(run, queries.run_summary(served_database(), run))
     counts = tuple(sorted(stored.counts.items()))
     found = _judgement(served_database(), run, counts, stored.state)
@@ -275,7 +277,7 @@ def schedules(request: Request) -> Response:
 
 @router.get("/tasks/{number}", response_model=models.ApiTask)
 def task(request: Request, number: Number) -> Response:
-    """One task of the queue: how far it is, which run it measures, why it failed."""
+    """One task of the queue: its state, its run, and its error."""
     found = queue.task(served_database(), number)
     if found is None:
         raise HTTPException(404, f"there is no task {number}")
@@ -286,7 +288,7 @@ def task(request: Request, number: Number) -> Response:
 def _judgement(
     database: Database, run: str, counts: tuple[tuple[str, int], ...], state: str
 ) -> dict[str, Any]:
-    """A verdict as JSON, kept while the run has as many outcomes of each status and the same state."""
+    """A verdict as JSON, cached while the state of the run and the counts of its outcomes are unchanged."""
     record = _require_run(run, queries.run_record(database, run))
     try:
         comparison = stored_comparison(record.facts)
@@ -299,7 +301,7 @@ def _judgement(
 
 
 def _place_of_run(run: str) -> Place | None:
-    """Where a list goes on after a run; None without a name. Raises HTTPException for an unknown one."""
+    """The position in a list after a run; None without a run. Raises HTTPException for an unknown one."""
     return _require_run(run, queries.place_of_run(served_database(), run)) if run else None
 
 
@@ -310,14 +312,14 @@ def _known_finding(number: int, found: Finding | None) -> Finding:
 
 
 def _require_run(run: str, found: Found | None) -> Found:
-    """What was found of a run; raises HTTPException where that is nothing."""
+    """The result of a query for a run; raises HTTPException if there is none."""
     if found is None:
         raise HTTPException(404, f"no run is named {run}")
     return found
 
 
 def _units() -> dict[str, str]:
-    """By metric, the catalogue's and those of others, its unit."""
+    """The unit of each metric, of the catalogue and imported ones."""
     imported = metric_definitions.metric_definitions(served_database())
     return {name: one.unit for name, one in {**imported, **METRICS}.items()}
 
@@ -332,7 +334,7 @@ def _case(case: str, keys: Sequence[SeriesKey]) -> dict[str, Any]:
 
 
 def _finding(one: Finding) -> dict[str, Any]:
-    """A finding with the fields of its series and its own; changes are ratios, as in the command's JSON."""
+    """A finding with the fields of its series; changes are ratios, as in the JSON of the command."""
     own = {field.name: getattr(one, field.name) for field in fields(one)}
     row: dict[str, Any] = as_ratios({**asdict(one.key), **own})
     return row

@@ -1,4 +1,4 @@
-"""The rows that the API answers with: what each field means stands in the OpenAPI description."""
+"""The rows of answers; the OpenAPI description explains the fields."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ Bound = Annotated[float | None, Field(description="of the 95 % interval; null wi
 Spread = Annotated[float | None, Field(description="standard deviation of the logarithms; 0.01 is about 1 %")]
 
 
-#: No database takes NUL in a text.
+#: A text without NUL, which databases refuse.
 PLAIN = r"^[^\x00]*$"
 #: Such a text that is not blank.
 LABEL = r"^[^\x00]*[^\x00\s][^\x00]*$"
@@ -65,14 +65,14 @@ class ApiMeasurement(ApiRow):
 
 
 class ApiOutcome(ApiRow):
-    """How one planned process ended."""
+    """The outcome of one planned process."""
 
     case: str
     environment: str
     replicate: int
     status: str
     reason: str
-    phase: str = Field(description="where it ended; empty for one that ended well")
+    phase: str = Field(description="the phase in which it failed; empty for ok")
     started_at: datetime
     wall_seconds: float
     metrics: Mapping[str, float] = Field(description="by metric, in the metric's unit")
@@ -87,11 +87,11 @@ class ApiCase(ApiRow):
 
 
 class ApiSeries(ApiRow):
-    """What identifies a series: the same case and metric, on one hardware, by one preset."""
+    """The identity of a series: case, metric, hardware and preset."""
 
     case: str
     metric: str
-    unit: str = Field(description="of the points; empty where it is not known or they have none")
+    unit: str = Field(description="unit of the points; empty if it is unknown or there is none")
     hardware: str = Field(description="fingerprint of the hardware")
     hardware_label: str
     preset: str = Field(description="fingerprint of the preset")
@@ -106,7 +106,7 @@ class ApiPoint(ApiRow):
     torch_version: str
     environment: str
     machine: str
-    harness: str = Field(description="version of the code that measured")
+    harness: str = Field(description="version of the measuring code")
     point: float
     low: Bound
     high: Bound
@@ -124,7 +124,7 @@ class ApiFinding(ApiRow):
     metric: str
     hardware_label: str
     schedule: str
-    track: str = Field(description="the environment as the schedule asks for it")
+    track: str = Field(description="the environment as the schedule names it")
     machine: str
     direction: str = Field(description="worse or better")
     ratio: float = Field(description="new / old: 1.05 is +5 %")
@@ -163,7 +163,7 @@ class ApiTask(ApiRow):
     due_at: datetime
     part: str
     job: str
-    label: str = Field(description="which machines may do it; empty for any")
+    label: str = Field(description="label of the machines that may run it; empty for any")
     state: str = Field(description="waiting, running, done, failed, lost or cancelled")
     attempts: int
     run_id: str | None = Field(description="the run that it measures")
@@ -173,14 +173,14 @@ class ApiTask(ApiRow):
 
 
 class ApiTrigger(BaseModel):
-    """The tasks of a schedule; `queued` is false where they waited already."""
+    """The tasks of a schedule; `queued` is false if they were waiting already."""
 
     queued: bool
     tasks: list[ApiTask]
 
 
 class ApiAmount(BaseModel):
-    """How many runs, outcomes and measurements."""
+    """Numbers of runs, outcomes and measurements."""
 
     runs: int
     outcomes: int
@@ -188,7 +188,9 @@ class ApiAmount(BaseModel):
 
 
 class ApiSubmission(BaseModel):
-    """The ids of the submitted runs, how much of them is new, and what is not stored, in sentences."""
+    """The ids of the submitted runs, the numbers of new rows, and sentences about values that were not
+    stored.
+    """
 
     runs: list[str]
     new: ApiAmount
@@ -196,7 +198,7 @@ class ApiSubmission(BaseModel):
 
 
 class ApiVerdict(ApiRow):
-    """One upgrade with its decision; `/verdicts/{run}` has everything it rests on."""
+    """One upgrade with its decision; `/verdicts/{run}` has the whole report."""
 
     id: str
     suite: str
@@ -207,12 +209,12 @@ class ApiVerdict(ApiRow):
     preset: str
     old: str = Field(description="the PyTorch version that is used now, or the name of its environment")
     new: str
-    decision: str = Field(description="go, no-go or unclear; empty where none is stored")
-    because: str = Field(description="the reason that weighs most")
+    decision: str = Field(description="go, no-go or unclear; empty if none is stored")
+    because: str = Field(description="the main reason")
 
 
 class ApiMachine(ApiRow):
-    """A scheduler that measures a machine, and when it last gave a sign."""
+    """A scheduler of a machine, and its last heartbeat."""
 
     machine: str
     labels: tuple[str, ...]
@@ -228,4 +230,4 @@ class ApiSchedule(ApiRow):
     due_at: datetime
     kind: str = Field(description="timetable, caught up, by hand, missed, ...")
     states: Mapping[str, int] = Field(description="number of tasks by state")
-    error: str = Field(description="why one of the tasks is not done; empty where all are")
+    error: str = Field(description="why one of the tasks is not done; empty if all are")

@@ -1,4 +1,4 @@
-"""What a program writes over the API with a token of that role: results, and schedules that are due now."""
+"""Writes of programs with a token of the matching role: results, and triggers of schedules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -23,14 +23,14 @@ from records.tasks import Task, TaskState
 from workflows.errors import JobError, NoSuchSchedule
 from workflows.transfer import import_runs
 
-#: Enqueues the tasks of a schedule and answers with their due moment. Raises JobError or DatabaseError.
+#: Enqueues the tasks of a schedule and returns their fire time. Raises JobError or DatabaseError.
 Trigger = Callable[[Database, str], datetime]
 
-#: Bytes of results at most, which the server's door checks: as objects they take many times that.
+#: The most bytes of results, checked by the server: as objects they take many times that.
 MAX_RESULTS = 4 << 20
-#: No schedule has more tasks.
+#: The most tasks of a schedule.
 _MOST_TASKS = 10_000
-_TOKEN = "takes `Authorization: Bearer` with the {role}_token of [dashboard]"
+_TOKEN = "requires `Authorization: Bearer` with the {role}_token of [dashboard]"
 
 Label = Annotated[str, Query(max_length=200, pattern=models.LABEL)]
 ScheduleName = Annotated[str, Path(description="as in pyrometer.toml", pattern=models.PLAIN)]
@@ -67,13 +67,14 @@ _RESULTS = "an object or a list of them, as docs/import.md describes it for `pyr
     },
 )
 def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_content)]) -> Response:
-    """Store results as `pyrometer submit --machine --hardware` does; for programs that bring `submit_token`.
+    """Store results as `pyrometer submit --machine --hardware` does; requires `submit_token`.
 
-    Storing them twice changes nothing. 422: nothing is stored; 409: without what contradicts stored values.
+    Storing them twice changes nothing. 422: nothing was stored; 409: values that contradict stored ones were
+    not stored.
     """
 
     def build_machine(gpus: Sequence[Gpu]) -> Machine:
-        # As of the command's options: with a blank more it would be another machine.
+        # White space is stripped as for the options of the command: it would make another machine.
         return machine_called(machine.strip(), hardware.strip())
 
     place = SourcePlace("body")
@@ -100,14 +101,14 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
     dependencies=[needs("trigger")],
 )
 def trigger(request: Request, schedule: ScheduleName) -> Response:
-    """Enqueue the tasks of a schedule now, unless some wait already; for programs with `trigger_token`."""
+    """Enqueue the tasks of a schedule now, unless some wait already; requires `trigger_token`."""
     database = served_database()
     waiting = queue.tasks(database, schedule=schedule, state=TaskState.WAITING, newest=_MOST_TASKS)
     if waiting:
         return _tasks(200, waiting)
     enqueue: Trigger | None = request.app.state.trigger
     if enqueue is None:
-        raise HTTPException(404, "this server knows no schedules")
+        raise HTTPException(404, "this server has no schedules")
     try:
         due_at = enqueue(database, schedule)
     except NoSuchSchedule as error:

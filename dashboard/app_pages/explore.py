@@ -1,4 +1,4 @@
-"""What techniques bring, how series moved, how busy the devices were, and where time goes."""
+"""Gains of techniques, histories of series, utilisation of devices, and operator tables."""
 
 from dashboard.components import parts
 from dashboard.runs import operators

@@ -1,4 +1,4 @@
-"""What the nights found: a list by cause, and one finding opened with its evidence."""
+"""The findings of detection: a list by cause, and one finding with its evidence."""
 
 from dashboard.regressions import page
 

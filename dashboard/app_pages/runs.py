@@ -1,4 +1,4 @@
-"""Every run, the machines that measure, and the schedules that they serve."""
+"""All runs, the machines, and their schedules."""
 
 from dashboard.components import parts
 from dashboard.machines import page as machines

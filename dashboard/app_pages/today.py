@@ -1,4 +1,4 @@
-"""The first page: does anything need a person, what happened last night, or what ran last."""
+"""The first page: what needs attention, and the results of the last night or the last runs."""
 
 import streamlit as st
 

@@ -1,1 +1,1 @@
-"""Who may read and who may triage: decided by the middleware, and once more where something is written."""
+"""Permissions to read and to triage: checked by the middleware, and again before each write."""

@@ -1,4 +1,4 @@
-"""The cookies of a request, and the one that remembers a reader's address over a login."""
+"""The cookies of a request, and the one that stores the requested page during a login."""
 
 import re
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from urllib.parse import quote, unquote
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
-#: The header of answers about a person, which no browser and no proxy may keep.
+#: The header of answers about a person, which browsers and proxies must not store.
 KEPT_NOWHERE = {"cache-control": "no-store"}
 
-#: The page that was requested before the login, and for how many seconds it is remembered.
+#: The cookie with the page that was requested before the login, and its lifetime in seconds.
 WANTED = "pyrometer_wanted"
 _WANTED_SECONDS = 900
-#: With a longer address a cookie would not be kept.
+#: The longest address: a browser would refuse a longer cookie.
 _ADDRESS_CHARACTERS = 2000
 
 Headers = list[tuple[bytes, bytes]]
@@ -29,14 +29,14 @@ def request_cookies(headers: Headers) -> dict[str, str]:
 
 
 def own_address(text: str) -> str:
-    """`text` where it is an address of a page here, path and query; else the first page's."""
-    # `//host` leads to another site, and so does a backslash in place of a slash.
+    """`text` if it is the path and query of a page of this server; else the address of the first page."""
+    # `//host` would lead to another site, and so would a backslash in place of a slash.
     local = re.fullmatch(r"/(?![/\\])[!-~]*", text) and len(text) <= _ADDRESS_CHARACTERS
     return text if local else "/"
 
 
 def remember(response: Response, address: str, *, encrypted: bool) -> None:
-    """Have the browser keep the requested page."""
+    """Store the requested page in a cookie."""
     response.set_cookie(
         WANTED,
         quote(address, safe=""),
@@ -48,6 +48,6 @@ def remember(response: Response, address: str, *, encrypted: bool) -> None:
 
 
 def target_page(cookies: Mapping[str, str]) -> str | None:
-    """The requested page; None where none is remembered."""
+    """The requested page; None without the cookie."""
     address = cookies.get(WANTED)
     return None if address is None else own_address(unquote(address))

@@ -1,4 +1,4 @@
-"""From a proven identity to what that person may do: pure decisions, each tested without a server."""
+"""The permissions of a proven identity: pure functions that can be tested without a server."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from dashboard.auth.policy import AccessRules
 
-#: The longest name: it is shown with each triage of a finding.
+#: The longest name of a person.
 _NAME_CHARACTERS = 200
 _GROUP = "group:"
 
-#: The header that names the reader to a script; the middleware removes it from every request from outside.
+#: The header that tells a script the reader; the middleware removes it from every incoming request.
 STAMP = "X-Pyrometer-Reader"
 
 
@@ -28,7 +28,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A person who may read. The name is empty where there is no login."""
+    """A person who may read. The name is empty without a login."""
 
     name: str = ""
     may_triage: bool = True
@@ -41,23 +41,28 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A person who may not read, and why, in sentences; would `another_account` help?"""
+    """A person who may not read, with the reason as sentences; `another_account` is whether another login may
+    help.
+    """
 
     why: str
     another_account: bool = False
 
 
 def authorise_person(person: Person, rules: AccessRules) -> Reader | Refusal:
-    """What `person` may do: triagers may read too, and without `viewers` every proven identity may read."""
+    """The permissions of `person`: triagers may read too, and without `viewers` every proven identity may
+    read.
+    """
     if _named(person, rules.triagers):
         return Reader(person.name, True, person.until)
     if not rules.viewers or _named(person, rules.viewers):
         return Reader(person.name, False, person.until)
-    return Refusal(f"{person.name} may not look at this dashboard. Ask {rules.ask}.", True)
+    return Refusal(f"{person.name} has no access to this dashboard. Ask {rules.ask}.", True)
 
 
 def _named(person: Person, patterns: Sequence[str]) -> bool:
-    # A name never matches a group: a person who may choose a name could otherwise take a group's.
+    # A name never matches a pattern for groups: otherwise a person who can choose a name could choose that of
+    # a group.
     for pattern in patterns:
         group = pattern.removeprefix(_GROUP)
         if group != pattern:
@@ -69,7 +74,7 @@ def _named(person: Person, patterns: Sequence[str]) -> bool:
 
 
 def sent_by_a_proxy(peer: str | None, rules: AccessRules) -> bool:
-    """Whether what is at the other end of the connection may name the reader."""
+    """Whether the peer of the connection is a trusted proxy, which may name the reader."""
     try:
         address = ip_address(peer or "")
     except ValueError:
@@ -85,13 +90,18 @@ def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) 
     names = _values(headers, rules.user_header)
     header = rules.user_header.decode()
     if len(names) > 1:
-        # A proxy that adds its header to the one a browser sent would let the browser choose.
-        return Refusal(f"{header} came {len(names)} times; the proxy must replace what browsers send.")
+        # A proxy that adds its header to that of the browser would let the browser choose the name.
+        return Refusal(
+            f"The request has {len(names)} headers {header}; the proxy must replace the header that browsers "
+            f"send."
+        )
     if names and ("," in names[0] or names[0].count("@") > 1):
-        # As does one that appends its name to the one that a browser sent, whatever it puts between them.
-        return Refusal(f"{header} holds several names; the proxy must replace what browsers send.")
+        # So would a proxy that appends its name to the value from the browser, with any separator.
+        return Refusal(
+            f"{header} contains several names; the proxy must replace the header that browsers send."
+        )
     if not names or not _usable(names[0]):
-        return Refusal(f"The proxy names no person: {header} is missing or no name.")
+        return Refusal(f"The proxy names no reader: {header} is missing or not a name.")
     # One line for each group, or all in one line, with a comma or a bar between them.
     lines = _values(headers, rules.groups_header)
     groups = {part.strip() for line in lines for part in re.split(r"[,|]", line)}
@@ -105,18 +115,18 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def person_of_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
-    """The person named by the claims of a provider's ID token; None where they are no login."""
+    """The person named by the claims of a provider's ID token; None if they are not a login."""
     issued = claims.get("iat")
     if isinstance(issued, bool) or not isinstance(issued, int | float):
         return None
     name = claims.get(rules.user_claim)
     if not isinstance(name, str) or not _usable(name):
-        why = f"The provider names no person: claim {rules.user_claim!r} is missing or no name."
+        why = f"The provider does not name the reader: claim {rules.user_claim!r} is missing or not a name."
         return Refusal(why, True)
-    # Some providers let people write any address into their account, and some say true in words.
+    # Some providers accept any unverified address, and some send `true` as text.
     verified = claims.get("email_verified")
     if rules.user_claim == "email" and verified is not True and verified != "true":
-        why = f"The provider does not vouch for {name}: claim 'email_verified' is not true. Ask {rules.ask}."
+        why = f"The provider has not verified {name}: claim 'email_verified' is not true. Ask {rules.ask}."
         return Refusal(why, True)
     groups = _texts(claims.get(rules.groups_claim))
     return Person(name, frozenset(groups), issued + rules.login_seconds)
@@ -139,5 +149,5 @@ def _texts(claim: object) -> list[str]:
 
 
 def _usable(name: str) -> bool:
-    # What cannot be seen could pass for another name.
+    # Invisible characters could make a name look like another.
     return name == name.strip() and 0 < len(name) <= _NAME_CHARACTERS and name.isprintable()

@@ -15,25 +15,27 @@ _FOLDER = Path(__file__).parent
 
 
 def log_in(address: str, *, page: bool) -> Response:
-    """The page that asks for a login, and goes on to `address` from there."""
-    sentence = "This dashboard is for those who log in."
+    """The page that asks for a login, after which `address` is opened."""
+    sentence = "This dashboard requires a login."
     way = ("Log in", f"/login?to={quote(address, safe='')}")
     return _answer("Log in", sentence, way, page=page)
 
 
 def refuse(sentence: str, logout: str, *, page: bool) -> Response:
-    """The page that says why access is refused; with the address `logout` another account can be tried."""
+    """The page with the reason why access is refused; with the address `logout` another account can be
+    tried.
+    """
     return _answer("Not open to you", sentence, ("Log out", logout) if logout else None, page=page)
 
 
 def outage_page(ask: str, *, page: bool) -> Response:
-    """The page that says that the login is not available just now."""
-    sentence = f"The provider of logins does not answer. If that lasts, ask {ask}."
+    """The page that reports that the login is unavailable."""
+    sentence = f"The login provider does not answer. If this continues, ask {ask}."
     return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
 
 
 def token_refusal(sentence: str) -> Response:
-    """The answer to a program without a token that it needs, or with another one."""
+    """The answer to a program with a missing or wrong token."""
     headers = KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
     return PlainTextResponse(f"{sentence}\n", 401, headers)
 

@@ -24,21 +24,21 @@ from dashboard.auth.policy import AccessRules, Role
 from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
 
 _STAMP = STAMP.lower().encode()
-#: Where a scope says whether its sender may look.
+#: The key of a scope for the permission to read.
 MAY_LOOK = "pyrometer.may_look"
-#: And which roles the token of a program gives it: what a browser sends by itself has none.
+#: The key of a scope for the roles that the token of a program grants; requests of browsers have none.
 ROLES = "pyrometer.roles"
 
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
-_OF_METRICS = "/metrics needs the token that [dashboard] of the server's pyrometer.toml sets."
-_OF_THE_API = "The server does not know this token: [dashboard] of its pyrometer.toml sets those of /api/v1."
+_OF_METRICS = "/metrics requires the token in [dashboard] of the server's pyrometer.toml."
+_OF_THE_API = "Unknown token: the tokens of /api/v1 are set in [dashboard] of the server's pyrometer.toml."
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
-#: What a page that has been open all night asks before it opens its WebSocket again.
+#: The path that an open page requests before it reconnects its WebSocket.
 _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))
 
 
 class AccessGate:
-    """Passes the requests of readers with access, and answers all others itself."""
+    """Passes on the requests of readers with access, and answers all others itself."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
@@ -69,7 +69,7 @@ class AccessGate:
     async def _answer(
         self, scope: Scope, receive: Receive, reader: Reader | Refusal | None
     ) -> Response | None:
-        """What is answered here; None for what may pass."""
+        """The answer of the middleware; None for a request that is passed on."""
         rules, socket = self._rules, scope["type"] == "websocket"
         path, page = "" if socket else scope["path"], _wants_a_page(scope)
         if path == _READY:
@@ -84,13 +84,13 @@ class AccessGate:
             logout = rules.logout if reader.another_account else ""
             return login_page.refuse(reader.why, logout, page=page)
         if not scope[MAY_LOOK]:
-            # Where a login has ended, the page says so behind the door, and nothing else.
+            # After a login has ended, the request is passed on and the page shows only that message.
             coming_back = reader is not None and (socket or path in _COMING_BACK)
             return None if coming_back else login_page.log_in(_address(scope), page=page)
         return self._return_to_page(scope) if self._provider and path == "/" else None
 
     def _return_to_page(self, scope: Scope) -> Response | None:
-        """After a login: to the page that was requested before it."""
+        """Redirect to the page that was requested before the login."""
         address = cookies.target_page(cookies.request_cookies(scope["headers"]))
         if address is None:
             return None
@@ -102,7 +102,8 @@ class AccessGate:
 def seen_by(
     scope: Scope, headers: cookies.Headers, rules: AccessRules, claims: Mapping[str, Any]
 ) -> Reader | Refusal | None:
-    """Who sends this, and may they look, or might until a login ended; None without a proven identity.
+    """The sender of a request and the permission to read, also that of an ended login; None without a proven
+    identity.
 
     `claims` are those of a login at a provider.
     """
@@ -111,7 +112,9 @@ def seen_by(
     if rules.login == "proxy":
         peer: tuple[str, int] | None = scope.get("client")
         if not sent_by_a_proxy(peer[0] if peer else None, rules):
-            return Refusal("This dashboard is opened through its proxy, and this is another way to it.")
+            return Refusal(
+                "This dashboard is only accessible through its proxy, and this request bypassed it."
+            )
         person = person_of_proxy(headers, rules)
     else:
         person = person_of_provider(claims, rules)
@@ -120,7 +123,7 @@ def seen_by(
 
 def _stamp(reader: Reader) -> bytes:
     claims: dict[str, Any] = {"name": reader.name, "may_triage": reader.may_triage, "until": reader.until}
-    # ASCII, for a header has no other signs.
+    # ASCII, because headers allow no other characters.
     return json.dumps(claims).encode("ascii")
 
 
@@ -129,7 +132,7 @@ def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:
 
 
 def _roles(scope: Scope, rules: AccessRules) -> frozenset[Role]:
-    """What a token of the API lets a program do; nothing without one. Two roles may have the same token."""
+    """The roles that an API token grants; none without a token. Two roles may have the same token."""
     if scope["type"] != "http" or not scope["path"].startswith(_API):
         return frozenset()
     return frozenset(role for role, token in rules.tokens.items() if _brings(scope, token))
@@ -140,7 +143,7 @@ def _brings(scope: Scope, token: str) -> bool:
 
 
 def _token(scope: Scope) -> bytes:
-    """What the request brings as `Authorization: Bearer`; empty without that."""
+    """The token in `Authorization: Bearer`; empty without it."""
     scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
     # HTTP compares the names of schemes without regard to case.
     return token.strip() if scheme.lower() == b"bearer" else b""

@@ -1,4 +1,4 @@
-"""The rules of this server: how people log in, and what those who did may do."""
+"""The rules of this server: the kind of login and the permissions."""
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -11,22 +11,24 @@ from configuration.dashboard import DashboardSettings, Login
 from configuration.errors import WrongValue
 from configuration.reading import one_line
 
-#: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
+#: The path of a provider's metadata (OpenID Connect Discovery 1.0, section 4).
 _METADATA = "/.well-known/openid-configuration"
 _SECRET_CHARACTERS = 32
 _DEFAULT_CONTACT = "the administrator"
 
 Network = IPv4Network | IPv6Network
-#: What a program may do over the API by its token.
+#: The roles of programs with an API token.
 Role = Literal["read", "triage", "submit", "trigger"]
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What `[dashboard]` says, as the server needs it; without anything there is no login and all may do all.
+    """The settings of `[dashboard]` in the form that the server needs; the default is no login and all
+    permissions for everyone.
 
-    `viewers` and `triagers` are globs, `ask` whom those are to ask who may not; header names are in lower
-    case, `login_seconds` is how long a login lasts. `provider` is what a login there needs.
+    `viewers` and `triagers` are globs, `ask` is the contact for readers without access; header names are in
+    lower case, `login_seconds` is how long a login lasts. `provider` are the settings of an OpenID Connect
+    provider.
     """
 
     login: Login = "none"
@@ -51,7 +53,7 @@ class AccessRules:
 
     @property
     def tokens(self) -> dict[Role, str]:
-        """By role of a program its token; without those that are not configured."""
+        """The configured tokens by role."""
         every: dict[Role, str] = {
             "read": self.api_token,
             "triage": self.triage_token,
@@ -62,17 +64,17 @@ class AccessRules:
 
     @property
     def host(self) -> str:
-        """The name under which browsers call the server; empty where it is not configured."""
+        """The host name under which browsers reach the server; empty if it is not configured."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def encrypted(self) -> bool:
-        """Whether browsers come by https, so that cookies need never travel in clear."""
+        """Whether browsers connect by https, so that cookies are sent only encrypted."""
         return self.url.startswith("https://")
 
 
 def access_rules(settings: DashboardSettings) -> AccessRules:
-    """The rules that `settings` make; reads the files of secrets. Raises ConfigurationError."""
+    """The rules from `settings`; reads the files with secrets. Raises ConfigurationError."""
     login = settings.login
     open_or_not = settings.metrics or ("open" if login == "none" else "viewers")
     return AccessRules(
@@ -106,7 +108,7 @@ def _provider(settings: DashboardSettings) -> dict[str, str]:
         "client_secret": _secret(settings, "client_secret"),
         "server_metadata_url": issuer if issuer.endswith(_METADATA) else issuer + _METADATA,
     }
-    # Without a secret of its own, logins end when the server does.
+    # With a random secret, logins end when the server ends.
     given = settings.cookie_secret or settings.cookie_secret_file
     found["cookie_secret"] = _secret(settings, "cookie_secret") if given else token_hex()
     return found
@@ -118,7 +120,7 @@ def _secret_if_given(settings: DashboardSettings, name: str) -> str:
 
 
 def _secret(settings: DashboardSettings, name: str) -> str:
-    """A secret from the table or its file; one that signs must be as long in either."""
+    """A secret from the table or its file; a signing secret must have the required length in both."""
     file = cast(Path | None, getattr(settings, f"{name}_file"))
     if file is None:
         return str(getattr(settings, name))

@@ -1,4 +1,4 @@
-"""Logins at an OpenID Connect provider: the way there, the way back, and the cookie that keeps a login."""
+"""Logins at an OpenID Connect provider: redirects to and from it, and the cookie of a login."""
 
 import logging
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from dashboard.auth.policy import AccessRules
 _LOG = logging.getLogger(__name__)
 
 LOGIN, LOGOUT, CALLBACK = "/login", "/auth/logout", "/oauth2callback"
-#: The signed cookie of a login, and the provider's own token, which a logout there asks for.
+#: The signed cookie of a login, and that of the provider's token, which a logout there requires.
 COOKIE, _ID_TOKEN = "pyrometer_login", "pyrometer_id_token"
-#: Seconds that a browser keeps them: a login ends before, a page that is still open says so.
+#: The lifetime of the cookies in seconds; a login ends earlier, and an open page then reports it.
 _COOKIE_SECONDS = 30 * 24 * 3600
-#: A browser does not keep a longer cookie.
+#: The longest cookie that a browser stores.
 _COOKIE_CHARACTERS = 3800
 
 
 class Provider:
-    """The provider of `rules`, spoken to with Authlib. Answers the paths LOGIN, LOGOUT and CALLBACK."""
+    """The provider of `rules`, accessed with Authlib. Answers the paths LOGIN, LOGOUT and CALLBACK."""
 
     def __init__(self, rules: AccessRules) -> None:
         self._rules = rules
         self._signer = URLSafeTimedSerializer(rules.provider["cookie_secret"], salt=COOKIE)
 
     def claims(self, headers: cookies.Headers) -> dict[str, Any]:
-        """The claims of the provider at the login; empty without a cookie that this server signed."""
+        """The claims of the login; empty without a cookie that this server signed."""
         claims = self._session(headers).get("claims")
         return cast(dict[str, Any], claims) if isinstance(claims, dict) else {}
 
@@ -46,7 +46,7 @@ class Provider:
         return await self._finish(request)
 
     async def _begin(self, request: Request, *, page: bool) -> Response:
-        """To the provider; where the reader wanted to go is remembered."""
+        """Redirect to the provider; the requested page is stored in a cookie."""
         request.session.pop("claims", None)
         try:
             client = self._client()
@@ -54,8 +54,8 @@ class Provider:
                 request, self._rules.provider["redirect_uri"]
             )
         except Exception:
-            # Whatever a provider answers or leaves out: the reader cannot mend it.
-            _LOG.warning("The provider of logins does not answer.", exc_info=True)
+            # The reader cannot correct any error of the provider.
+            _LOG.warning("The login provider does not answer.", exc_info=True)
             return login_page.outage_page(self._rules.ask, page=page)
         self._keep(response, COOKIE, self._sign_session(request.session))
         wanted = request.query_params.get("to")
@@ -65,15 +65,15 @@ class Provider:
         return response
 
     async def _finish(self, request: Request) -> Response:
-        """Back from the provider: after a login with its claims, after a logout with nothing."""
+        """The return from the provider: with claims after a login, without them after a logout."""
         response = RedirectResponse("/", 302, cookies.KEPT_NOWHERE)
         if not {"code", "error"} & set(request.query_params):
             return response
         try:
             token: dict[str, Any] = await self._client().authorize_access_token(request)
         except Exception:
-            # A login that another browser began, a stale page, a token that is not the provider's.
-            _LOG.warning("A login at the provider failed.", exc_info=True)
+            # A login that another browser started, a stale page, or a token of another issuer.
+            _LOG.warning("The login at the provider failed.", exc_info=True)
             self._forget(response)
             return response
         claims = kept_claims(token.get("userinfo") or {}, self._rules)
@@ -84,7 +84,7 @@ class Provider:
         return response
 
     async def _leave(self, request: Request) -> Response:
-        """Out of this dashboard and, where the provider has an address for it, out of the provider."""
+        """Log out of this dashboard and, if the provider supports it, of the provider."""
         address = "/"
         if self.claims(request.scope["headers"]):
             try:
@@ -95,14 +95,14 @@ class Provider:
                 )
                 address = str(ended["url"])
             except Exception:
-                _LOG.warning("No logout at the provider.", exc_info=True)
+                _LOG.warning("The logout at the provider failed.", exc_info=True)
         response = RedirectResponse(address, 302, cookies.KEPT_NOWHERE)
         self._forget(response)
         return response
 
     def _client(self) -> Any:
         """A client of the provider; its metadata is fetched when it is first needed."""
-        # Only logins need it: the extra `oidc`.
+        # Imported here, because only logins need it (extra `oidc`).
         from authlib.integrations import starlette_client
 
         provider = self._rules.provider
@@ -149,10 +149,10 @@ class Provider:
 
 
 def kept_claims(claims: Mapping[str, Any], rules: AccessRules) -> dict[str, Any]:
-    """Of a token's claims, those that decide; of the groups, one for each pattern of `rules`.
+    """The claims of a token that permissions depend on, with one group for each pattern of `rules`: a reader
+    may be in hundreds of groups, and a cookie is limited to 4 KiB.
 
-    A reader may be in hundreds of groups, and a cookie holds 4 KiB. A pattern that is added later holds from
-    the next login on; one that is taken away, at once.
+    A new pattern takes effect at the next login; a removed one takes effect at once.
     """
     names = ("iat", "email_verified", rules.user_claim)
     own = {name: claims[name] for name in names if name in claims}

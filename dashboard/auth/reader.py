@@ -1,4 +1,4 @@
-"""The reader of the page that a script renders, and whether that person may triage findings."""
+"""The reader of the page that a script renders, and the permission to triage findings."""
 
 import json
 import time
@@ -16,13 +16,13 @@ _rules = AccessRules()
 
 
 def hold(rules: AccessRules) -> None:
-    """Let `rules` hold in this process from now on."""
+    """Use `rules` in this process from now on."""
     global _rules
     _rules = rules
 
 
 def current_rules() -> AccessRules:
-    """The rules that hold in this process; by default those of a server without a login."""
+    """The rules of this process; by default those of a server without a login."""
     return _rules
 
 
@@ -32,7 +32,7 @@ def stamp() -> str | None:
 
 
 def current() -> Reader | None:
-    """Who reads this page; None for a login that has ended, or that the gate has not seen."""
+    """The reader of this page; None for a login that has ended or that the middleware has not seen."""
     if _rules.login == "none":
         return Reader()
     reader = _parse_stamp(stamp())
@@ -40,14 +40,14 @@ def current() -> Reader | None:
 
 
 def triage_refused() -> str:
-    """Why the reader of this page may not triage, in a sentence or two; empty where they may."""
+    """The reason why the reader of this page may not triage, as sentences; empty if that is allowed."""
     return _refusal_text(current())
 
 
 def signature(text: str) -> str:
-    """Under which name something is noted: that of the login, and only without one what was typed.
+    """The name for a triage entry: that of the login, or the typed one without a login.
 
-    Raises NotAllowed where the reader may not triage, or not any more.
+    Raises NotAllowed if the reader may not triage, or no longer.
     """
     reader = current()
     refused = _refusal_text(reader)
@@ -61,7 +61,7 @@ def _refusal_text(reader: Reader | None) -> str:
         return _ENDED
     if reader.may_triage:
         return ""
-    return f"{reader.name} may look, and has not been named to triage. Ask {_rules.ask}."
+    return f"{reader.name} may read but not triage. Ask {_rules.ask}."
 
 
 def _parse_stamp(stamp: str | None) -> Reader | None:

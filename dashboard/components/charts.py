@@ -1,7 +1,7 @@
 """Charts in Altair as Vega-Lite specs, built on named data so that a spec can be kept and its data change.
 
-Building a chart costs several times what showing it does, so a spec depends only on a few small arguments
-(see `spec_cache`), while the rows travel separately: see `with_data`.
+Building a chart takes several times as long as displaying it. Therefore a spec depends only on a few small
+arguments (see `spec_cache`), and the rows are sent separately: see `with_data`.
 """
 
 import json
@@ -17,35 +17,36 @@ from common.text import printable_lines
 
 Spec = dict[str, Any]
 
-#: At most this many lines in one chart: as many as there are colours that can be distinguished.
+#: The most lines in one chart: the number of colours that can be distinguished.
 MAX_CASES = 6
 _LETTERS = "ABCDEF"
 #: The marks of the lines, in their order.
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-#: The colour of what is there to compare with, and never a series'.
+#: The colour of references, which no series has.
 QUIET = "#8a93a3"
 #: The colours of marks on a light and on a dark page, by their tone; as in the style sheet.
 TONES: Mapping[bool, Mapping[str, str]] = {
     False: {"good": "#0b6e4f", "bad": "#b3261e", "odd": "#8a5300"},
     True: {"good": "#4fd1ac", "bad": "#ff8a80", "odd": "#ffc266"},
 }
-#: The colours of what is looked at and of words, on a light and on a dark page: text has none by itself.
+#: The colours of marks and of text on a light and on a dark page.
 BLUE, INK = ("#1f5fc4", "#7aa9ff"), ("#1c2230", "#e6e9ef")
-#: SVG: marks stand in the page, where tests, screen readers, printing and `exports/browser.js` find them.
+#: Charts are drawn as SVG, so that tests, screen readers, printing and `exports/browser.js` find the marks in
+#: the page.
 RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
 
 
-#: Keeps the specs that were built last: building one takes about 0.1 s, which each rerun would wait for.
+#: Caches the last specs: building one takes about 0.1 s in each rerun.
 spec_cache = lru_cache(maxsize=64)
 
 
 def letter(index: int) -> str:
-    """What the legend and the line's end call series number `index`."""
+    """The letter of series number `index` in the legend and at the end of its line."""
     return _LETTERS[index]
 
 
 def with_data(spec: Spec, **frames: pd.DataFrame) -> Spec:
-    """`spec` with its named data filled in, ready for `st.vega_lite_chart`; no label of it steers a page."""
+    """`spec` with its named data, for `st.vega_lite_chart`; control characters are removed from labels."""
     plain = {name: _printable(frame) for name, frame in frames.items()}
     if any(plain[name] is not frame for name, frame in frames.items()):
         # Scales name the same texts.
@@ -54,7 +55,7 @@ def with_data(spec: Spec, **frames: pd.DataFrame) -> Spec:
 
 
 def _printable(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame itself, or a copy where a text of it would steer a page or a terminal."""
+    """The frame itself, or a copy without control characters."""
     changes: dict[Any, list[object]] = {}
     for name in frame.columns:
         has_texts = pd.api.types.is_object_dtype(frame[name]) or pd.api.types.is_string_dtype(frame[name])
@@ -84,7 +85,7 @@ def as_spec(chart: alt.TopLevelMixin) -> Spec:
 
 
 def once() -> alt.Chart:
-    """The chart of a mark that is drawn once, whatever the data."""
+    """The chart of a mark that is drawn once for any data."""
     return alt.Chart(alt.sequence(1))
 
 
@@ -97,12 +98,12 @@ def lines_of(series: int) -> list[str]:
 def samples_in_order() -> Spec:
     """Samples as they were taken.
 
-    Named data `samples`: columns iteration, block, milliseconds, counts; `blocks`: column iteration. What
-    does not count is a cross.
+    Named data `samples`: columns iteration, block, milliseconds, counts; `blocks`: column iteration. Samples
+    that do not count are crosses.
     """
     x = alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False))
     borders = alt.Chart(alt.NamedData("blocks")).mark_rule(color=QUIET, opacity=0.35, strokeDash=[2, 3])
-    # Thousands of samples have no names of their own: the chart has one.
+    # Single samples have no text for screen readers, because there are thousands; the chart has one.
     dots = alt.Chart(alt.NamedData("samples")).mark_point(filled=True, opacity=0.75, aria=False)
     left_out = alt.when("!datum.counts")
     y = alt.Y("milliseconds:Q", title="sample (ms)", scale=alt.Scale(zero=False, padding=10))
@@ -145,15 +146,15 @@ def distribution() -> Spec:
     return as_spec(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
 
 
-#: How a ratio is written along an axis.
+#: The format of ratios along an axis.
 TIMES = "format(datum.value, '~g') + '×'"
-#: Pixels that a row takes, and that the axis takes below all.
+#: The height of a row and of the axis below, in pixels.
 _ROW, _AXIS = 32, 62
-#: From this width on, words stand beside what is drawn; on a narrower chart they stand above it.
+#: From this width on, text is beside the marks; on a narrower chart it is above them.
 _WIDE = "width >= 760"
-#: Pixels that names at the left take, and what stays free beside them.
+#: The width of names at the left and of the gap beside them, in pixels.
 _NAMES, _GAP = "min(440, 0.34 * width)", 16
-#: Where in its row the words stand, what is drawn, and where the rule at 1 begins and ends.
+#: The positions in a row of the text, of the marks, and of both ends of the rule at 1.
 _WORDS = f"({_WIDE} ? 0.5 : 0.28)"
 _DRAWN = f"({_WIDE} ? 0.5 : 0.72)"
 _RULE = f"({_WIDE} ? 0.06 : 0.5)", "0.94"
@@ -161,9 +162,9 @@ _RULE = f"({_WIDE} ? 0.06 : 0.5)", "0.94"
 
 @dataclass(frozen=True, slots=True)
 class RowWords:
-    """How a row's words are set: so many pixels at their right belong to the number.
+    """The layout of a row's text: `number` pixels at the right are for the number.
 
-    Where the chart is narrower than `narrow`, the words take it all and the table below has the number.
+    On a chart narrower than `narrow` the text takes the whole width, and only the table below has the number.
     """
 
     number: int = 96
@@ -182,7 +183,7 @@ class RowWords:
 
     @property
     def scale_range(self) -> dict[str, Any]:
-        """From where to where an x scale reaches: between names and numbers where these stand beside."""
+        """The range of an x scale: between names and numbers if these are beside the marks."""
         return {
             "rangeMin": alt.ExprRef(f"{_WIDE} ? {_NAMES} : 0"),
             "rangeMax": alt.ExprRef(f"{_WIDE} ? width - {self.number} : width"),
@@ -197,11 +198,11 @@ def row_chart(
     behind: Sequence[alt.Chart] = (),
     words: RowWords | None = None,
 ) -> Spec:
-    """So many rows below each other with `layers` drawn in them, and what lies `behind` them all.
+    """Rows below each other with `layers` of marks, and marks `behind` them.
 
-    A name stands at the left of each row and a number at its right; on a narrow chart both stand above what
-    is drawn, so that a long name takes no room. The x scales of the layers are those of `words`.
-    Named data `rows`: columns row (from 0), label and text, and whatever the layers need.
+    Each row has a name at the left and a number at the right; on a narrow chart both are above the marks, so
+    that a long name takes no width. The x scales of the layers are those of `words`. Named data `rows`:
+    columns row (from 0), label and text, and the columns of the layers.
     """
     y, ink, words = row_y(rows), INK[dark], words or RowWords()
     at = alt.Chart().transform_calculate(row=f"datum.row + {_WORDS}")
@@ -217,7 +218,7 @@ def row_chart(
 
 def ratio_chart(rows: int, title: str, layers: Sequence[alt.Chart], *, dark: bool) -> Spec:
     """The same along ratios, with a rule at 1; `title` is of the axis. See `ratio_x`."""
-    # In pieces, so that it never crosses words.
+    # In pieces, so that it does not cross text.
     begin, end = _RULE
     pieces = alt.Chart().transform_calculate(end=f"datum.row + {end}")
     rule = pieces.transform_calculate(row=f"datum.row + {begin}").mark_rule(color=QUIET, strokeDash=[4, 3])
@@ -237,7 +238,9 @@ def row_y(rows: int) -> alt.Y:
 
 
 def ratio_x(field: str, title: str) -> alt.X:
-    """The x channel of a layer: ratios, so that half and twice are equally far from 1."""
+    """The x channel of a layer: ratios on a logarithmic scale, so that half and twice are equally far
+    from 1.
+    """
     return alt.X(f"{field}:Q", **_along_ratios(title))
 
 
@@ -250,11 +253,11 @@ def _along_ratios(title: str) -> dict[str, Any]:
 
 #: Pixels of a bar's row and of the axis.
 _BAR, _BAR_AXIS = 28, 58
-#: Room for the names at the left, which are measured before their font is there.
+#: Additional width for the names at the left, which are measured before their font is loaded.
 _PADDING = {"left": 14, "right": 5, "top": 5, "bottom": 5}
 #: Pixels for the number behind the longest bar.
 _NUMBER = 48
-#: What the axis of speed-ups always has, so that a small one looks small.
+#: The smallest end of the axis of speed-ups, so that a small one looks small.
 _ALWAYS = [0.5, 1.5]
 
 

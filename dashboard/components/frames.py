@@ -1,4 +1,4 @@
-"""Records made into the DataFrames that charts draw and CSV files hold."""
+"""Converts records to the DataFrames of charts and CSV files."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,11 +14,11 @@ from dashboard.components import wording
 from records.outcomes import Outcome
 from records.runs import Run, RunSummary
 
-#: A histogram whose slowest hundredth takes more than this many times the room of the others is cut.
+#: A histogram is cut if its slowest hundredth takes more than this multiple of the width of the others.
 _STRETCH = 2
-#: Samples drawn at most; beyond, each bucket keeps its smallest and its largest.
+#: The most samples in a chart; of more, each bucket keeps its smallest and its largest.
 MAX_SAMPLES = 2000
-#: Nightlies that are listed among releases; the older ones stand apart.
+#: The number of nightlies listed with the releases; older ones are listed separately.
 NEWEST_NIGHTLIES = 3
 
 Milliseconds = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ _Row = dict[str, Any]
 
 @lru_cache(maxsize=4096)
 def version_order(text: str) -> tuple[int, Version, str]:
-    """A key that sorts versions as versions: dev builds by date before their release, oddities last."""
+    """A sort key of versions: dev builds by date before their release, invalid versions last."""
     try:
         return 0, Version(text), text
     except InvalidVersion:
@@ -35,7 +35,7 @@ def version_order(text: str) -> tuple[int, Version, str]:
 
 
 def version_choices(versions: Iterable[str]) -> dict[str, str]:
-    """PyTorch versions to choose from, with what each is called, in groups that begin with their newest.
+    """PyTorch versions to choose from, with their labels, in groups that begin with the newest.
 
     The last nightlies come first, then the releases, then all older nightlies.
     """
@@ -48,7 +48,7 @@ def version_choices(versions: Iterable[str]) -> dict[str, str]:
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
-    """What did not end ok, for CSV."""
+    """Outcomes that are not ok, for CSV."""
     names = ("case", "environment", "replicate", "status", "phase", "reason", "started_at", "wall_seconds")
     rows = [{"run": run.id, **{name: getattr(one, name) for name in names}} for run, one in items]
     return pd.DataFrame(rows)
@@ -77,7 +77,7 @@ def operators(table: Sequence[Operator], *, device: bool = True) -> pd.DataFrame
 
 
 def operator_changes(changes: Sequence[OperatorChange], *, device: bool = True) -> pd.DataFrame:
-    """What table B differs from table A by, per step; empty where one side lacks the name."""
+    """The differences of table B from table A, per step; a cell is empty if one side lacks the name."""
     rows = [
         {
             "name": change.name,
@@ -99,7 +99,7 @@ def torch_versions(run: Run) -> dict[str, str]:
 
 
 def environment_names(run: Run) -> dict[str, str]:
-    """What each environment of a run is called, by fingerprint."""
+    """The name of each environment of a run, by fingerprint."""
     return {environment.fingerprint: environment.name for environment in run.environments}
 
 
@@ -111,7 +111,7 @@ def milliseconds(blocks: Sequence[Sequence[int]]) -> Milliseconds:
 def samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
     """Samples in the order they were taken: iteration and block (from 1), milliseconds, whether they count.
 
-    `left_out` are the blocks, by their number from 0, that do not.
+    `left_out` are the numbers, from 0, of the blocks that do not count.
     """
     values = milliseconds(blocks)
     lengths = [len(block) for block in blocks]
@@ -127,7 +127,7 @@ def thin_samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = fro
 
 
 def extremes(values: npt.NDArray[np.float64], most: int) -> list[int]:
-    """The places of at most so many values; every bucket keeps its extremes, so that no spike is lost."""
+    """The positions of at most `most` values; every bucket keeps its extremes, so that spikes are visible."""
     if len(values) <= most:
         return list(range(len(values)))
     kept: set[int] = set()
@@ -144,7 +144,7 @@ def block_starts(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
 
 
 def bulk(values: Milliseconds) -> Milliseconds:
-    """The samples that a histogram can show: without the slowest hundredth where it would fill the axis."""
+    """The samples of a histogram: without the slowest hundredth if it would take most of the axis."""
     if not len(values):
         return values
     limit = float(np.percentile(values, 99))

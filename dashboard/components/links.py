@@ -1,15 +1,15 @@
-"""Addresses of the dashboard's own views, spelled in one place."""
+"""The addresses of all views of the dashboard."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from records.fingerprints import AGAIN
 
-#: How much of a fingerprint an address carries.
+#: The number of characters of a fingerprint in an address.
 FINGERPRINT = 12
 #: The parameter of an address that names the case whose panel is opened.
 DETAIL = "detail"
-#: The views of pages, each as it opens without a choice.
+#: The addresses of views without a selection.
 UPGRADE, HARDWARE, RUN_PAIR = "/compare", "/compare?view=hardware", "/compare?view=runs"
 TECHNIQUES, HISTORY = "/explore", "/explore?view=history"
 UTILISATION, PROFILE = "/explore?view=utilisation", "/explore?view=profile"
@@ -17,9 +17,9 @@ RUNS, MACHINES, SCHEDULE = "/runs", "/runs?view=machines", "/runs?view=schedule"
 
 
 def short(environment: str) -> str:
-    """How an address names the environment of a fingerprint: by its beginning.
+    """The name of an environment in an address: the beginning of its fingerprint.
 
-    One that was compared with itself has a second fingerprint, whose end is all that sets it apart.
+    An environment that is compared with itself has a second fingerprint, which differs only at its end.
     """
     return environment[:FINGERPRINT] + (AGAIN if environment.endswith(AGAIN) else "")
 
@@ -30,7 +30,7 @@ def runs(page: int = 1, **chosen: str) -> str:
 
 
 def run(run_id: str, query: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The page of one run, with whatever else a `query` opens there."""
+    """The page of one run with the parameters of `query`."""
     return "/runs?" + urlencode({**(query or {}), "run": run_id}, doseq=True)
 
 
@@ -50,7 +50,7 @@ def result(run_id: str, case: str, environment: str) -> str:
 
 
 def point(run_id: str, case: str, environment: str) -> str:
-    """What a view of the history adds to its address to open the panel of a point's case in its run."""
+    """The parameters that open the panel of a point's case in its run, for an address of the history."""
     return urlencode({"at": run_id, DETAIL: case, "environment": short(environment)})
 
 
@@ -76,7 +76,7 @@ def trends(metric: str, hardware: str, preset: str, *cases: str, axis: str = "da
 
 
 def view(address: str, query: Mapping[str, Sequence[str]]) -> str:
-    """The view at one of the addresses above, with what a `query` chooses in it."""
+    """One of the addresses above with the parameters of `query`."""
     return f"{address}{'&' if '?' in address else '?'}{urlencode(query, doseq=True)}"
 
 

@@ -1,7 +1,7 @@
-"""What the pages know: the answers of `db.runs.queries`, kept for a few seconds.
+"""The queries of the pages: results of `db.runs.queries`, cached for a few seconds.
 
-`url` is the database's; it is part of every key under which an answer is kept. All of them raise
-`db.errors.DatabaseError`, which `app.py` turns into one sentence.
+`url` is that of the database and part of every cache key. All of them raise `db.errors.DatabaseError`, which
+`app.py` turns into one sentence.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,31 +25,30 @@ from records.runs import Run, RunsOnly, RunSummary
 from records.series import MeasurementConditions, SeriesKey
 from records.telemetry import Recording, TelemetryWindow
 
-#: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
+#: The lifetime of cached results in seconds: short enough to watch the progress of a run.
 FRESH_SECONDS = 10
-#: The metric that every case of ours has: where it has points, something was measured.
+#: A metric that every measured case has: its points show what was measured.
 EVERY_CASE = "latency_floor"
 
-#: Windows among which the newest runs with telemetry are looked for, and of one run at most.
+#: The most windows searched for the newest runs with telemetry, and the most of one run.
 _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 
-#: Findings of a kind in the list at most: what is older is on the command line.
+#: The most findings of a kind in the list; the command line lists older ones.
 MOST_FINDINGS = 2000
 
-#: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
-#: no room for more.
+#: The most points of one series, which are nights of more than two years, and the most of one chart.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
-#: By default the nights of some months: a page has them much sooner.
+#: The default number of points, nights of some months, which load much faster.
 RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
-#: For answers of some seconds ago. All readers share one, which is never changed: copying thousands of
+#: Caches results for some seconds. All readers share an object, which is never changed: copying thousands of
 #: records takes as long as a query.
 cache = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
-#: For what does not change any more.
+#: Caches results that no longer change.
 permanent_cache = st.cache_data(show_spinner=False, max_entries=256)
-#: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
+#: The number of runs searched at a time for runs that Pyrometer measured; imports of years may be newer.
 _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
-#: Own runs, and runs of any kind, that say where the trends page opens.
+#: The numbers of own runs and of all runs that decide where the trends page opens.
 _OPENING_RUNS = 3
 
 fits = cache(by_url(check_fits))
@@ -69,7 +68,7 @@ def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
     found: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
         part = queries.recent_runs(database_at(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
-        # One that began meanwhile moves the others on: what comes again is there already.
+        # A run that begins meanwhile shifts the others: skip repeated ones.
         found |= {run.id: run for run in part}
         if len(part) < _RUNS_AT_ONCE:
             break
@@ -89,9 +88,9 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
 
 
 def suite_command(url: str) -> str:
-    """The run of the suite for the device that was measured last: `gpu` where it has a GPU, else `cpu`.
+    """The command for the suite of the device that was measured last: `gpu` if it has a GPU, else `cpu`.
 
-    Runs of other tools do not say what device the machine of the reader has: both are named.
+    After runs of other tools both are named, because the device of the reader's machine is unknown.
     """
     newest = next(iter(own_runs(url, 1)), None)
     if newest is None and queries.foreign_runs(database_at(url)):
@@ -102,7 +101,7 @@ def suite_command(url: str) -> str:
 
 
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """What was imported, by run, of those that were and say so."""
+    """The imported file by run, for imported runs that name it."""
     return _sources(url, tuple(run.id for run in runs if run.source == RunSource.IMPORTED))
 
 
@@ -114,13 +113,15 @@ def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
 
 @cache
 def measured_places(url: str, *, techniques: bool = False) -> list[MeasurementConditions]:
-    """Where Pyrometer itself measured cases, or those under a technique, the newest first."""
+    """The hardware and presets under which Pyrometer measured cases, or cases under a technique, newest
+    first.
+    """
     found = coverage.places(database_at(url), EVERY_CASE, techniques=techniques)
     return [place for place in found if place.source == RunSource.MEASURED]
 
 
 def last_measured(url: str, hardware: Collection[str]) -> dict[str, str]:
-    """Where and when each of some hardware (fingerprints) was measured last, in words."""
+    """The machine and time of the last measurement of some hardware (fingerprints), as text."""
     found: dict[str, str] = {}
     for place in measured_places(url):
         if place.hardware in hardware and place.hardware not in found and (known := run(url, place.run)):
@@ -131,10 +132,10 @@ def last_measured(url: str, hardware: Collection[str]) -> dict[str, str]:
 
 @cache
 def opening_places(url: str) -> list[tuple[str, str]]:
-    """The hardware and the preset (fingerprints) that a page opens with, the best first.
+    """The hardware and presets (fingerprints) that a page may open with, best first: those with the most
+    nights, then those of the newest runs, own runs first.
 
-    Those with the most nights, then those of the newest runs, our own first: a single run on another machine
-    has no history to show.
+    A single run on another machine has no history.
     """
     runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, limit=_OPENING_RUNS)]
     records = [
@@ -146,10 +147,9 @@ def opening_places(url: str) -> list[tuple[str, str]]:
 
 @cache
 def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str) -> list[str]:
-    """The cases of a metric on some hardware under a preset (fingerprints), what matters most first.
-
-    Those with a confirmed finding on the metric, or on the watched one that it follows from, that is still
-    open, the newest first; then those with most points.
+    """The cases of a metric on some hardware under a preset (fingerprints), most important first: those with
+    an open confirmed finding on the metric, or on the watched one from which it follows, newest first; then
+    those with the most points.
     """
     found = findings_store.findings(
         database_at(url),
@@ -178,7 +178,7 @@ def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
 
 
 def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Outcome]]:
-    """What did not end ok in `runs`, in their order."""
+    """The outcomes of `runs` that are not ok, in their order."""
     return [
         (summary, outcome)
         for summary in runs
@@ -192,7 +192,7 @@ def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Out
 def samples(
     url: str, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The samples of one replicate in nanoseconds, block by block; empty where there are none."""
+    """The samples of one replicate in nanoseconds, block by block; empty without samples."""
     return queries.samples(database_at(url), run_id, case, environment, replicate) or ()
 
 
@@ -220,7 +220,7 @@ def windows(url: str, run_id: str) -> list[TelemetryWindow]:
 
 @cache
 def recording(url: str, window: TelemetryWindow) -> Recording | None:
-    """The rows of a window; None when they are not kept any more."""
+    """The rows of a window; None if they were pruned."""
     return telemetry.recording(
         database_at(url), window.run, window.case, window.environment, window.replicate, window.device
     )
@@ -233,8 +233,8 @@ def series_keys(url: str) -> tuple[SeriesKey, ...]:
 
 
 def newest_points(series: int, *, recent: bool = False) -> int:
-    """How many points each of so many series has on a chart at most; `recent`: the last nights will do."""
+    """The most points of each series on a chart; with `recent` only those of the last nights."""
     of_each, of_all = (RECENT_POINTS, RECENT_ON_CHART) if recent else (NEWEST_POINTS, CHART_POINTS)
-    # As many as without that wish, where those are fewer.
+    # Not more than without `recent`.
     most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
     return max(1, most)

@@ -1,4 +1,4 @@
-"""Pieces of HTML: matrices, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
+"""Pieces of HTML: matrices, chips, cards, panels; text is escaped unless a docstring says otherwise."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from urllib.parse import quote, urlsplit
 
 from dashboard.components import charts, wording
 
-#: Characters beyond which a fact is folded: some are pages long, as how PyTorch was built.
+#: The most characters of a fact that is not folded: some, such as the build settings of PyTorch, take pages.
 _LONG = 120
-#: Facts beyond which a panel takes the whole width.
+#: The most facts of a panel that does not take the whole width.
 _MANY = 12
 
 
@@ -27,12 +27,12 @@ def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
 
 
 def panels(*parts: str, kind: str = "py-cards") -> str:
-    """Cards, or panels of facts (`py-facts`), side by side: as many as the width allows."""
+    """Cards, or panels of facts (`py-facts`), in rows that fill the width."""
     return f'<div class="py-panels {kind}">{"".join(parts)}</div>'
 
 
 def card(title: str, value: str, note: str) -> str:
-    """One number that matters; `value` and `note` are HTML already."""
+    """A card with a main number; `value` and `note` are HTML already."""
     return (
         f'<section class="py-card"><p class="py-label">{escape(title)}</p>'
         f'<p class="py-value">{value}</p><p>{note}</p></section>'
@@ -40,12 +40,12 @@ def card(title: str, value: str, note: str) -> str:
 
 
 def notes(items: Sequence[str]) -> str:
-    """What a run says about itself."""
+    """The notes of a run."""
     return '<ul class="py-notes">' + "".join(f"<li>{escape(note)}</li>" for note in items) + "</ul>"
 
 
 def legend(cases: Sequence[str]) -> str:
-    """The trend chart's legend: it wraps, and it never cuts what distinguishes two cases."""
+    """The legend of the trend chart; it wraps and does not shorten case keys."""
     entries = "".join(
         f'<li><span class="py-key py-series-{place + 1}">{charts.letter(place)}</span>{case(key)}</li>'
         for place, key in enumerate(cases)
@@ -54,8 +54,8 @@ def legend(cases: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """What is typed, or what a program wrote, with a button that copies it."""
-    # Not Streamlit's own element: its colours take a program of 1.5 MB, which is half a second of every page.
+    """A command or the output of a program, with a button that copies it."""
+    # Not Streamlit's element, whose highlighter has 1.5 MB and would delay every page by half a second.
     button = (
         f'<button type="button" class="py-save py-copy" aria-label="Copy: {escape(text[:80])}">Copy</button>'
     )
@@ -65,7 +65,7 @@ def code(text: str) -> str:
 def chart_buttons(alt: str, name: str, title: str, subtitle: str) -> str:
     """The two buttons below a chart that `alt` describes; `name` is its file's, without an ending.
 
-    The picture is headed by `title` and `subtitle`.
+    `title` and `subtitle` are printed above the picture.
     """
     data = f'data-name="{escape(name)}" data-title="{escape(title)}" data-subtitle="{escape(subtitle)}"'
     each = "".join(
@@ -83,24 +83,24 @@ def two_lines(strong: str, *small: str) -> str:
 
 
 def one_line(strong: str, *small: str) -> str:
-    """The same, where there is room on one line; what is cut of it stands in the tooltip."""
+    """The same on one line; the tooltip has the whole text."""
     texts = [strong, *filter(None, small)]
     smaller = "".join(f" <small>{escape(each)}</small>" for each in texts[1:])
     return f'<span class="py-line" title="{escape(" · ".join(texts))}">{escape(strong)}{smaller}</span>'
 
 
 def hardware(label: str) -> str:
-    """A hardware in short, with its whole name as a tooltip where that says more."""
+    """A hardware in short form, with the whole name as a tooltip if it differs."""
     return abbreviation(wording.hardware(label), label)
 
 
 def build(torch_version: str) -> str:
-    """A PyTorch in short, with its whole version as a tooltip where that says more."""
+    """A PyTorch version in short form, with the whole version as a tooltip if it differs."""
     return abbreviation(wording.version(torch_version), torch_version)
 
 
 def abbreviation(short: str, whole: str) -> str:
-    """A text that stands for a longer one, which is its tooltip."""
+    """A short text with the whole text as its tooltip."""
     if whole in short:
         return escape(short)
     return f'<span title="{escape(whole)}">{escape(short)}</span>'
@@ -112,7 +112,7 @@ def card_title(title: str, *chips: str) -> str:
 
 
 def label(text: str, tone: wording.Tone = "quiet") -> str:
-    """A word about what it stands beside, framed as a chip."""
+    """A word in a chip."""
     return f'<span class="py-chip py-{tone}">{escape(text)}</span>'
 
 
@@ -127,7 +127,7 @@ def paragraph(text: str) -> str:
 
 
 def outside(address: str, text: str) -> str:
-    """A link out of here, where a browser may follow its address; else only the text."""
+    """A link to another site if its scheme is safe; else only the text."""
     try:
         safe = urlsplit(address).scheme in ("http", "https")
     except ValueError:
@@ -138,7 +138,7 @@ def outside(address: str, text: str) -> str:
 
 
 def strong(text: str) -> str:
-    """A line of text that titles what follows."""
+    """A heading."""
     return f'<p class="py-strong">{escape(text)}</p>'
 
 
@@ -164,7 +164,7 @@ def case(key: str, common: Collection[str] = ()) -> str:
 
 
 def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
-    """A decision with its sign, what it rests on, and smaller lines below; empty lines are left out."""
+    """A decision with its sign, its reason, and smaller lines below; empty lines are left out."""
     lines = "".join(f'<p class="py-quiet">{escape(line)}</p>' for line in small if line)
     return (
         f'<div class="py-verdict py-{tone}"><p class="py-decision"><span aria-hidden="true">{sign}</span> '
@@ -173,7 +173,7 @@ def verdict(tone: str, sign: str, word: str, text: str, *small: str) -> str:
 
 
 def opened_case(key: str, address: str) -> str:
-    """A case key that leads to its panel."""
+    """A case key as a link to its panel."""
     return f'<a class="py-open" href="{escape(address)}" target="_self">{case(key)}</a>'
 
 
@@ -185,7 +185,7 @@ def technique(name: str) -> str:
 def bar(ratio: float, low: float | None, high: float | None, ends: tuple[float, float]) -> str:
     """A ratio as a bar from 1, with its interval as a line, along an axis between these `ends`.
 
-    It is drawn in the colour of what holds it, and says nothing that stands nowhere else.
+    It has the colour of its cell, and the table has the same numbers as text.
     """
     least, most = ends
     span = (most - least) or 1.0
@@ -204,7 +204,7 @@ def bar(ratio: float, low: float | None, high: float | None, ends: tuple[float, 
 
 
 def chip(status: str, many: int | None = None) -> str:
-    """A status with its sign and word, or a number of them."""
+    """A status with its sign and word, or with a count."""
     shown = wording.status(status)
     count = "" if many is None else f"{many:,} "
     return f'<span class="py-chip py-{shown.tone}">{shown.sign} {count}{escape(shown.word)}</span>'
@@ -221,10 +221,10 @@ def flat(pairs: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def flat_values(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """The same with each value as it is, a list among them."""
+    """The same with unchanged values, including lists."""
     found: list[tuple[str, Any]] = []
     for name, value in pairs.items():
-        # A variable such as OMP_WAIT_POLICY keeps its own spelling.
+        # The name of a variable such as OMP_WAIT_POLICY is not changed.
         spelled = prefix + (name.replace("_", " ") if name.islower() else name)
         found += flat_values(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
     return found
@@ -249,12 +249,12 @@ def _plain(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
-    # An integer keeps every digit, as a seed needs: by way of a float it has 16 of them.
+    # An integer, for example a seed, keeps every digit; as a float it would have 16.
     return format_value(value, "," if isinstance(value, int) else "")
 
 
 def format_value(value: object, form: str = "") -> str:
-    """A value as a text, as `format` makes it of whatever has one."""
+    """A value as text, by `format`."""
     try:
         return format(value, form)
     except ValueError:
@@ -262,7 +262,7 @@ def format_value(value: object, form: str = "") -> str:
         return "a number too long to print"
 
 
-#: Size in CSS pixels, and what stays free around the line for its last point.
+#: Size in CSS pixels, and the margin around the line for its last point.
 _WIDTH, _HEIGHT, _EDGE = 132, 30, 4
 #: Colours of the last point that are distinct on a light and on a dark page alike.
 _TONES: dict[wording.Tone, str] = {
@@ -274,16 +274,16 @@ _TONES: dict[wording.Tone, str] = {
 
 
 def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone = "quiet") -> str:
-    """Values oldest first as a line, with their range; a dash where there is no line to draw.
+    """Values, oldest first, as a line with their range; a dash if there are too few.
 
-    `what` says what one value is of, such as `nights`. `tone` is that of the last one.
+    `what` is the plural noun of a value, such as `nights`. `tone` is that of the last one.
     """
     if len(values) < 2:
         return f'<span class="py-quiet">{wording.NONE}</span>'
     low, high = min(values), max(values)
     span = f"{wording.number(low, unit)} to {wording.quantity(high, unit)}"
     alt = f"{len(values)} {what}, {span}, the last {wording.quantity(values[-1], unit)}"
-    # A picture of its own: the page keeps no drawing that stands in its HTML.
+    # An image element, because Streamlit removes inline SVG from HTML.
     source = f"data:image/svg+xml,{quote(_svg(values, low, high, _TONES[tone]))}"
     return (
         f'<img class="py-sparkline" src="{source}" width="{_WIDTH}" height="{_HEIGHT}" alt="{escape(alt)}">'
@@ -293,7 +293,7 @@ def sparkline(values: Sequence[float], unit: str, what: str, tone: wording.Tone 
 
 def _svg(values: Sequence[float], low: float, high: float, colour: str) -> str:
     across, down = _WIDTH - 2 * _EDGE, _HEIGHT - 2 * _EDGE
-    # What moves by less than a hundredth is flat: noise is no mountain range.
+    # A range of less than one per cent is drawn nearly flat.
     span = max(high - low, 0.01 * abs(high)) or 1.0
     middle = (high + low) / 2
     points = [
@@ -316,9 +316,9 @@ _WEAKEST, _STRONGEST = 10, 44
 
 @dataclass(frozen=True, slots=True)
 class HeatHead:
-    """The head of a line or a column; `note` is smaller below it, `link` leads to its own view.
+    """The head of a line or a column; `note` is smaller below it, `link` is the address of its view.
 
-    `chip`: set as code, as techniques are. `chosen`: the view shows this one.
+    `chip`: set as code, for techniques. `chosen`: it is the selected one.
     """
 
     title: str
@@ -330,7 +330,7 @@ class HeatHead:
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One cell: a sign with its word for screen readers, so that colour never speaks alone, and a value.
+    """One cell: a sign, with its word for screen readers, and a value.
 
     `shade`, from 0 to 1, fills it with the colour of its `tone`. `about` is its tooltip.
     """
@@ -346,7 +346,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Lines of cells, one for each technique, below the heads of columns; None where there is no such case.
+    """Lines of cells, one for each technique, below the heads of columns; None if there is no such case.
 
     `label` names the matrix for screen readers.
     """
@@ -356,7 +356,7 @@ class HeatMap:
     lines: Sequence[tuple[HeatHead, Sequence[HeatCell | None]]]
 
     def html(self) -> str:
-        """The matrix as a table that scrolls sideways in a box of its own."""
+        """The matrix as a table in a box that scrolls horizontally."""
         heads = "".join(_heat_head(each, "col") for each in self.columns)
         body = "".join(
             f"<tr>{_heat_head(head, 'row')}{''.join(map(_heat_cell, cells))}</tr>"
@@ -383,7 +383,7 @@ def _heat_cell(cell: HeatCell | None) -> str:
     if cell is None:
         return "<td></td>"
     word = f' <span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
-    # A sign of the value itself, such as a dot, is read out.
+    # A sign that is the value itself, such as a dot, is read out.
     hidden = ' aria-hidden="true"' if cell.word else ""
     text = f"<span{hidden}>{escape(cell.sign)}</span>{word} {escape(cell.value)}".strip()
     if cell.link:

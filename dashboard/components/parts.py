@@ -1,4 +1,4 @@
-"""The parts that every page is put together from."""
+"""The elements of pages."""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -23,31 +23,31 @@ from interchange.exporters.tables import cell
 from reports.table import DataTable
 
 _STATIC = Path(__file__).parents[1] / "static"
-#: An address may ask for thousands of things: complaints, and signs of each.
+#: The most complaints, and the most characters of each: an address may have thousands of wrong values.
 _COMPLAINTS, _SIGNS = 8, 1000
 
-#: What turns the direction of text around, or steers what shows it: shown as the sign of what is none.
+#: Characters that change the direction of text or control its display; they are replaced by a sign.
 _STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def frame_page() -> None:
-    """What all pages share: title, icon, styles, the name in the corner."""
-    # The style sheet sets the width, at once with the rule that hides an unfinished page: layout="wide" would
-    # come before it and push aside what is already seen.
+    """The frame of all pages: title, icon, styles, logo."""
+    # The style sheet sets the width together with the rule that hides an unfinished page: layout="wide" would
+    # take effect earlier and move visible elements.
     st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"))
-    # With an element beside it the sheet stands first on the page; alone, Streamlit puts it behind all of it.
+    # With an element beside it the style sheet comes first on the page; alone, Streamlit moves it to the end.
     style = Path(__file__).with_name("style.css").read_text()
     st.html(f'<style>{style}</style><span class="py-style"></span>')
-    # A file of ours and nothing else: no text from outside is ever part of it.
+    # Only the content of our file, without text from other sources.
     st.html(page_recorder.browser_script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
-    # A dialog stands outside of what Streamlit gives its colour scheme.
+    # A dialog is outside the element with Streamlit's colour scheme.
     st.html(f'<style>[data-testid="stDialog"] {{ color-scheme: {theme}; }}</style>')
     st.logo(str(_STATIC / f"logo-{theme}.svg"), size="large")
 
 
 def title(text: str) -> None:
-    """The page's own heading, and the title of the browser's tab."""
+    """The heading of the page, and the title of the browser's tab."""
     page_recorder.note("title", text)
     tab_title(text)
     st.html(f'<h1 class="py-heading">{escape(text)}</h1>')
@@ -73,7 +73,7 @@ def heading(title: str, csv_of: CsvSource | None = None, file_name: str = "", ab
 
 
 def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
-    """What can be taken along of a section: all rows as CSV, and what is seen as Markdown or by copying."""
+    """The export menu of a section: all rows as CSV, the displayed table as Markdown or by copying."""
     markdown = page_recorder.section_export(st.context.url or "", query())
     with st.popover("Export", type="tertiary", key=f"menu-{file_name}"):
         st.download_button(
@@ -92,69 +92,69 @@ def _menu(title: str, csv_of: CsvSource, file_name: str) -> None:
             mime="text/markdown",
             key=f"md-{file_name}",
             on_click="ignore",
-            help=f"{plain(title)} as it is shown",
+            help=f"{plain(title)} as displayed",
         )
         st.html('<button type="button" class="py-save py-copy-table">Copy table</button>')
 
 
 @contextmanager
 def expander(title: str) -> Generator[None]:
-    """What opens with a click; an export has it under its title."""
+    """A folded part of the page; exports include it under its title."""
     page_recorder.note("html", f"<h3>{escape(title)}</h3>")
     with st.expander(title):
         yield
 
 
 def table(shown: DataTable[Any]) -> None:
-    """A table, which the page's Markdown has too; a click on a column's head sorts it."""
+    """A table, which is also in the Markdown of the page; a click on a column's head sorts it."""
     page_recorder.table(shown)
     st.html(_tame(shown.html(sortable=True)))
 
 
 def table_section(title: str, shown: DataTable[Any], file_name: str, about: str = "") -> None:
-    """A section that holds a table and nothing else; none for a table without rows."""
+    """A section with a table; nothing for a table without rows."""
     if shown.rows:
         heading(title, shown, file_name, about)
         table(shown)
 
 
 def csv(frame: pd.DataFrame) -> bytes:
-    """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
+    """A table as CSV (RFC 4180), in which texts and column names cannot start a formula of a spreadsheet."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
     if len(safe.columns):
         safe = pd.concat([_whole(safe.iloc[:, place]) for place in range(len(safe.columns))], axis=1)
-    # Of line ends in a text only those are quoted that end a row: with CR LF both are.
+    # Python quotes only texts with the line end of rows; with CR LF it quotes both characters.
     return safe.to_csv(index=False, lineterminator="\r\n").encode()
 
 
 def _whole(column: pd.Series) -> pd.Series:
-    """Whole numbers as such: for a gap among them pandas keeps them as floats, and `12` would be `12.0`."""
+    """Whole numbers without a fraction: pandas stores a column with gaps as floats and would print `12.0`."""
     known = column.dropna()
     if column.dtype != "float64" or len(known) in (0, len(column)):
         return column
-    # Beyond 2**53 a float is no longer one whole number.
+    # Above 2**53 a float does not represent a single integer.
     return column.astype("Int64") if ((known % 1 == 0) & (known.abs() < 2**53)).all() else column
 
 
 def html(body: str) -> None:
-    """HTML as `markup` writes it, which the page's Markdown has too."""
+    """HTML from `markup`, which is also in the Markdown of the page."""
     page_recorder.note("html", body)
     st.html(_tame(body))
 
 
 def link(address: str, text: str) -> None:
-    """A line that leads to another view."""
+    """A line with a link to another view."""
     html(f"<p>{markup.link(address, text)}</p>")
 
 
 def caption(words: str, about: str = "") -> None:
-    """Small print of twelve words or fewer, in Streamlit's Markdown; `about` is the rest, behind an (i)."""
+    """A caption of at most twelve words, in Streamlit's Markdown; `about` is further text behind an (i)."""
     page_recorder.note("words", f"{words} {about}".strip())
     st.caption(words, help=about or None)
 
 
 def code(text: str) -> None:
-    """What is typed, or what a program wrote; it scrolls when it is long."""
+    """A command or the output of a program; it scrolls if it is long."""
     page_recorder.note("code", text)
     st.html(_tame(markup.code(text)))
 
@@ -168,17 +168,17 @@ def chart(
     sets: Mapping[str, pd.DataFrame] | None = None,
     **frames: pd.DataFrame,
 ) -> None:
-    """A chart of named data, and buttons that save it; `alt` says in words what it shows.
+    """A chart of named data, with buttons that save it; `alt` is its description.
 
-    `sets` are more data, whose names depend on what there is. It is saved under `file_name` (without an
-    ending), or under the name of its section's CSV file, headed by its section, what the page is about (see
-    `subject`) and `count`, how much was measured.
+    `sets` are more data with computed names. It is saved under `file_name` (without suffix), or under the
+    name of its section's CSV file, with a heading of the section, the subject of the page (see `subject`) and
+    `count`, the amount of measurements.
     """
     name = page_recorder.chart_name(file_name)
     page_recorder.note("chart", alt)
     data = charts.with_data(spec, **(sets or {}), **frames)
-    # Its room is there before its program is: what stands below does not jump. Panels below each other have
-    # no height of their own.
+    # Reserve the height before the chart is loaded, so that elements below do not move. Stacked panels have
+    # no fixed height.
     height = spec.get("height", "content")
     st.vega_lite_chart(spec=data, alt=alt, width="stretch", height=height)
     title, subject = page_recorder.chart_title()
@@ -186,12 +186,12 @@ def chart(
 
 
 def subject(*words: str) -> None:
-    """What is measured in the charts that follow, for the head of their pictures: hardware, PyTorch."""
+    """Set the subject of the following charts, for the heading of their pictures: hardware, PyTorch."""
     page_recorder.set_subject(*words)
 
 
 def complain(complaints: Sequence[str]) -> None:
-    """Complaints about values of the address that cannot be shown; of very many the first."""
+    """Complaints about invalid values of the address; only the first if there are very many."""
     lines = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
     if (more := len(complaints) - _COMPLAINTS) > 0:
         lines.append(f"And {more:,} more like these.")
@@ -201,13 +201,13 @@ def complain(complaints: Sequence[str]) -> None:
 
 
 def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
-    """Ask which thing of one label the page at `path` is to show, in place of the numbers of any.
+    """Ask which of several things with one label the page at `path` should show.
 
-    `measured` says of hardware (fingerprints) where and when it was measured last.
+    `measured` are texts about the last measurement of hardware, by fingerprint.
     """
     kind = "hardware" if shared.name == "to" else shared.name
     several = "kinds of hardware" if kind == "hardware" else f"{kind}s"
-    words = plain(f"{len(shared.fingerprints)} {several} are called {shared.label}:")
+    words = plain(f"{len(shared.fingerprints)} {several} have the label {shared.label}:")
     entries: list[str] = []
     for each in shared.fingerprints:
         text = ", ".join(filter(None, (with_fingerprint(shared.label, each), measured.get(each))))
@@ -220,14 +220,14 @@ def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
 
 
 def permanent_link(address: str) -> None:
-    """A link to what is shown, at the `address` that shows the same thing tomorrow."""
+    """A link to the displayed content, with the permanent `address`."""
     page_recorder.pin(address)
     st.html(f'<p class="py-pinned">{markup.link(address, "Permanent link to this view")}</p>')
 
 
 def plain(text: str) -> str:
-    """Text from any source, such as an address or a device's name, for where Streamlit expects Markdown."""
-    # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
+    """Text from any source, such as an address or a device's name, escaped for Streamlit's Markdown."""
+    # Addresses become links even if escaped: a zero-width character prevents that.
     unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
     return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
 
@@ -248,9 +248,9 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> N
 def segments(
     label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "", *, tabs: bool = False
 ) -> None:
-    """A choice of one among few, all in sight; a second one of the same field has a `widget` name.
+    """A choice of one among a few visible options; a second one of the same field has a `widget` name.
 
-    `tabs`: the options speak for themselves, and the label is for screen readers.
+    `tabs`: the label is only for screen readers.
     """
     key = _own(widget or name, getattr(chosen, name))
     st.segmented_control(
@@ -293,7 +293,9 @@ class ChosenView(View):
 
 
 def views(path: str, shown: Mapping[str, Callable[[], None]]) -> None:
-    """The page at `path`: the choice of its views, and the one that the address names, `shown` by name."""
+    """Show the page at `path`: the choice of its views, and the view that the address names, from `shown` by
+    name.
+    """
     page = page_at(path)
     view, complaints = page.chosen_view(query())
     complain(complaints)
@@ -307,15 +309,17 @@ def query() -> Query:
 
 
 def nothing_measured() -> None:
-    """The page of an empty database: what to type."""
+    """The page of an empty database, with the first command."""
     with empty_state("Nothing measured yet"):
         st.write("The database is empty. This measures ten small cases and takes a few minutes:")
         st.html(markup.code("pyrometer run --suite smoke"))
-        st.caption("Then load this page again; a run shows up while it runs.")
+        st.caption("Then load this page again; a run is listed while it runs.")
 
 
 def no_match(runs: int, heading: str, words: str, command: str) -> None:
-    """The page of a database whose `runs` have no results for it; `words` say why, `command` makes some."""
+    """The page of a database whose `runs` have no results for it; `words` are the reason, `command` measures
+    some.
+    """
     if runs == 0:
         nothing_measured()
         return
@@ -329,24 +333,24 @@ def database_problem(error: DatabaseError) -> None:
     page_recorder.note("complaint", str(error))
     with empty_state("The database cannot be read"):
         st.text(str(error))
-        st.caption("Nothing is lost by waiting: load this page again later.")
+        st.caption("No results are lost: load this page again later.")
 
 
 @contextmanager
 def empty_state(heading: str) -> Generator[None]:
-    """A page that has nothing but a few words to show."""
+    """A page with a short text only."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
         st.html(f'<h2 class="py-empty">{escape(heading)}</h2>')
         yield
 
 
 def _tame(body: str) -> str:
-    # str.translate takes 8 ms for 100 KiB as soon as one sign is not ASCII; this 0.4.
+    # str.translate takes 8 ms for 100 KiB if one character is not ASCII; this takes 0.4 ms.
     return _STEERING.sub("\N{REPLACEMENT CHARACTER}", body)
 
 
 def _own(name: str, value: object) -> str:
-    """Set the widget of field `name` to what the URL says: the URL is the only place a selection lives."""
+    """Set the widget of field `name` to the value in the URL: selections are stored only in the URL."""
     key = f"choose-{name}"
     st.session_state[key] = value
     return key

@@ -1,4 +1,4 @@
-"""One choice of an address: what it names if that exists, else what the page shows and a complaint."""
+"""Reading of parameters in an address: the named value if it exists, else a default and a complaint."""
 
 import re
 from collections import Counter
@@ -12,12 +12,13 @@ from dashboard.components import links
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Base of every page's selection, a frozen dataclass each. The address is the only place it lives.
+    """Base of the selection of every page, a frozen dataclass.
 
-    `context` are its parameters that are remembered for other views (see `page_context`), `home` is the
-    address of the view where nothing is chosen, empty for one that has no permanent link. `fingerprints` are
-    the fields of which an address has the beginning. `resets` are, by field, those that are emptied when
-    another value of it is chosen: what they named may not exist any more.
+    Selections are stored only in the address. `context` are the parameters that are remembered for other
+    views (see `page_context`), `home` is the address without a selection, empty for a view without a
+    permanent link. `fingerprints` are the fields that an address abbreviates to their beginning. `resets`
+    are, by field, the fields that are emptied when its value changes, because their values may no longer
+    exist.
     """
 
     context: ClassVar[tuple[str, ...]] = ()
@@ -26,7 +27,7 @@ class View:
     resets: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query; a field that is empty is left for the page to choose."""
+        """The whole selection as a URL's query; for an empty field the page chooses a value."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {name: links.short(values[name]) for name in self.fingerprints}
         return {name: [value] for name, value in values.items() if value}
@@ -38,7 +39,7 @@ class View:
 
     @property
     def address(self) -> str:
-        """The view's own address."""
+        """The address of the view."""
         return links.view(self.home, self.query())
 
     def case_address(self, case: str) -> str:
@@ -49,18 +50,18 @@ class View:
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
 
-#: What follows the plus in a version where it says what device a build is for.
+#: The local part of a version that names the device of a build.
 _DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
-#: Characters of a fingerprint that set apart what has one label.
+#: The number of characters of a fingerprint that distinguish things with the same label.
 _SHORT = 8
-#: An address may ask for thousands of things: so many values of each name count.
+#: The most values of each parameter that are used.
 _VALUES = 200
 
 
 class SharedLabel(Exception):
-    """An address names by a `label` what several things are called: the page asks which one is meant.
+    """The `label` in an address is that of several things: the page asks which one is meant.
 
-    `name` is the parameter, `fingerprints` are those of the label.
+    `name` is the parameter, `fingerprints` are those with the label.
     """
 
     def __init__(self, name: str, label: str, fingerprints: Sequence[str]) -> None:
@@ -69,7 +70,7 @@ class SharedLabel(Exception):
 
 
 def sanitise_query(query: Query) -> Query:
-    """What counts of an address; no name has a NUL in it, and Postgres takes no text with one."""
+    """The used values of an address; texts with NUL are dropped, because Postgres refuses them."""
     return {name: [value.replace("\0", "") for value in query[name][:_VALUES]] for name in query}
 
 
@@ -80,7 +81,7 @@ def last(query: Query, name: str) -> str | None:
 
 
 def pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
-    """The value of `name`, one of `valid`; `default` where there is none, or another (with a complaint)."""
+    """The value of `name` if it is in `valid`; else `default`, with a complaint about an invalid value."""
     value = last(query, name)
     if value is None or value in valid:
         return default if value is None else value
@@ -101,14 +102,14 @@ def pick_version(
 
 
 def public(torch_version: str) -> str:
-    """A version without its local part, which says what device it was built for."""
+    """A version without its local part."""
     return torch_version.partition("+")[0]
 
 
 def strip_device(torch_version: str) -> str:
     """A version without the device it was built for: `2.13.0` of `2.13.0+cu130`.
 
-    What else follows a plus, such as a commit, makes another PyTorch of it.
+    Any other local part, such as a commit, is kept, because it makes another PyTorch.
     """
     version, _, local = torch_version.partition("+")
     return version if _DEVICE.fullmatch(local) else torch_version
@@ -117,7 +118,8 @@ def strip_device(torch_version: str) -> str:
 def pick_fingerprint(
     query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
 ) -> str:
-    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last.
+    """The thing with a fingerprint, the beginning of one, or a label: links contain fingerprints, people type
+    labels.
 
     Raises SharedLabel for a label of several.
     """
@@ -139,23 +141,25 @@ def sharing_label(query: Query, name: str, labels: Mapping[str, str]) -> list[st
 
 
 def label_fingerprints(label: str, labels: Mapping[str, str]) -> list[str]:
-    """The fingerprints of a label: several where different things have one name."""
+    """The fingerprints with a label, of which there may be several."""
     return [fingerprint for fingerprint, own in labels.items() if own == label]
 
 
 def ambiguous(kind: str, label: str, fingerprints: Sequence[str]) -> str:
-    """The complaint about a label that several things have: which it is has to be chosen."""
+    """The complaint about a label of several things, one of which has to be chosen."""
     names = short_fingerprints(fingerprints)
-    return f'The {kind} "{label}" exists {len(fingerprints)} times ({names}): choose which one is meant.'
+    return f'The {kind} "{label}" exists {len(fingerprints)} times ({names}): choose one.'
 
 
 def short_fingerprints(fingerprints: Iterable[str]) -> str:
-    """What sets things of one label apart, as `distinct` has it."""
+    """The text that distinguishes things of one label, as in `distinct`."""
     return ", ".join(fingerprint[:_SHORT] for fingerprint in fingerprints)
 
 
 def find_fingerprint(text: str, labels: Mapping[str, str]) -> str | None:
-    """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
+    """The fingerprint for a text: the whole fingerprint, its beginning, or its label; None without a
+    match.
+    """
     ways: tuple[Callable[[str], bool], ...] = (
         lambda fingerprint: fingerprint == text,
         lambda fingerprint: links.short(fingerprint) == text,
@@ -168,12 +172,12 @@ def find_fingerprint(text: str, labels: Mapping[str, str]) -> str | None:
     return None
 
 
-#: In an address: nothing is left out.
+#: The value of a filter in an address that selects everything.
 ALL = "all"
 
 
 def encode_name(name: str) -> str:
-    """How an address has the name of one thing, apart from `ALL`: `=all` where it is called so itself."""
+    """The form of a name in an address that differs from `ALL`: `=all` for a thing named `all`."""
     return f"={name}" if name.lstrip("=") == ALL else name
 
 
@@ -185,29 +189,29 @@ def decode_name(value: str) -> str:
 
 
 def choice_labels(everything: str, names: Iterable[str]) -> dict[str, str]:
-    """What can be chosen of a list, as an address has it and as it is called."""
+    """The options of a list, as values of an address with their labels."""
     return {ALL: everything, **{encode_name(name): name for name in names}}
 
 
 def unknown_value(kind: str, value: str, valid: Iterable[str]) -> str:
     """The complaint about an unknown value; names the nearest known one."""
     text = unknown(kind, value, valid)
-    return f"{text[0].upper()}{text[1:]}; shown is what there is."
+    return f"{text[0].upper()}{text[1:]}; the page shows a default."
 
 
 def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
-    """A complaint about each name in an address that a page with these `parameters` does not read."""
+    """A complaint about each parameter of an address that is not in `parameters`."""
     names = list(query)[:_VALUES]
     found = [unknown("parameter", name, parameters) for name in names if name not in parameters]
     return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in found]
 
 
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Labels that two fingerprints share get the beginning of theirs."""
+    """Labels shared by several fingerprints, followed by the beginning of the fingerprint."""
     shared = {label for label, many in Counter(labels.values()).items() if many > 1}
     return {f: with_fingerprint(label, f) if label in shared else label for f, label in labels.items()}
 
 
 def with_fingerprint(label: str, fingerprint: str) -> str:
-    """A label that several things have, with what sets this one apart."""
+    """A label of several things, with the text that distinguishes this one."""
     return f"{label} ({fingerprint[:_SHORT]})"

@@ -1,4 +1,4 @@
-"""Records as HTML tables and panels; every text from the database is escaped."""
+"""Records as HTML tables and panels; all text from the database is escaped."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from reports.text.verdict_text import had_of_core
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """How many blocks do not count and why; empty where all do."""
+    """The number of blocks that do not count, with the reasons; empty if all count."""
     listed = tainted_blocks(facts)
     if not listed:
         return ""
@@ -39,9 +39,9 @@ def _share(each: Mapping[str, Any]) -> float:
     return share if isinstance(share, int | float) else 0.0
 
 
-#: Outcomes on one page of a run's list: a thousand rows keep a browser busy for a second.
+#: The number of outcomes on one page of a run's list: a thousand rows take a browser one second.
 OUTCOMES = 100
-#: Rows of what failed at most: a run that failed as a whole has hundreds, and its page lists them.
+#: The most rows of failures: a run may have hundreds, which its page lists.
 _FAILURES = 20
 
 
@@ -52,9 +52,9 @@ def runs(
     *,
     compared: bool = False,
 ) -> DataTable[RunSummary]:
-    """A list of runs, each with a link to its page; `sources` say of some what was imported.
+    """A list of runs, each with a link to its page; `sources` are the imported files of some runs.
 
-    `compared`: two of them can be ticked. CSV files have a column for each status that occurs.
+    `compared`: two of them can be selected. CSV files have a column for each status that occurs.
     """
     columns: list[Column[RunSummary]] = [
         Column(
@@ -93,7 +93,9 @@ def runs(
 
 def _start_cell(run: RunSummary, now: datetime) -> str:
     if is_undated(run.id):
-        return f'<span class="py-quiet" title="The file states no time">{wording.UNKNOWN_TIME}</span>'
+        return (
+            f'<span class="py-quiet" title="The file does not contain the time">{wording.UNKNOWN_TIME}</span>'
+        )
     return markup.one_line(wording.timestamp(run.started_at), wording.ago(run.started_at, now))
 
 
@@ -106,14 +108,14 @@ def _machine(run: RunSummary) -> str:
 
 
 def run_list(table: DataTable[RunSummary], *, compared: bool = False, paged: bool = False) -> str:
-    """The list of runs on a page; `compared`: two that are ticked are set against each other on theirs.
+    """The list of runs on a page; `compared`: two runs can be selected and compared.
 
-    `paged`: there are more on other pages, which a filter of the rows does not search.
+    `paged`: other pages have more runs, which the filter of rows does not search.
     """
     lines = f'<div class="py-lines"{" data-paged" if paged else ""}>{table.html()}</div>'
     if not compared:
         return lines
-    # Runs are listed newest first, and so are those that are ticked.
+    # Runs are listed newest first, so the selected ones are in that order.
     return (
         '<form class="py-pick" action="/compare" method="get"><input type="hidden" name="view" value="runs">'
         '<p><button class="py-save">Compare</button> <span class="py-quiet">Tick two runs.</span></p>'
@@ -129,14 +131,14 @@ def _tick(run_id: str) -> str:
 
 
 def _torch(versions: Sequence[str]) -> str:
-    """The PyTorches of a run in short; nightlies have their whole version as a tooltip."""
+    """The PyTorch versions of a run in short form; nightlies have the whole version as a tooltip."""
     return " ".join(map(markup.build, versions)) or wording.NONE
 
 
 def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
-    """The last run, in a row of numbers: its state, its outcomes by status, what it measured.
+    """The last run as a row of numbers: its state, its outcomes by status, what it measured.
 
-    `own`: others were imported since. So many outcomes are `spare`: planned, and not needed in the end.
+    `own`: newer runs were imported. `spare` is the number of planned outcomes that were not needed.
     """
     ok = summary.counts.get(OutcomeStatus.OK, 0)
     failed = sum(summary.counts.values()) - ok - spare
@@ -167,9 +169,9 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
 
 
 def headlines(items: Sequence[Headline], now: datetime, lines: Mapping[SeriesKey, str] | None = None) -> str:
-    """The newest point of every series of one metric and the point before it, like hardware together.
+    """The newest point of every series of one metric and the point before it, grouped by hardware.
 
-    `lines` are small pictures of some series, as HTML.
+    `lines` are sparklines of some series, as HTML.
     """
 
     def place(headline: Headline) -> tuple[str, str]:
@@ -189,7 +191,9 @@ def headline_table(
     lines: Mapping[SeriesKey, str],
     where: str,
 ) -> DataTable[Headline]:
-    """Headlines of one metric in one table, measured `where`; set against the run before."""
+    """The headlines of one metric in one table, for one hardware and preset; compared with the previous
+    run.
+    """
     metric = wording.metric(items[0].key.metric)
 
     def number(h: Headline) -> str:
@@ -237,7 +241,9 @@ def headline_table(
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
-    """What did not end ok and why, of each run the worst first; replicates that ended alike share a row."""
+    """Outcomes that are not ok with their reasons, worst first in each run; equal outcomes of replicates
+    share a row.
+    """
 
     def alike(item: tuple[RunSummary, Outcome]) -> tuple[str, ...]:
         summary, outcome = item
@@ -245,7 +251,7 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
 
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
-    # Replicates of different cases take turns in a run: those alike are not adjacent.
+    # Replicates of different cases take turns in a run, so that equal ones are not adjacent.
     by_kind: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
     for item in ordered:
         by_kind.setdefault(alike(item), []).append(item)
@@ -275,13 +281,13 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
 
 
 def items_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """What the items of each case are, as far as its outcomes state it: images, tokens."""
+    """The name of the items of each case, if its outcomes contain it: images, tokens."""
     stated = ((one.case, one.facts.get("unit")) for one in outcomes)
     return {case: unit for case, unit in stated if isinstance(unit, str) and unit}
 
 
 def unit_of(metric: str, items: str | None, defined: wording.Definitions | None) -> str:
-    """The unit of a metric of a case whose items are called so."""
+    """The unit of a metric of a case with the name of its items."""
     unit = wording.metric(metric, defined).unit
     return unit.replace("items", items) if items and metric in METRICS else unit
 
@@ -292,16 +298,16 @@ def measurements(
     defined: wording.Definitions | None = None,
     counted: Mapping[str, str] | None = None,
 ) -> DataTable[Measurement]:
-    """Every metric of every case of a run; `defined` are those that came from outside.
+    """Every metric of every case of a run; `defined` are imported metrics.
 
-    `counted` are what the items of cases are: see `items_of`.
-    Two environments may have one PyTorch: in CSV files `environment` is the fingerprint.
+    `counted` are the names of the items of cases: see `items_of`. Two environments may have the same PyTorch:
+    in CSV files `environment` is the fingerprint.
     """
     versions, names = frames.torch_versions(run), frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(m.case for m in items))
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     first = {(m.case, m.environment): m.metric for m in reversed(ordered)}
-    # What a word means to another tool our catalogue cannot say.
+    # The catalogue does not describe the metrics of other tools.
     meaning = f"as {tool} reports it" if (tool := source_tool(run)) else ""
 
     def case_cell(m: Measurement) -> str:
@@ -348,10 +354,10 @@ def measurements(
 
 
 def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> str:
-    """The name of a case, with the PyTorch of its environment where a run measured several.
+    """The name of a case, with the PyTorch of its environment if a run measured several.
 
-    Of environments that share a PyTorch also by what they are called, or by their fingerprint if they share
-    that, too. Parameters that are `common` to all cases are left out.
+    Environments with the same PyTorch also have their name, or their fingerprint if the names are equal too.
+    Parameters that are `common` to all cases are left out.
     """
     versions = {name: torch for name, torch in frames.torch_versions(run).items() if torch}
     name = markup.case(key, common)
@@ -368,10 +374,10 @@ def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> 
 def outcomes(
     run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
 ) -> DataTable[Outcome]:
-    """How replicates of a run ended, with a link that opens each.
+    """The outcomes of a run, each with a link that opens it.
 
     `observed` are those with a telemetry window, by case, environment and replicate. CSV files have a column
-    for each metric; one from outside that is called as another column is `metric_` and its name.
+    for each metric; an imported metric with the name of another column gets the prefix `metric_`.
     """
     names = frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(o.case for o in items))
@@ -395,7 +401,7 @@ def outcomes(
         Column("phase", value=lambda o: o.phase),
         Column(
             "reason",
-            "Why, or what disturbed it",
+            "Reason or disturbance",
             lambda o: o.reason,
             html=lambda o: _reason(o) if o.status != OutcomeStatus.OK else _disturbance_cell(o),
         ),
@@ -428,7 +434,7 @@ def _metric_column(metric: str, name: str) -> Column[Outcome]:
 
 
 def _free_name(metric: str, metrics: Collection[str], taken: Collection[str]) -> str:
-    """What the column of a metric is called: no other metric has that name, and no other column."""
+    """The heading of a metric's column, different from all other metrics and columns."""
     found = metric
     while found in taken or (found != metric and found in metrics):
         found = f"metric_{found}"
@@ -436,7 +442,7 @@ def _free_name(metric: str, metrics: Collection[str], taken: Collection[str]) ->
 
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
-    """The facts of one outcome: how it ended, what it measured, the facts of its case."""
+    """The facts of one outcome: its status, its metrics, the facts of its case."""
     names = frames.environment_names(run)
     how = {
         "environment": names.get(outcome.environment, outcome.environment),
@@ -450,7 +456,7 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
     counted = items_of([outcome]).get(outcome.case)
     units = {name: unit_of(name, counted, defined) for name, _ in values}
     measured = {titles[name]: wording.quantity(value, units[name]) for name, value in values}
-    # Operators and kernels have tables of their own; blocks that do not count have a place, too.
+    # Operators, kernels and blocks that do not count are shown elsewhere.
     elsewhere = ("operators", KERNELS, TAINTED)
     said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
     return markup.panels(
@@ -462,9 +468,9 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
 
 
 def outcome_title(outcome: Outcome) -> str:
-    """An opened outcome's title and, where it is not ok, why."""
+    """The title of an opened outcome, with the reason if it is not ok."""
     why = "" if outcome.status == OutcomeStatus.OK else f"<p>{_reason(outcome)}</p>"
-    # The reason of one that is not ok says it already, where that is why.
+    # The reason of a status that is not ok may contain it already.
     if outcome.status == OutcomeStatus.OK and (left_out := in_words(outcome.facts)):
         why = f'<p class="py-odd">! {escape(left_out)}</p>'
     named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
@@ -472,10 +478,10 @@ def outcome_title(outcome: Outcome) -> str:
 
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
-    """A run's title: what, where, when, and its state; `source` is what was imported."""
+    """The title of a run: suite, machine, time, and state; `source` is the imported file."""
     began = f"{wording.timestamp(summary.started_at)}, {wording.ago(summary.started_at, now)}"
     if is_undated(summary.id):
-        began = "Time unknown: the file states none"
+        began = "Time unknown: the file does not contain it"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
     facts = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
@@ -489,7 +495,7 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
 
 
 def counts(summary: RunSummary) -> str:
-    """How many outcomes of each status a run has, and how many are still missing."""
+    """The number of outcomes by status, and the number of missing ones."""
     chips = [
         markup.chip(status, many)
         for status, many in sorted(summary.counts.items(), key=lambda c: c[0] != OutcomeStatus.OK)
@@ -500,17 +506,17 @@ def counts(summary: RunSummary) -> str:
 
 
 def took(summary: RunSummary) -> float | None:
-    """How long a run took, in seconds; None while it runs."""
+    """The duration of a run in seconds; None while it runs."""
     return (summary.ended_at - summary.started_at).total_seconds() if summary.ended_at else None
 
 
 def _unlike(hardware: str, machine: str) -> str:
-    # Where others measured, their file often says no more than the hardware: the machine is called after it.
+    # The file of another tool often contains only the hardware, which is then also the name of the machine.
     return "" if hardware == machine else hardware
 
 
 def _worst_tone(summary: RunSummary) -> wording.Tone:
-    # What only others or heat disturbed is no alarm.
+    # Outcomes disturbed by other programs or heat are not failures.
     tones = {wording.status(status).tone for status in summary.counts}
     return "bad" if "bad" in tones else "odd" if "odd" in tones else "quiet" if "quiet" in tones else "good"
 
@@ -526,7 +532,7 @@ def _reason(outcome: Outcome) -> str:
 
 
 def _disturbance_cell(outcome: Outcome) -> str:
-    short = "short pair of a screen: no measurement" if EVIDENCE in outcome.facts else ""
+    short = "short pair of a screen, not a measurement" if EVIDENCE in outcome.facts else ""
     said = [short, had_of_core(core_share(with_metrics(outcome))), in_words(outcome.facts)]
     return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
@@ -534,7 +540,7 @@ def _disturbance_cell(outcome: Outcome) -> str:
 def _change(item: Headline) -> str:
     if item.previous is None:
         return f'{wording.NONE}<small class="py-quiet">new</small>'
-    # Two runs are no confirmation, and only what is confirmed has a colour.
+    # Two runs do not confirm a change, and only confirmed changes have a colour.
     found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
     return f"{escape(found.text)}<small>{escape(found.note)}</small>"
 
@@ -544,30 +550,30 @@ def _before(item: Headline, unit: str, now: datetime) -> str:
         return wording.NONE
     shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
     torch = item.previous.torch_version or wording.NONE
-    # Another version says that it is another one.
+    # Show a version that differs.
     unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
     other = " · another environment" if unlike else ""
     text = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
     return f"{shown}<small>{escape(text)}</small>"
 
 
-#: Facts in which importers say what they read, the plainest first.
+#: Facts with the source of an import, most readable first.
 _SOURCES = ("file", "experiment", "benchmark")
 
 
 def source_tool(run: SourceFields) -> str:
-    """The tool that defines the numbers of a run; empty for Pyrometer itself."""
+    """The tool that defines the metrics of a run; empty for Pyrometer."""
     if run.source == RunSource.IMPORTED:
         return title(run)
     return "the script" if run.source == RunSource.SUBMITTED else ""
 
 
 def source(run: Run) -> str:
-    """What was imported, as a file's name; empty where the run does not say so."""
+    """The name of the imported file; empty if it is not recorded."""
     return next((text for name in _SOURCES if isinstance(text := run.facts.get(name), str) and text), "")
 
 
 def untitled_facts(run: Run, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """`facts` of a run without the one that its title says in better words."""
+    """`facts` of a run without the one that is in its title."""
     own = run.source == RunSource.MEASURED
     return {name: fact for name, fact in facts.items() if own or name != "imported_from"}

@@ -1,4 +1,4 @@
-"""How numbers, times, statuses, cases and commands are put into words."""
+"""Numbers, times, statuses, cases and commands as text."""
 
 import math
 import re
@@ -26,18 +26,18 @@ from records.tasks import TaskState
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 
-#: Metrics that came from outside, by name.
+#: Imported metrics by name.
 Definitions = Mapping[str, MetricDefinition]
 
 NONE = "–"
-#: The time of a run whose file states none: what is stored is when the file was written.
+#: The text for the time of a run whose file does not contain it; the stored time is that of the file.
 UNKNOWN_TIME = "unknown"
 
 #: The device of a recording that is about CPUs and processes.
 HOST = "host"
 
 _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
-#: What differs from 1 by less is 1; so many digits distinguish the others.
+#: Smaller differences from 1 are rounding errors; the number of digits that distinguish the others.
 _NOTHING, _MOST_DIGITS = 1e-9, 10
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
@@ -76,13 +76,13 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
 }
 
 
-#: The sign of each tone, so that colour never speaks alone.
+#: The sign of each tone, so that colour is not the only mark.
 SIGNS: Mapping[Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A status for people: a sign and a word, so that colour (`tone`) never speaks alone."""
+    """A displayed status: a sign and a word in addition to the colour (`tone`)."""
 
     sign: str
     word: str
@@ -117,9 +117,9 @@ class CaseWords:
 
 @dataclass(frozen=True, slots=True)
 class LatestChange:
-    """The newest point against the one before it; a description, never a verdict.
+    """The newest point against the one before it; a description, not a verdict.
 
-    `note` says whether the ranges between replicates overlap; `tone` is quiet when they do.
+    `note` tells whether the ranges of the replicates overlap; then `tone` is quiet.
     """
 
     text: str
@@ -128,9 +128,9 @@ class LatestChange:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """`value` to `digits` significant digits, thousands apart: 12,300 or 0.0123.
+    """`value` with `digits` significant digits and thousands separators: 12,300 or 0.0123.
 
-    In exponent form only where there would be too many zeros to count.
+    In exponent form only if there would be many zeros.
     """
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
@@ -138,21 +138,23 @@ def significant(value: float, digits: int = 3) -> str:
         return "0"
     if not _FEW_ZEROS <= abs(value) < _MANY_DIGITS:
         return f"{value:.{digits - 1}e}".replace("-", "−")
-    # Rounded first: 9.999 has one digit before the point until it becomes 10.0.
+    # Rounded first, because rounding can add a digit: 9.999 becomes 10.0.
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{rounded:,.{decimals}f}".replace("-", "−")
 
 
 def number(value: float, unit: str) -> str:
-    """`value` without its unit, as a table column shows it; counts are exact, and no share reads as 1."""
+    """`value` without its unit, for a table column; counts are exact, and a share below 1 never reads as
+    1.
+    """
     if unit == "count" and float(value).is_integer():
         return f"{value:,.0f}"
     return _unlike_one(value, 3) if unit == "share" else significant(value)
 
 
 def _unlike_one(value: float, digits: int, one: float = 1.0) -> str:
-    """`value` to so many significant digits, to more where it would read as `one` and is not."""
+    """`value` with `digits` significant digits, or more if it would wrongly read as `one`."""
     unlike = abs(value - one) > _NOTHING * one
     while unlike and digits < _MOST_DIGITS and float(f"{value:.{digits - 1}e}") == one:
         digits += 1
@@ -165,14 +167,14 @@ def quantity(value: float, unit: str) -> str:
 
 
 def value_range(low: float | None, high: float | None, unit: str) -> str:
-    """Both ends without their unit: `1.21 to 1.34`; a dash where one is not known."""
+    """Both ends without their unit: `1.21 to 1.34`; a dash if one is unknown."""
     return NONE if low is None or high is None else f"{number(low, unit)} to {number(high, unit)}"
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction as a percentage of two digits, of three from 10 % on: `1.2 %`, `33.1 %`; a dash for None.
+    """A fraction as a percentage with two digits, three from 10 % on: `1.2 %`, `33.1 %`; a dash for None.
 
-    What is nearly 100 % has more: `99.96 %`.
+    Values near 100 % have more: `99.96 %`.
     """
     if fraction is None:
         return NONE
@@ -180,7 +182,9 @@ def percent(fraction: float | None) -> str:
 
 
 def percentage(fraction: float, digits: int) -> str:
-    """A fraction in per cent to so many digits, to more where it would read as 100 and is not; no sign."""
+    """A fraction in per cent with `digits` digits, or more if it would wrongly read as 100; without the
+    sign.
+    """
     return _unlike_one(100 * fraction, digits, 100.0)
 
 
@@ -193,7 +197,7 @@ def signed_percent(fraction: float | None) -> str:
 
 
 def metric(name: str, defined: Definitions | None = None) -> Metric:
-    """The metric called `name`, ours or one of `defined`; an unknown one goes by its own name."""
+    """The metric `name`, of the catalogue or of `defined`; an unknown metric has its name as title."""
     if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
         known = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
     return known or Metric(name, name, "", "neither", "")
@@ -207,15 +211,15 @@ def titles(names: Sequence[str], defined: Definitions) -> dict[str, str]:
 
 
 def metric_place(name: str) -> tuple[int, str]:
-    """Where the catalogue lists a metric; unknown ones come last."""
+    """The position of a metric in the catalogue; unknown ones come last."""
     names = list(METRICS)
     return (names.index(name) if name in METRICS else len(names), name)
 
 
 def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> LatestChange:
-    """The relative change from `previous` to `latest`, with the ranges between replicates.
+    """The relative change from `previous` to `latest`, with the ranges of the replicates.
 
-    A single replicate has no range. Of numbers below zero there is no share, only which of the two is larger.
+    A single replicate has no range. Negative numbers have no relative change, only a direction.
     """
     new, old = latest.point, previous.point
     if old == 0 or not math.isfinite(new / old):
@@ -223,7 +227,7 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
     fraction = new / old - 1
     text, more = signed_percent(fraction), ""
     if old < 0 or new < 0:
-        text, more = NONE, "; no ratio below zero"
+        text, more = NONE, "; negative values have no ratio"
     if min(latest.n, previous.n) < 2:
         return LatestChange(text, f"one replicate has no range{more}", "quiet")
     overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
@@ -251,7 +255,7 @@ def _gain(found: Gain, value: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio as `1.92×`, with more digits where it would read as 1 and is not: `0.9996×`."""
+    """A ratio as `1.92×`, with more digits if it would wrongly read as 1: `0.9996×`."""
     return f"{_unlike_one(ratio, 3)}×"
 
 
@@ -270,7 +274,7 @@ def claim_value(kind: str, metric_name: str, value: float) -> str:
     return percent(value) if kind in ("saved", "efficiency") or unit == "share" else quantity(value, unit)
 
 
-#: What each utilisation source measures, and how; numbers of two sources never share a chart or a name.
+#: The metric of each utilisation source; values of two sources never share a chart or a name.
 _UTILISATION_SOURCES: Mapping[str, tuple[str, str]] = {
     "gpm": ("SM utilisation", "hardware counters, GPM"),
     "dcgm": ("SM utilisation", "hardware counters, DCGM"),
@@ -280,7 +284,7 @@ _UTILISATION_SOURCES: Mapping[str, tuple[str, str]] = {
 
 
 def utilisation(device: str, utilisation_source: str) -> tuple[str, str]:
-    """What the utilisation of a device is, and where it was read."""
+    """The utilisation metric of a device, with its source."""
     if device == HOST:
         return "Measured CPUs busy", "kernel's counters"
     return _UTILISATION_SOURCES.get(utilisation_source, ("Utilisation", "this device reports none"))
@@ -293,7 +297,7 @@ def utilisation_title(utilisation_source: str) -> str:
 
 
 def device(name: str, uuid: str) -> tuple[str, str]:
-    """A name that identifies a device: GPUs of one name by the beginning of their UUID."""
+    """The name of a device, followed by the beginning of the UUID if several GPUs have the same name."""
     if uuid == HOST:
         return "Host", name
     return name, uuid.removeprefix("GPU-").removeprefix("MIG-")[:8]
@@ -304,42 +308,42 @@ def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float)
     return f"{name}, {plural(rows, 'row')} in {quantity(seconds, 's')}: {'; '.join(panels)}"
 
 
-#: Why there may be no telemetry, and what makes some.
+#: The reasons for missing telemetry, and the way to record it.
 WITHOUT_TELEMETRY = (
-    "It is recorded for some seconds after the first process of each case was timed, where `observe_seconds` "
-    "of the suite is above 0; a run of cases named without `--suite` has none. Older versions recorded none, "
-    "and rows older than `telemetry_days` are given up. This records some:"
+    "Telemetry is recorded for some seconds after the timing of the first process of each case if "
+    "`observe_seconds` of the suite is above 0; runs of cases without `--suite` have none. Rows older than "
+    "`telemetry_days` are deleted. This records some:"
 )
-#: How the windows are to be read.
+#: The explanation of telemetry windows.
 ABOUT_WINDOWS = (
-    "A telemetry window is some seconds after the case was timed, with the case still at work: what stands "
-    "here never disturbed a timed block. SM utilisation and GPU busy time are two metrics: a GPU can be busy "
-    "all the time with a few of its SMs."
+    "A telemetry window is recorded for some seconds after the timing, while the case continues to run: "
+    "sampling does not disturb timed blocks. SM utilisation and GPU busy time are different metrics: a GPU "
+    "can be busy all the time with a few of its SMs."
 )
 
 
 def status(word: str) -> Status:
-    """The status called `word`; an unknown one is odd, never hidden."""
+    """The status `word`; an unknown one is displayed as a problem."""
     sign, tone = _STATUSES.get(word, ("?", "odd"))
     return Status(sign, word.replace("_", " "), tone)
 
 
 @lru_cache(maxsize=16_384)
 def case(key: str) -> CaseWords:
-    """The parts of a case key; a text that is no key is shown as it stands."""
+    """The parts of a case key; a text that is not a key is displayed unchanged."""
     parts = key.split("/")
     if len(parts) != 4:
         return CaseWords(key, "", "", "")
     name, phase, _, technique = parts
     shown = " ".join(parameters(key))
-    # `call`: neither of the phases that there are words for.
+    # A phase without a word, such as `call`.
     return CaseWords(
         _decode_part(name), "" if phase == "call" else _decode_part(phase), shown, _decode_part(technique)
     )
 
 
 def parameters(key: str) -> tuple[str, ...]:
-    """The parameters of a case key, such as `batch=8`; none of a text that is no key."""
+    """The parameters of a case key, such as `batch=8`; empty for a text that is not a key."""
     parts = key.split("/")
     if len(parts) != 4 or parts[2] == "-":
         return ()
@@ -347,7 +351,9 @@ def parameters(key: str) -> tuple[str, ...]:
 
 
 def common_parameters(keys: Iterable[str]) -> tuple[str, ...]:
-    """The parameters that all these case keys have: a table says them once. None of a single key."""
+    """The parameters that all these case keys have in common, which a table prints once; empty for a single
+    key.
+    """
     found = [parameters(key) for key in keys]
     if len(found) < 2:
         return ()
@@ -371,24 +377,28 @@ def workload_title(key: str) -> str:
 
 
 def _decode_part(part: str) -> str:
-    """A part of a key for people: names from outside hold spaces and separators as in a URL."""
+    """A part of a key as displayed: imported names have encoded spaces and separators."""
     return printable(unquote(part.replace(",", " ")))
 
 
 def hardware(label: str) -> str:
-    """A hardware in short: `8×H100` of `8 x NVIDIA H100 80GB HBM3`; any other label as it is."""
+    """A hardware label in short form: `8×H100` for `8 x NVIDIA H100 80GB HBM3`; other labels are
+    unchanged.
+    """
     found = re.fullmatch(r"(\d+) x NVIDIA (?:GeForce |RTX |Tesla )?([A-Z]{1,3}\d+\w*)\b.*", label)
     return f"{found[1]}×{found[2]}" if found else label
 
 
 def hardware_choices(labels: Mapping[str, str]) -> dict[str, str]:
-    """Kinds of hardware to choose from, in short where their short forms differ; labels by fingerprint."""
+    """Hardware to choose from, in short form if the short forms differ; labels by fingerprint."""
     counted = Counter(map(hardware, labels.values()))
     return {key: label if counted[hardware(label)] > 1 else hardware(label) for key, label in labels.items()}
 
 
 def version(torch_version: str) -> str:
-    """A PyTorch in short: `nightly 24 Nov` of `2.16.0.dev20261124+cu130`; any other version as it is."""
+    """A PyTorch version in short form: `nightly 24 Nov` for `2.16.0.dev20261124+cu130`; other versions are
+    unchanged.
+    """
     found = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
     try:
         day = date(int(found[1]), int(found[2]), int(found[3])) if found else None
@@ -403,34 +413,34 @@ def is_nightly(torch_version: str) -> bool:
 
 
 def build(torch_version: str) -> str:
-    """A PyTorch in a sentence: `nightly 24 Nov`, else `torch 2.13.0+cu130`."""
+    """A PyTorch version in a sentence: `nightly 24 Nov`, else `torch 2.13.0+cu130`."""
     short = version(torch_version)
     return f"torch {short}" if short in (torch_version, NONE) else short
 
 
-#: The zone of the moments on the page that is being shown.
+#: The time zone of the page that is being rendered.
 _zone: ContextVar[tzinfo] = ContextVar("zone", default=UTC)
 
 
 def show_in(zone: tzinfo) -> None:
-    """Have `timestamp` write moments in a zone from now on, in this thread."""
+    """Set the time zone of `timestamp` for this thread."""
     _zone.set(zone)
 
 
 def timestamp(moment: datetime) -> str:
-    """`moment` to the minute in the zone of the page, which it names: `UTC`, or `UTC+05:30`."""
+    """`moment` to the minute in the time zone of the page, with its name: `UTC`, or `UTC+05:30`."""
     shown = moment.astimezone(_zone.get())
     ahead = "" if _zone.get() is UTC else f"{shown:%z}"
     return f"{shown:%Y-%m-%d %H:%M} UTC{ahead[:3]}{':' if ahead else ''}{ahead[3:5]}"
 
 
 def run_time(run: str, moment: datetime) -> str:
-    """When a run, by its id, was measured; of an import whose file states no time that is not known."""
+    """The time of a run; unknown for an import whose file does not contain it."""
     return UNKNOWN_TIME if is_undated(run) else timestamp(moment)
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long before `now` the `moment` was: `3 hours ago`."""
+    """The time from `moment` to `now`: `3 hours ago`."""
     seconds = (now - moment).total_seconds()
     if seconds < 60:
         return "just now"
@@ -442,7 +452,7 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None, and for 0, which is unknown."""
+    """A duration: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None and for 0, which means unknown."""
     if not seconds:
         return NONE
     if seconds < 60:
@@ -460,47 +470,53 @@ def no_such_run(run: str, runs: Sequence[str]) -> str:
 
 
 def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
-    """The caption of the two charts of samples: `summary`, and what they leave out.
+    """The caption of the two charts of samples: `summary`, and the samples they leave out.
 
-    Of `tainted` blocks nothing counts.
+    `tainted` blocks do not count.
     """
     parts = [f"{summary}.", "Dashed: a new block."]
     if tainted:
         parts.append(
-            f"Crosses: {plural(tainted, 'block')} disturbed by others, left out of median and distribution."
+            f"Crosses: {plural(tainted, 'block')} disturbed by other programs, left out of median and "
+            f"distribution."
         )
     if many > drawn:
-        parts.append("In order: the smallest and the largest of every thousandth.")
+        parts.append("The sequence shows the smallest and the largest sample of every thousandth.")
     if cut:
         parts.append(f"The distribution leaves out the slowest {plural(cut, 'sample')}.")
     return " ".join(parts)
 
 
 def about_operators(totals: Mapping[str, float], left_out: int, *, traced_on_device: bool) -> str:
-    """What an operator table is of, and what it leaves out."""
-    more = f" {left_out:,} rows of less time were not kept: shares are of those that are." if left_out else ""
+    """The explanation of an operator table, with the rows it leaves out."""
+    more = (
+        f" {left_out:,} rows of less time were not stored: shares refer to the stored rows."
+        if left_out
+        else ""
+    )
     on_device = f" and {quantity(totals['self_device_us'], 'µs')} on the device" if traced_on_device else ""
     return (
-        f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: a table says where "
-        f"time goes, not how long a step takes. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
+        f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: the table shows the "
+        f"shares of operators, not the latency of a step. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
         f"{on_device}; "
-        f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator.{more}"
+        f"{quantity(totals['outside_us'], 'µs')} on the CPU are outside operators.{more}"
     )
 
 
 def about_difference(
     against: str, cpu_us: float, device_us: float | None, left_out: tuple[int, int] = (0, 0)
 ) -> str:
-    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart.
+    """The explanation of a difference of operator tables; the sums are over all rows, CPU and device
+    separately.
 
-    `left_out` are the rows of less time that A and B were kept without.
+    `left_out` are the numbers of rows that A and B were stored without.
     """
     of_a, of_b = left_out
-    lacking = f" Rows of less time were not kept ({of_a:,} of A, {of_b:,} of B)"
-    more = f"{lacking}: what one side lacks may be among them." if of_a or of_b else ""
+    lacking = f" Rows of less time were not stored ({of_a:,} of A, {of_b:,} of B)"
+    more = f"{lacking}: a row that one side lacks may be among them." if of_a or of_b else ""
     places = [(cpu_us, "CPU"), *([] if device_us is None else [(device_us, "device")])]
     sums = " and ".join(f"{'+' if us > 0 else ''}{quantity(us, 'µs')} on the {place}" for us, place in places)
     return (
         f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
-        f"Two traces are no comparison of speed: they say where to look.{more}"
+        f"Two traces do not compare speed: they show which operators to examine.{more}"
     )

@@ -1,4 +1,4 @@
-"""Records what a page shows in one run of its script, in order, and writes it as Markdown by section."""
+"""Records the elements of a page during one run of its script, and writes them as Markdown by section."""
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,7 +22,7 @@ from reports.text.html_markdown import convert_html
 
 Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint", "table"]
 
-#: What a CSV file is made of: a function, a table, or tables that share their columns.
+#: The source of a CSV file: a function, a table, or tables with equal columns.
 CsvSource = Callable[[], pd.DataFrame | DataTable[Any]] | DataTable[Any] | Sequence[DataTable[Any]]
 
 
@@ -38,9 +38,9 @@ def frame_of(source: CsvSource) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class PageItem:
-    """One thing on a page: `words` are in Streamlit's Markdown, `html` is ours, all else is plain text.
+    """One element of a page: `words` are in Streamlit's Markdown, `html` is our HTML, all else is plain text.
 
-    `csv_of` is what a section's heading offers as CSV.
+    `csv_of` is the source of the CSV file of a section.
     """
 
     kind: Kind
@@ -51,30 +51,30 @@ class PageItem:
 
 @dataclass(slots=True)
 class PageRecord:
-    """A page by its title, its pieces from top to bottom, and its own address where it has pinned one."""
+    """A page: its title, its elements from top to bottom, and its permanent address if it has one."""
 
     page: str = ""
     pieces: list[PageItem] = field(default_factory=list[PageItem])
     pinned: str = ""
-    #: The file of the last section, without its ending, and how many charts stand in it so far.
+    #: The file of the last section, without suffix, and the number of its charts so far.
     section: str = ""
     charts: int = 0
-    #: What was measured, as pictures of charts say it: hardware, PyTorch.
+    #: The subject in the pictures of charts: hardware, PyTorch.
     subject: str = ""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing but a title, or what is wrong."""
+        """Whether the page has only a title or error messages."""
         return all(piece.kind in ("title", "complaint") for piece in self.pieces)
 
 
-#: Of this run in this thread: a script runs in a thread of its own, and one rerun as a fragment adds nothing.
+#: The record of this thread: a script runs in its own thread, and the rerun of a fragment is not recorded.
 _current: ContextVar[PageRecord | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
 def record_page() -> Generator[PageRecord]:
-    """Keep in mind what is shown until the end of the block."""
+    """Record the elements until the end of the block."""
     shown = PageRecord()
     token = _current.set(shown)
     try:
@@ -84,12 +84,12 @@ def record_page() -> Generator[PageRecord]:
 
 
 def current() -> PageRecord | None:
-    """The record of the page that is being shown, if it is recorded."""
+    """The record of the page that is being rendered; None without one."""
     return _current.get()
 
 
 def note(kind: Kind, text: str) -> None:
-    """One more piece."""
+    """Add an element."""
     if (shown := _current.get()) is not None:
         shown.pieces.append(PageItem(kind, text))
 
@@ -108,13 +108,13 @@ def section(title: str, csv_of: CsvSource | None, file_name: str) -> None:
 
 
 def pin(address: str) -> None:
-    """The address at which the page shows the same thing tomorrow."""
+    """Set the permanent address of the page."""
     if (shown := _current.get()) is not None:
         shown.pinned = address
 
 
 def chart_name(wanted: str = "") -> str:
-    """The name, without ending, that the next chart is saved under: as `wanted`, or its section's file."""
+    """The file name, without suffix, of the next chart: `wanted`, or that of its section."""
     if (shown := _current.get()) is None:
         return slug(wanted or "chart")
     name = wanted or shown.section or "chart"
@@ -125,13 +125,13 @@ def chart_name(wanted: str = "") -> str:
 
 
 def set_subject(*words: str) -> None:
-    """What the charts that follow are of, in a few words: hardware, PyTorch. Empty ones are left out."""
+    """Set the subject of the following charts, in a few words: hardware, PyTorch. Empty ones are left out."""
     if (shown := _current.get()) is not None:
         shown.subject = " · ".join(filter(None, words))
 
 
 def chart_title() -> tuple[str, str]:
-    """What the picture of a chart is headed by: its section, or the page, and what was measured."""
+    """The headings of a chart's picture: its section, or the page, and its subject."""
     if (shown := _current.get()) is None:
         return "", ""
     titles = [piece.text for piece in shown.pieces if piece.kind in ("title", "heading")]
@@ -139,18 +139,18 @@ def chart_title() -> tuple[str, str]:
 
 
 def slug(text: str) -> str:
-    """A text as a part of a file's name on any system."""
+    """A text as a part of a file name on any system."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.").lower()[:120] or "page"
 
 
-#: Lines of a log that are kept: its end.
+#: The number of lines at the end of a log that are exported.
 _LOG_LINES = 40
-#: Signs of what a chart shows, in words, that Markdown keeps: the table below it has the numbers.
+#: The most characters of a chart's description in Markdown; the table below it has the numbers.
 _MOST_SIGNS = 200
 
 
 def address(home: str, query: Mapping[str, Sequence[str]], pinned: str) -> str:
-    """Where the view is found: the page's own `pinned` address if it has one, else what the browser shows."""
+    """The address of the view: the `pinned` address of the page if it has one, else that of the browser."""
     if pinned:
         return urljoin(home, pinned)
     return home + (f"?{urlencode(query, doseq=True)}" if query else "")
@@ -176,7 +176,7 @@ def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
 
 
 def section_export(home: str, query: Mapping[str, Sequence[str]]) -> Callable[[], bytes]:
-    """What gives the section that just began as Markdown, once the page is shown."""
+    """A function that returns the current section as Markdown after the page is complete."""
     record = current()
     if record is None:
         return lambda: b""
@@ -193,7 +193,7 @@ def section_export(home: str, query: Mapping[str, Sequence[str]]) -> Callable[[]
 
 def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
     blocks = [text for piece in pieces if (text := _piece(piece, address))]
-    # A table is as the page shows it; one that only Streamlit can draw, as its CSV file has it.
+    # A table as on the page; one that only Streamlit can draw as in its CSV file.
     tabular = any(piece.kind == "table" or _tabular(piece.text) for piece in pieces if piece.kind != "code")
     if not pieces or tabular or pieces[0].csv_of is None:
         return blocks
@@ -203,7 +203,7 @@ def _section(pieces: Sequence[PageItem], address: str) -> list[str]:
 
 
 def _tabular(html: str) -> bool:
-    """Whether HTML shows rows: as a table, as the cards of nights, or as a list."""
+    """Whether HTML contains rows: a table, the cards of nights, or a list."""
     return any(sign in html for sign in ("<table", "py-nights", "py-bullets"))
 
 
@@ -238,7 +238,7 @@ def _shorten_text(text: str) -> str:
 
 
 def _rows(frame: pd.DataFrame) -> list[str]:
-    # A column without a value in any row is on no page.
+    # Pages leave out columns without a value.
     shown = frame.dropna(axis="columns", how="all").iloc[: markdown.MOST_ROWS]
     if shown.empty:
         return []
@@ -246,11 +246,11 @@ def _rows(frame: pd.DataFrame) -> list[str]:
     columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
     table = markdown.table(heads, [list(row) for row in zip(*columns, strict=True)])
     left = len(frame) - markdown.MOST_ROWS
-    return [table, *([f"and {left:,} more rows, which the CSV file has"] if left > 0 else [])]
+    return [table, *([f"and {left:,} more rows in the CSV file"] if left > 0 else [])]
 
 
 def plain_words(words: str) -> str:
-    """Streamlit's Markdown, in which foreign signs are escaped, as GitHub's: plain text and code, no more."""
+    """Converts Streamlit's Markdown of escaped text to GitHub's: only plain text and code."""
     parts = re.split(r"(?<!\\)`([^`]*)`", words)
     return "".join(
         markdown.code(part) if place % 2 else markdown.text(_unescape_text(part))
@@ -280,9 +280,9 @@ def _cell(value: object, *, counts: bool) -> str:
 
 @contextmanager
 def page_with_footer(title: Callable[[], str]) -> Generator[None]:
-    """Around a page: what it shows can be had as Markdown below it, also where it stops half-way.
+    """Record a page and offer its Markdown below it, also if the script stops early.
 
-    Its `title` is asked for once there is anything: outside of a browser's session a page has none.
+    `title` is called only if there is content, because outside a browser session a page has none.
     """
     with record_page() as record:
         try:
@@ -304,7 +304,9 @@ def _foot(record: PageRecord) -> None:
 
 
 def page_button(record: PageRecord, name: str) -> Callable[[], str]:
-    """The button that saves a page, once it is shown whole, under a `name`; answers what writes it."""
+    """The button that saves the page under a `name`; returns the function that fills it when the page is
+    complete.
+    """
     home, moment = st.context.url or "", datetime.now(UTC)
     query = {each: st.query_params.get_all(each) for each in st.query_params}
 
@@ -325,5 +327,5 @@ def page_button(record: PageRecord, name: str) -> Callable[[], str]:
 
 @cache
 def browser_script() -> str:
-    """The script that a page needs once, for all that happens in the browser; constant text."""
+    """Add the script of our functions in the browser, once per page; it is constant text."""
     return f"<script>\n{Path(__file__).with_name('browser.js').read_text()}</script>"

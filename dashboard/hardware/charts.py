@@ -1,4 +1,4 @@
-"""The chart of the Hardware page with the data that it draws, and the CSV files of single cases."""
+"""The chart of the Hardware page and its data, and the CSV files of cases."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,15 +17,17 @@ def machines(rows: int, title: str, *, dark: bool) -> Spec:
     """Ratios to the reference: a row for each hardware, with every case a dot and their geomean a diamond.
 
     Named data `rows`: columns row (from 0), label, text, ratio, smallest, largest and n; `cases`: columns
-    row, hardware, case, ratio, value, unit and link. The bar reaches from the least to the most of the cases.
+    row, hardware, case, ratio, value, unit and link. The bar extends from the smallest to the largest ratio
+    of the cases.
     """
     x, y = charts.ratio_x("ratio", title), charts.row_y(rows)
     reach = charts.in_row().mark_rule(color=QUIET, strokeWidth=2, opacity=0.5)
-    # Hundreds of dots have no names of their own: the chart has one, and a table has the cases.
+    # Single dots have no text for screen readers, because there are hundreds: the chart has one, and a table
+    # has the cases.
     dots = charts.in_row(alt.NamedData("cases")).mark_point(
         filled=True, size=28, opacity=0.55, color=QUIET, aria=False
     )
-    # No colour: it is the theme's own, in light and in dark.
+    # No colour is set: the theme has one for light and for dark.
     geomean = charts.in_row().mark_point(filled=True, size=130, opacity=1, shape="diamond")
     of_case = [
         alt.Tooltip("case:N"),
@@ -50,14 +52,14 @@ def _ratio_tooltip(title: str) -> alt.Tooltip:
     return alt.Tooltip("ratio:Q", format=".3~g", title=title)
 
 
-#: Dots in one chart at most; where there are more, bar and geomean speak alone.
+#: The most dots in one chart; with more cases only bar and geomean are drawn.
 MOST_DOTS = 1900
 
 
 def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], threshold: float) -> pd.DataFrame:
     """The rows of `machines`: every hardware that shares a case with the reference, which is 1.
 
-    What differs by less than the `threshold` has no direction.
+    Differences below the `threshold` have no direction.
     """
     known = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
     rows = [
@@ -76,7 +78,7 @@ def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], thresho
 
 
 def dots(columns: Sequence[HardwareColumn], drawn: pd.DataFrame, metric: Metric) -> pd.DataFrame:
-    """A row for each case on each hardware of `drawn`; none where there are too many for one chart."""
+    """A row for each case on each hardware of `drawn`; none if there are too many for one chart."""
     reference = columns[0]
     places = {label: place for place, label in enumerate(drawn["label"])} if len(drawn) else {}
     rows = [
@@ -125,7 +127,7 @@ def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
 
 
 def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> pd.DataFrame:
-    """What a million items cost on hardware with a price, for CSV; `columns` hold the throughput."""
+    """The cost of a million items on hardware with a price, for CSV; `columns` hold the throughput."""
     rows = [
         {
             "case": case,
@@ -149,7 +151,7 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
 
 
 def times(ratio: float | None, threshold: float) -> str:
-    """A ratio, above 1 is better; with its direction where it is further from 1 than the `threshold`."""
+    """A ratio, above 1 is better; with its direction if it differs from 1 by more than the `threshold`."""
     if ratio is None:
         return wording.NONE
     sign = "" if not normalisation.beyond(ratio, threshold) else "▲ " if ratio > 1 else "▼ "

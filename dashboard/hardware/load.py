@@ -1,6 +1,6 @@
-"""The queries of the Hardware page: where Pyrometer measured, and the results of each case there.
+"""The queries of the Hardware page: the measured hardware, and the results of each case.
 
-`url` is the database's. All functions raise `db.errors.DatabaseError`.
+`url` is that of the database. All functions raise `db.errors.DatabaseError`.
 """
 
 from collections import Counter
@@ -26,10 +26,10 @@ def of_version(
     harnesses: Mapping[tuple[str, str], tuple[str, ...]],
     sides: Sequence[HardwareColumn],
 ) -> list[HardwareColumn]:
-    """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
+    """One PyTorch version: the median over all runs that measured it.
 
-    `newest` are the version's newest points: they name the newest run, and its replicates where it is alone.
-    `harnesses` are those of the version's runs, by hardware and preset.
+    `newest` are the version's newest points: they name the newest run, and its replicates if it is the only
+    one. `harnesses` are those of the version's runs, by hardware and preset.
     """
     points = {(key.case, key.hardware, key.preset): point for key, point in newest}
     cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
@@ -44,12 +44,13 @@ def of_version(
 
 
 def of_newest(headlines: Sequence[Headline], sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:
-    """The newest point of each case, whatever PyTorch it is of."""
+    """The newest point of each case with any PyTorch."""
     cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
     for headline in headlines:
         key, point, before = headline.key, headline.latest, headline.previous
         if point.environment_kind == EnvironmentKind.CANARY:
-            # It measures the machine and not PyTorch. Other tools may not say on which PyTorch they measured.
+            # The canary measures the machine, not PyTorch. Runs of other tools may not have a PyTorch
+            # version.
             continue
         between = None
         if before is not None and before.environment == point.environment:
@@ -94,7 +95,7 @@ def _columns(
     return [replace(side, cells=cells.get((side.hardware, side.preset), {})) for side in sides]
 
 
-#: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
+#: The most releases, and the most nightlies, to choose from, newest first; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
 imported_places = load.cache(by_url(coverage.places))
@@ -118,7 +119,7 @@ def imported_metrics(url: str) -> dict[str, Metric]:
 
 @load.cache
 def shared_cases(url: str, metric: str) -> dict[str, int]:
-    """By hardware (fingerprints), how many cases of a metric it has that other hardware has too."""
+    """By hardware (fingerprint), the number of cases of a metric that other hardware has too."""
     measured: dict[str, set[str]] = {}
     for key in load.series_keys(url):
         if key.metric == metric:
@@ -128,10 +129,10 @@ def shared_cases(url: str, metric: str) -> dict[str, int]:
 
 @load.cache
 def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Spread:
-    """Where the newest versions were measured, and the `wanted` one: see `places.version_places`.
+    """The hardware and presets of the newest versions and of the `wanted` one: see `places.version_places`.
 
-    Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
-    is the releases that machines share.
+    Releases and nightlies are counted separately: the nightlies of two months are newer than any release, but
+    machines have releases in common.
     """
     known = runs_releases.releases(database_at(url))
     nightlies = [version for version in known if version_order(version)[1].is_devrelease]
@@ -142,7 +143,7 @@ def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Sprea
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:
-    """What every case came to on each side, of one version or of the newest run."""
+    """The result of every case on each side, of one version or of the newest run."""
     if version == NEWEST:
         return of_newest(load.headlines(url, metric), sides)
     found: dict[str, HardwareColumn] = {}

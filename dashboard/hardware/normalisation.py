@@ -1,4 +1,4 @@
-"""The same cases on different hardware, as ratios to one of them; pure functions over what was measured."""
+"""The same cases on different hardware, as ratios to one of them; pure functions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
 from runner.worker.case_key import CaseKey, CaseKeyError
 
-#: What is taken for the noise between runs where no PyTorch was measured twice on any hardware: machines
-#: drift by a few per cent from run to run.
+#: The assumed noise between runs if no PyTorch was measured twice on any hardware: machines drift by a few
+#: per cent from run to run.
 UNKNOWN_NOISE = 0.05
 
 
@@ -20,9 +20,8 @@ UNKNOWN_NOISE = 0.05
 class HardwareValue:
     """One case on one hardware: a median of `n` replicates of a run, or of `n` runs of a version.
 
-    `smallest`..`largest` is their range. `apart` says how far runs of the same version lie apart, as a share,
-    where there are several. `harnesses` are those of the runs that it may be of: all of the
-    version there with that metric.
+    `smallest`..`largest` is their range. `apart` is the distance between runs of the same version, as a
+    share, if there are several. `harnesses` are those of all runs of the version there with that metric.
     """
 
     value: float
@@ -39,13 +38,12 @@ class HardwareValue:
 
 @dataclass(frozen=True, slots=True)
 class HardwareColumn:
-    """One hardware under one preset (fingerprints), with what each case came to.
+    """One hardware under one preset (fingerprints), with the result of each case.
 
-    `cpus` is how many CPUs the preset gives a process there: 0 for no pinning, None where it does not say.
-    The hardware has so many `gpus`, and is of so many `machines`. `name` is its own label, `label` one that
-    no other hardware has.
-    `build` is the whole version that is compared on it: empty where it has none of the chosen version, or
-    where none is chosen.
+    `cpus` is the number of CPUs that the preset gives a process there: 0 for no pinning, None if it is not
+    recorded. `gpus` and `machines` are the numbers of GPUs and machines of the hardware. `name` is its label,
+    `label` a unique one. `build` is the whole version that is compared on it: empty without a build of the
+    chosen version, or if no version is chosen.
     """
 
     hardware: str
@@ -59,18 +57,18 @@ class HardwareColumn:
     build: str = ""
 
     def used_gpus(self, case: str) -> int:
-        """How many GPUs of this hardware a case computes on: one for each of its ranks.
+        """The number of GPUs of this hardware that a case uses: one for each of its ranks.
 
-        Independent instances share one. 0 where the hardware has none.
+        Independent instances share one. 0 if the hardware has none.
         """
         return min(_count(case, "ranks"), self.gpus)
 
     def share(self, case: str) -> float:
-        """The part of this hardware that a case is charged for, above 0 and up to 1.
+        """The share of this hardware that a case is charged for, above 0 and up to 1: its GPUs of all GPUs,
+        because the others can be used meanwhile; without GPUs its machines of all machines.
 
-        Its GPUs of all, for the others can compute something else meanwhile. Without GPUs its machines of
-        all, each as a whole: processes on one machine's CPUs share caches and memory bandwidth, and one alone
-        says nothing of what all CPUs would do.
+        A machine is charged as a whole: processes on its CPUs share caches and memory bandwidth, so that one
+        process does not show the performance of all CPUs.
         """
         if self.gpus:
             return self.used_gpus(case) / self.gpus
@@ -78,7 +76,7 @@ class HardwareColumn:
 
 
 def _count(case: str, axis: str) -> int:
-    """How many `ranks` or `nodes` a case has; one where its key cannot be parsed."""
+    """The number of `ranks` or `nodes` of a case; 1 if its key cannot be parsed."""
     try:
         return CaseKey.parse(case).count(axis)
     except CaseKeyError:
@@ -87,9 +85,10 @@ def _count(case: str, axis: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """The geometric mean of the ratios of `n` cases, each counting once, and the least and most of them.
+    """The geometric mean of the ratios of `n` cases, each counting once, and the smallest and largest of
+    them.
 
-    None without a case. `left_out` are the cases that are not in it, each with why.
+    None without a case. `left_out` are the cases that are not in it, with the reasons.
     """
 
     ratio: float | None
@@ -100,9 +99,9 @@ class Overall:
 
 
 def ratio(value: float, reference: float, better: Better) -> float | None:
-    """How many times as good `value` is as `reference`: above 1 is better, whichever way the metric goes.
+    """The ratio of `value` to `reference`, inverted for metrics where lower is better: above 1 is better.
 
-    None where either is not a finite number above 0, or where neither direction is better.
+    None if one of them is not a finite number above 0, or if neither direction is better.
     """
     usable = all(math.isfinite(each) and each > 0 for each in (value, reference))
     if not usable or better == "neither":
@@ -147,13 +146,12 @@ def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
 
 
 def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
-    """From what share on a difference is more than noise between runs, which were not interleaved.
-
-    The noise of these `columns`, or a default where it is unknown; never less than the change of the
-    metric that nights take for one.
+    """The share above which a difference exceeds the noise between runs, which were not interleaved: the
+    noise of these `columns`, or a default if it is unknown, but at least the threshold of detection for the
+    metric.
     """
     differences = noise(columns)
-    # Of what other tools measure no change is known that nights take for one.
+    # Metrics of other tools have no threshold of detection.
     floor = rules_of(metric).floor if metric in METRICS else UNKNOWN_NOISE
     return max(UNKNOWN_NOISE if differences is None else differences[0], floor)
 
@@ -164,16 +162,16 @@ def beyond(ratio: float, threshold: float) -> bool:
 
 
 def relative_distance(smallest: float, largest: float) -> float | None:
-    """How far apart two numbers are, as a share of the smaller; None where that is not above 0."""
+    """The distance of two numbers as a share of the smaller; None if that is not above 0."""
     return largest / smallest - 1 if smallest > 0 and math.isfinite(largest / smallest) else None
 
 
 def cost(price_per_hour: float, throughput: float, share: float = 1.0) -> float | None:
-    """What a million items cost at `throughput` (items/s): price x share / 3600 s / throughput x 1e6.
+    """The cost of a million items at `throughput` (items/s): price x share / 3600 s / throughput x 1e6.
 
-    `price_per_hour` is of all of a hardware, `share` the part of it that the case is charged for: of 8 GPUs
-    at 24 an hour, a case on one of them is charged 3. In the currency of the price; None where the throughput
-    or the cost is not a finite number above 0.
+    `price_per_hour` is the price of the whole hardware, `share` the share of it that the case is charged for:
+    on 8 GPUs at 24 per hour, a case on one GPU is charged 3. The result is in the currency of the price; None
+    if the throughput or the cost is not a finite number above 0.
     """
     if not (math.isfinite(throughput) and throughput > 0):
         return None
@@ -184,11 +182,11 @@ def cost(price_per_hour: float, throughput: float, share: float = 1.0) -> float 
 def cheapest(
     columns: Sequence[HardwareColumn], prices: Mapping[str, float]
 ) -> list[tuple[HardwareColumn, float, int]]:
-    """Hardware with a price, its cost for the same items against the first, and over how many cases.
+    """Hardware with a price, its cost for the same items relative to the first, and the number of cases.
 
     The geometric mean of the ratios of cost over the cases that both have: below 1 is cheaper. `columns` hold
-    the throughput in items/s, `prices` are of an hour of all of a hardware, by its fingerprint. The first is
-    the one that measured anything.
+    the throughput in items/s, `prices` are per hour of a whole hardware, by its fingerprint. The first is the
+    first one with results.
     """
     priced = [
         (column, _costs(column, prices[column.hardware])) for column in columns if column.hardware in prices
@@ -207,19 +205,19 @@ def _costs(column: HardwareColumn, price: float) -> dict[str, float]:
     return {case: found for case, found in each.items() if found is not None}
 
 
-#: What of a preset's settings must be equal: how many CPUs it pins is the machine's own.
+#: The settings of a preset that must be equal; the number of pinned CPUs depends on the machine.
 Conditions = tuple[tuple[tuple[str, str], ...], str]
 
 
 def conditions(settings: Mapping[str, Any]) -> Conditions:
-    """The variables and threads of a preset, as something that can be compared."""
+    """The variables and threads of a preset in a comparable form."""
     variables = settings.get("variables")
     pairs = variables.items() if isinstance(variables, Mapping) else ()
     return tuple(sorted((str(name), str(value)) for name, value in pairs)), str(settings.get("threads"))
 
 
 def unlike(own: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
-    """In what two presets of one name differ, but for the CPUs that they pin; empty where in nothing."""
+    """The differences of two presets with the same name, without the pinned CPUs; empty for none."""
     (variables, threads), (reference_variables, reference_threads) = conditions(own), conditions(reference)
     names = sorted({name for name, _ in set(variables) ^ set(reference_variables)})
     if threads != reference_threads:

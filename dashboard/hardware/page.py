@@ -1,4 +1,4 @@
-"""The same suite across machines, normalised to one, and what a sample costs on each."""
+"""The same suite on several machines, normalised to one, and the cost of items on each."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -17,12 +17,12 @@ from dashboard.server.settings import ServerSettings
 
 
 def show() -> None:
-    """The metric that the address names on every hardware, and what it costs there."""
+    """Show the metric of the address on every hardware, and the cost."""
     settings = ServerSettings.from_environment()
     url = settings.database_url
     parts.title("Hardware")
     address = parts.query()
-    # Runs of our own and files of other tools are never compared: the preset of the latter is not known.
+    # Own runs and files of other tools are not compared, because the preset of the latter is unknown.
     imported = {} if pages.measured_places(url) else load.imported_metrics(url)
     if not (imported or pages.measured_places(url)):
         parts.no_match(
@@ -46,22 +46,22 @@ def show() -> None:
         parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
         parts.select("Reference", "to", wording.hardware_choices(offer.hardware), chosen)
     if last(address, "to") is None and _shares_most(url, chosen, offer):
-        parts.caption("The reference is the hardware with most cases that others have too.")
+        parts.caption("The reference is the hardware with the most cases that others have too.")
     if imported:
-        parts.caption("Imported from other tools; how they measured is not known. A hint, not a verdict.")
+        parts.caption("Imported from other tools with unknown methods: a hint, not a verdict.")
     _sections(settings, chosen, offer, metric)
     parts.permanent_link(chosen.address)
 
 
 def _shares_most(url: str, chosen: HardwareView, offer: HardwareChoices) -> bool:
-    """Whether the reference shares more cases with other hardware than some other does, and none more."""
+    """Whether the reference shares the most cases with other hardware, and more than some other."""
     shared = load.shared_cases(url, chosen.metric)
     own, *others = (shared.get(side.hardware, 0) for side in offer.sides)
     return own >= max(others, default=own) and own > min(others, default=own)
 
 
 def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareChoices, metric: Metric) -> None:
-    """What is compared, and what it costs where throughput was measured."""
+    """Show the comparison, and the cost if throughput was measured."""
     url, prices = settings.database_url, view.prices(offer, chosen, settings.prices.per_hour)
     rates = load.columns(url, "throughput", chosen.version, offer.sides)
     _cheapest(rates, prices)
@@ -79,7 +79,7 @@ def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareCho
 def _chosen(
     url: str, query: Query, imported: Mapping[str, Metric]
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
-    """The selection of a query, what else is on offer, and complaints."""
+    """The selection of a query, the options, and complaints."""
     version, metric = last(query, "version"), view.chosen_metric(query, imported, [])
     shared = load.shared_cases(url, metric)
     if not imported:
@@ -98,7 +98,7 @@ def _comparison(
 ) -> None:
     """The hardware against the reference, the first of `columns`: overall, as a chart, case by case.
 
-    `prices` of an hour of all of a hardware, by its fingerprint, and their currency.
+    `prices` are per hour of a whole hardware, by its fingerprint, with their currency.
     """
     found = [normalisation.overall(column, columns[0], metric.better) for column in columns]
     threshold = normalisation.threshold(columns, metric.name)
@@ -113,7 +113,7 @@ def _comparison(
     _case_by_case(columns, metric, threshold)
     left_out, name = tables.left_out(columns[1:], found[1:]), f"hardware-{metric.name}-left-out.csv"
     if left_out.rows:
-        parts.heading("Left out of the geomeans, and why", left_out, name)
+        parts.heading("Left out of the geomeans, with reasons", left_out, name)
         with parts.expander(wording.plural(len(left_out.rows), "case")):
             parts.table(left_out)
 
@@ -142,8 +142,8 @@ def _chart(
 
 def _case_by_case(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:
     table = tables.cases(columns, metric, threshold)
-    ratios = "First the number, then the ratio to the reference: above 1× is better."
-    # Metrics of other tools come without a meaning.
+    ratios = "The value, then its ratio to the reference: above 1× is better."
+    # Metrics of other tools have no description.
     about = "; ".join(filter(None, (metric.meaning, f"{metric.better} is better")))
     explanation = f"{metric.title}: {about}. {ratios if columns[1:] else ''}"
     parts.heading(
@@ -156,7 +156,7 @@ def _case_by_case(columns: Sequence[HardwareColumn], metric: Metric, threshold: 
 
 
 def _cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) -> None:
-    """What the same items cost on one hardware against another, where two prices are known.
+    """The relative cost of the same items on hardware, if two prices are known.
 
     `columns` hold the throughput in items/s.
     """
@@ -183,9 +183,9 @@ def _dearer(ratio: float, threshold: float) -> str:
 def _cost(
     columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str, example: str
 ) -> None:
-    """What a million items cost where a price is known; `columns` hold the throughput in items/s.
+    """Show the cost of a million items if a price is known; `columns` hold the throughput in items/s.
 
-    `example` is the label of some hardware, to show how a price is given.
+    `example` is the label of some hardware, for the example of a price.
     """
     priced = [column for column in columns if column.hardware in prices]
     if not priced:
@@ -197,11 +197,11 @@ def _cost(
         "hardware-cost.csv",
     )
     parts.caption(
-        parts.plain(f"In {currency} of the GPUs that a case uses; lower is better."),
-        "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000. A price is "
-        "given for an hour of the whole machine; a GPU-hour is that price / its GPUs. A case uses one GPU "
-        "per rank. Without GPUs it is charged the whole machine. An item is what the workload counts: an "
-        "image, a token.",
+        parts.plain(f"In {currency}, for the GPUs that a case uses; lower is better."),
+        "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000. Prices are per "
+        "hour of the whole machine; that of a GPU-hour is the price / its GPUs. A case uses one GPU per "
+        "rank. Without GPUs it is charged the whole machine. An item is the unit of the workload: an image, "
+        "a token.",
     )
     columns_text = [tables.price_label(column, prices[column.hardware], currency) for column in priced]
     parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
@@ -211,10 +211,11 @@ def _cost(
 def _without_prices(example: str) -> None:
     parts.heading("Cost per 1 M items")
     parts.caption(
-        "Needs the price of an hour of the whole machine, in `pyrometer.toml`:",
-        "All GPUs of the machine together. The address may name a price too, as `price=LABEL:2.5`.",
+        "Requires the price per hour of the whole machine, in `pyrometer.toml`:",
+        "The price is for all GPUs of the machine together. The address may contain a price too: "
+        "`price=LABEL:2.5`.",
     )
-    # As a basic string of TOML is written; a label may hold anything.
+    # Quoted as a basic string of TOML, because a label may contain any text.
     label = example.replace("\\", "\\\\").replace('"', '\\"')
     parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}')
 
@@ -223,37 +224,38 @@ def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: Hard
     what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
     sentence = f"{metric.title} of {what} under preset {chosen.preset}"
     if any(cell.of == "run" for column in columns for cell in column.cells.values()):
-        sentence += ", over several runs the median of their points, one for each environment that has it"
+        sentence += (
+            ", for several runs the median of their points, one for each environment with that version"
+        )
     if len(columns) > 1:
         sentence += (
-            f", relative to {columns[0].label}: above 1× is better, whichever way the metric "
-            "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
-            f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
+            f", relative to {columns[0].label}: above 1× is better, also for metrics where lower is better. "
+            f"Geomean over the cases that both have, each counting once. These ratios are between runs that "
+            f"were not interleaved: ▲ and ▼ mark only differences above "
             f"{wording.percent(normalisation.threshold(columns, metric.name))}"
         )
     sentence += "."
     noise = normalisation.noise(columns)
     if noise is None:
-        none = "No PyTorch was measured twice on one hardware here: the noise between runs is not known."
+        none = "No PyTorch was measured twice on the same hardware: the noise between runs is not known."
         return f"{sentence} {none}" if len(columns) > 1 else sentence
     share, series = noise
     return (
-        f"{sentence} Noise between runs here: points of one PyTorch on one hardware lie "
-        f"{wording.percent(share)} "
-        f"apart from the least to the most (median, {series:,} series)."
+        f"{sentence} Noise between runs here: the range of points of one PyTorch on one hardware is "
+        f"{wording.percent(share)} (median, {series:,} series)."
     )
 
 
 def _warnings(
     columns: Sequence[HardwareColumn], means: Sequence[Overall], offer: HardwareChoices
 ) -> list[tuple[str, str]]:
-    """What is unlike between the machines, or is not there, each with what is behind it."""
+    """Notes on differences between the machines and on missing ones, each with an explanation."""
     found: list[tuple[str, str]] = []
     if len(columns) == 1:
         found.append(
             (
-                "Only one hardware was measured under this preset: nothing to compare.",
-                "Other machines join by storing into the same database, or by export and import.",
+                "Only one hardware was measured under this preset: there is nothing to compare.",
+                "To add other machines, store their runs in the same database, or export and import them.",
             )
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
@@ -261,40 +263,40 @@ def _warnings(
         found.append(
             (
                 "Builds differ between the machines.",
-                f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
-                "build was made for, as its CUDA, is part of these ratios.",
+                f"The machines have different builds of that release ({', '.join(sorted(builds))}): "
+                f"differences of the builds, for example in CUDA, are part of these ratios.",
             )
         )
     elif len(builds) > 1:
         found.append(
             (
-                "Not all of these points are of one PyTorch.",
-                "Such a ratio is of the machine and of PyTorch together. Choose a version that they share, "
-                "where there is one.",
+                "These points are of several PyTorch versions.",
+                "The ratios include differences of PyTorch. Choose a common version if there is one.",
             )
         )
     cells = [cell for column in columns for cell in column.cells.values()]
     if len({harness for cell in cells for harness in cell.harnesses}) > 1:
         several = any(len(cell.harnesses) > 1 for cell in cells)
-        runs = " Medians over runs may hold runs of several." if several else ""
+        runs = " Medians over runs may include several." if several else ""
         found.append(
             (
-                "Not all of these points were measured by one harness.",
-                f"How a case is measured may have changed between them; the CSV file names each.{runs}",
+                "These points were measured by several harnesses.",
+                f"The measurement of a case may differ between them; the CSV file has the harness of each "
+                f"point.{runs}",
             )
         )
     others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
     if len({column.cpus for column in (columns[0], *others)} - {None}) > 1:
         found.append(
             (
-                "A process has not the same number of CPUs on all machines.",
-                "The preset does not give a process the same number of CPUs on all of these machines: what "
-                "is compared is a process as it runs there, and not a core.",
+                "The number of CPUs per process differs between machines.",
+                "Under the preset a process has different numbers of CPUs on these machines: the comparison "
+                "is per process, not per core.",
             )
         )
     for label, differs in offer.refused:
-        reason = f"Left out: {label}, whose preset of that name has other settings ({differs})."
-        found.append((f"Left out, for its preset differs: {label}.", reason))
+        reason = f"Left out: {label}, because its preset of that name has other settings ({differs})."
+        found.append((f"Left out, because its preset differs: {label}.", reason))
     if offer.beyond:
         found.append((f"{offer.beyond:,} more: choose one as the reference to see it.", ""))
     return found

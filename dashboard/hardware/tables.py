@@ -12,10 +12,10 @@ from interchange.foreign_runs import is_undated
 from reports.table import Column, DataTable
 from reports.tables import reason_text
 
-#: Rows at most; the CSV files have all.
+#: The most rows; the CSV files have all.
 MOST_CASES, MOST_LEFT_OUT = 150, 30
 
-#: A hardware and its geomean over the cases that it shares with the reference.
+#: A hardware with its geomean over the cases that it shares with the reference.
 Mean = tuple[HardwareColumn, Overall]
 
 
@@ -28,8 +28,8 @@ def means(
 ) -> DataTable[Mean]:
     """A row for each hardware; the first of `columns` is the reference.
 
-    What differs by less than the `threshold` has no direction. `prices` are of an hour of all of a hardware,
-    by its fingerprint, and their currency; without any there is no column of prices.
+    Differences below the `threshold` have no direction. `prices` are per hour of a whole hardware, by its
+    fingerprint, with their currency; without prices there is no such column.
     """
     reference, (per_hour, currency) = columns[0], prices
 
@@ -82,7 +82,7 @@ def _strong(text: str) -> str:
 
 
 def _cpus(row: Mean) -> str:
-    """How many CPUs a process has; what another tool's file does not say is not known."""
+    """The number of CPUs of a process; unknown for files of other tools."""
     return wording.NONE if row[0].cpus is None else f"{row[0].cpus or 'not pinned'}"
 
 
@@ -104,7 +104,7 @@ def _newest_time(row: Mean) -> str:
 def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> DataTable[str]:
     """Every case on every hardware, absolute and as a ratio to the first.
 
-    What differs by less than the `threshold`, or than runs of the case do, has no direction.
+    Differences below the `threshold`, or below the noise of the case, have no direction.
     """
     reference, names = columns[0], _most_shared(columns)
     unit = f" ({metric.unit})" if metric.unit else ""
@@ -129,7 +129,7 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
 
 
 def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> DataTable[tuple[str, str, str]]:
-    """What is in no geomean, on which hardware, and why."""
+    """The cases that are not in a geomean, with the hardware and the reason."""
     rows = [
         (case, column.label, reason)
         for column, mean in zip(columns, found, strict=True)
@@ -144,7 +144,7 @@ def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> Dat
 
 
 def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> DataTable[str]:
-    """What a million items cost, by case and hardware with a price; `columns` hold the throughput."""
+    """The cost of a million items, by case and hardware with a price; `columns` hold the throughput."""
 
     def of(column: HardwareColumn) -> Column[str]:
         price = prices[column.hardware]
@@ -158,7 +158,7 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
 
 
 def price_label(column: HardwareColumn, price: float, currency: str) -> str:
-    """A hardware with its price of an hour, and what a GPU of several is of that."""
+    """A hardware with its price per hour, and the price per GPU-hour if it has several."""
     title = f"{column.label}, at {price:g} {currency}/h"
     if column.gpus < 2:
         return title
@@ -166,7 +166,7 @@ def price_label(column: HardwareColumn, price: float, currency: str) -> str:
 
 
 def _gpu_hour(column: HardwareColumn, price: float | None) -> str:
-    """What an hour of one of its GPUs costs; of hardware without GPUs, an hour of all of it."""
+    """The price of a GPU-hour; for hardware without GPUs that of an hour of the whole hardware."""
     if price is None:
         return wording.NONE
     share = wording.significant(price / max(column.gpus, 1))
@@ -192,12 +192,14 @@ def _cell(
     threshold: float,
     shared: Collection[str],
 ) -> str:
-    """A value with its ratio, and in small what is its own: `shared` stands above the table."""
+    """A value with its ratio and, in small, the properties that are not in `shared`, which is above the
+    table.
+    """
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
     about = [each for each in _measured_how(cell) if each not in shared]
-    # The same word for both would be read as the same thing.
+    # The two are different and must not have the same word.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version or wording.NONE}")
     if reference is not None and set(cell.harnesses) != set(reference.harnesses):
@@ -210,13 +212,13 @@ def _cell(
 
 
 def _measured_how(cell: HardwareValue) -> list[str]:
-    """Of how many replicates or runs a value is, and of which day."""
+    """The number of replicates or runs of a value, and its day."""
     day = [] if is_undated(cell.run) else [f"{cell.measured_at:%Y-%m-%d}"]
     return [wording.plural(cell.n, cell.of), *day]
 
 
 def _most_shared(columns: Sequence[HardwareColumn]) -> list[str]:
-    """The cases that most hardware has first, then by name."""
+    """Cases in the order of the number of hardware that has them, then by name."""
     many: dict[str, int] = {}
     for column in columns:
         for case in column.cells:

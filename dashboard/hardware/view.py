@@ -25,16 +25,16 @@ from dashboard.components.query_params import (
 from dashboard.hardware.normalisation import HardwareColumn, unlike
 from records.series import MeasurementConditions
 
-#: No version in particular: of each case on each hardware the newest point.
+#: The newest point of each case on each hardware, of any version.
 NEWEST = "newest"
-#: Metrics to choose from; an address may name any that has a better direction.
+#: Metrics to choose from; an address may name any metric with a better direction.
 LISTED = (
     *("latency_floor", "latency", "throughput", "throughput_per_core", "model_tflops", "compile_cold"),
     *("cold_start", "rss_peak_steady", "cuda_peak_allocated", "energy_per_item"),
 )
-#: Hardware side by side at most.
+#: The most hardware side by side.
 MOST_HARDWARE = 8
-#: In any currency; beyond, costs are no numbers any more.
+#: The highest price in any currency; larger ones would overflow.
 _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 
 
@@ -42,15 +42,15 @@ _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 class HardwareView(View):
     """The Hardware page. `preset` is a name, `to` the whole fingerprint of the reference.
 
-    `version` is a PyTorch version or `NEWEST`; without its local part it is any build of a release, for each
-    machine has one for its own CUDA. `prices` are those of the address alone: fingerprint and price
-    of an hour.
+    `version` is a PyTorch version or `NEWEST`; without its local part it means any build of a release,
+    because machines have builds for different CUDA versions. `prices` are those of the address alone:
+    fingerprint and price of an hour.
     """
 
     context: ClassVar = ("metric", "version")
     home: ClassVar = links.HARDWARE
     fingerprints: ClassVar = ("to",)
-    # Under another preset other versions were measured, and perhaps not on the reference.
+    # Under another preset the versions may differ, and the reference may have no results.
     resets: ClassVar = {"preset": ("version", "to")}
 
     metric: str
@@ -60,18 +60,18 @@ class HardwareView(View):
     prices: tuple[tuple[str, float], ...] = ()
 
     def query(self) -> dict[str, list[str]]:
-        """The selection as a URL's query; what is empty is left for the page to choose."""
+        """The selection as a URL's query; for an empty field the page chooses a value."""
         prices = [f"{links.short(hardware)}:{price:.12g}" for hardware, price in self.prices]
         return View.query(replace(self, prices=())) | ({"price": prices} if prices else {})
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareChoices:
-    """What there is to choose from, and what is compared: the `sides`, the reference first.
+    """The options, and the compared `sides`, the reference first.
 
-    `versions`, without their local parts, map to how many of them have any build of it. `refused` is hardware
-    of the preset's name whose settings are others, each with what differs; `beyond` how many more there are
-    than stand side by side.
+    `versions`, without their local parts, map to the number of sides with a build of it. `refused` is
+    hardware whose preset of that name has other settings, with the differences; `beyond` is the number of
+    sides that are not displayed.
     """
 
     versions: Mapping[str, int]
@@ -83,13 +83,15 @@ class HardwareChoices:
 
 
 def metrics(chosen: str, imported: Mapping[str, Metric]) -> dict[str, str]:
-    """The metrics on offer with their titles, the chosen one among them; with `imported` ones those alone."""
+    """The metrics to choose from with their titles, including the chosen one; only the `imported` ones if
+    there are any.
+    """
     known = imported or METRICS
     return {name: known[name].title for name in dict.fromkeys((*(imported or LISTED), chosen))}
 
 
 def versions(offer: HardwareChoices) -> dict[str, str]:
-    """The versions on offer, with how much of the hardware has each."""
+    """The versions to choose from, with the number of hardware that has each."""
     every = len(offer.sides)
     named = {
         version: f"{words} · on {offer.versions[version]} of {every}"
@@ -99,18 +101,18 @@ def versions(offer: HardwareChoices) -> dict[str, str]:
 
 
 def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, float]) -> dict[str, float]:
-    """What an hour of a whole hardware (fingerprint) costs, by the address or else by the settings."""
+    """The price per hour of a whole hardware (fingerprint), from the address or else from the settings."""
     own = {side.hardware: side.name for side in offer.sides}
     known = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
     return known | {hardware: price for hardware, price in chosen.prices if hardware in own}
 
 
-#: What was measured where: version, hardware, preset (fingerprints).
+#: The measured combinations of version, hardware and preset (fingerprints).
 Spread = frozenset[tuple[str, str, str]]
 
 
 def chosen_metric(query: Query, imported: Mapping[str, Metric], complaints: list[str]) -> str:
-    """The metric that an address names: one of the `imported` ones, or of ours where there are none."""
+    """The metric of an address: one of the `imported` ones, or of ours if there are none."""
     directed = [name for name, known in (imported or METRICS).items() if known.better != "neither"]
     return pick(query, "metric", directed, next(iter(imported or LISTED)), complaints)
 
@@ -122,13 +124,12 @@ def hardware(
     shared: Mapping[str, int],
     imported: Mapping[str, Metric] | None = None,
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
-    """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
+    """The selection in `query`, the options, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is the preset that most hardware was measured under, the newest version that
-    most of it has, and of the hardware that has the version the one that shares most cases with others: so
-    many as `shared` says, by fingerprint; of several the first by name. `imported` are the metrics of other
-    tools' files, where nothing else was measured. Raises SharedLabel for a `to` that several have as their
-    label.
+    The defaults are the preset under which most hardware was measured, the newest version that most of it
+    has, and the hardware with that version that shares the most cases with others (`shared`, by fingerprint),
+    the first by name among equals. `imported` are the metrics of other tools' files if nothing else was
+    measured. Raises SharedLabel for a `to` that is the label of several.
     """
     complaints: list[str] = []
     metric = chosen_metric(query, imported or {}, complaints)
@@ -171,7 +172,7 @@ def hardware(
 
 
 def _presets(places: Sequence[MeasurementConditions]) -> list[str]:
-    """The names of presets: that of most hardware first, of as many the one of the newest run."""
+    """The names of presets: most hardware first, among equals that of the newest run."""
     used: dict[str, set[str]] = {}
     for place in places:
         used.setdefault(place.preset_name, set()).add(place.hardware)
@@ -181,7 +182,9 @@ def _presets(places: Sequence[MeasurementConditions]) -> list[str]:
 def _sides(
     there: Sequence[MeasurementConditions], to: str, labels: Mapping[str, str]
 ) -> tuple[tuple[HardwareColumn, ...], tuple[tuple[str, str], ...]]:
-    """Each hardware under the newest of its presets that is like the reference's, and what has none."""
+    """Each hardware under the newest of its presets that equals that of the reference, and the hardware
+    without one.
+    """
     reference = next(place for place in there if place.hardware == to)
     sides: dict[str, HardwareColumn] = {}
     differs: dict[str, str] = {}
@@ -208,7 +211,7 @@ def _sides(
 
 
 def _versions(found: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
-    """The versions that any side has, for whatever device, newest first, and how many sides have each."""
+    """The versions of all sides, for any device, newest first, with the number of sides of each."""
     own = {(side.hardware, side.preset) for side in sides}
     there = {(strip_device(build), where, how) for build, where, how in found if (where, how) in own}
     counted = Counter(version for version, _, _ in there)
@@ -216,9 +219,9 @@ def _versions(found: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
 
 
 def _build(version: str, found: Spread, side: HardwareColumn) -> str:
-    """The build of a version that a side has: that very one, else the highest; empty for none.
+    """The build of a version that a side has: exactly that version, else the highest build; empty for none.
 
-    Builds of one release differ by the CUDA they were made for: `2.15.0+cu126` and `2.15.0+cu130`.
+    Builds of one release differ by their CUDA: `2.15.0+cu126` and `2.15.0+cu130`.
     """
     own = {build for build, where, how in found if (where, how) == (side.hardware, side.preset)}
     if version in own:
@@ -229,7 +232,7 @@ def _build(version: str, found: Spread, side: HardwareColumn) -> str:
 
 
 def _default_version(versions: Mapping[str, int], sides: Sequence[HardwareColumn]) -> str:
-    """The newest of the versions that most sides have; none in particular where no two share one."""
+    """The newest of the versions that most sides have; `NEWEST` if no two sides share one."""
     most = max(versions.values(), default=0)
     if most < min(2, len(sides)):
         return NEWEST
@@ -237,14 +240,14 @@ def _default_version(versions: Mapping[str, int], sides: Sequence[HardwareColumn
 
 
 def _first_with(version: str, found: Spread, sides: Sequence[HardwareColumn]) -> str | None:
-    """The first hardware with a version; None if none has it, or for no version in particular."""
+    """The first hardware with a version; None if none has it, or for `NEWEST`."""
     return next((side.hardware for side in sides if _build(version, found, side)), None)
 
 
 def _prices(
     query: Query, sides: Sequence[HardwareColumn], complaints: list[str]
 ) -> tuple[tuple[str, float], ...]:
-    """The prices that an address gives: `price=LABEL:2.5`; a fingerprint's beginning does for the label."""
+    """The prices in an address: `price=LABEL:2.5`; the label may be the beginning of a fingerprint."""
     labels = {side.hardware: side.label for side in sides}
     own_labels = {side.hardware: side.name for side in sides}
     found: dict[str, float] = {}
@@ -252,7 +255,7 @@ def _prices(
         name, colon, number = text.rpartition(":")
         price = _number(number)
         if not colon or price is None:
-            complaints.append(f'"{text}" is no price: expected a hardware, a colon and a number above 0.')
+            complaints.append(f'"{text}" is not a price: expected a hardware, a colon and a number above 0.')
         elif len(several := label_fingerprints(name, own_labels)) > 1:
             complaints.append(ambiguous("hardware", name, several))
         elif (fingerprint := find_fingerprint(name, labels)) is None:

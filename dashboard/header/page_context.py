@@ -1,8 +1,8 @@
-"""The context that readers keep from page to page: metric, hardware, PyTorch, workload, range and clock.
+"""The context that is kept from page to page: metric, hardware, PyTorch, workload, range and clock.
 
-An address decides. What it leaves open is as the reader chose it last: in this session, else in this browser,
-where `exports/browser.js` keeps it in a cookie and writes it into the address. A remembered value that a
-view cannot show is passed over without a complaint.
+The address takes precedence. Values that it leaves open are those that the reader chose last: in this
+session, else in this browser, where `exports/browser.js` stores them in a cookie and writes them into the
+address. A remembered value that a view cannot show is ignored without a complaint.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,19 +22,19 @@ from dashboard.navigation import VIEW
 
 Item = TypeVar("Item")
 
-#: The parameters that views share, each before those that depend on it.
+#: The parameters that views share; each comes before those that depend on it.
 NAMES = ("metric", "hardware", "version", "workload", "points")
-#: The cookie of the browser, and what it holds: a PyTorch remembered for months would hide newer ones.
-#: `clock` is no parameter: see `clock_choice`.
+#: The cookie of the browser and its parameters, without PyTorch: one remembered for months would hide newer
+#: ones. `clock` is not a parameter: see `clock_choice`.
 COOKIE, IN_COOKIE = "pyrometer_context", ("metric", "hardware", "workload", "points", "clock")
-#: Where the session keeps what was chosen in it.
+#: The key of the session for its selections.
 _CHOSEN = "page-context"
-#: Characters of the cookie that are read.
+#: The most characters of the cookie that are read.
 _LONGEST = 2000
 
 
 def complete_query(query: Query, names: Sequence[str], complaints: Callable[[Query], Sequence[str]]) -> Query:
-    """An address with what it leaves open of `names` as it is remembered, as far as the view can show it.
+    """An address completed with the remembered values of `names` that the view can show.
 
     `complaints` are those of a view about a query: a remembered value that adds one is left out.
     """
@@ -53,7 +53,7 @@ def complete_query(query: Query, names: Sequence[str], complaints: Callable[[Que
 
 
 def _many(complaints: Callable[[Query], Sequence[str]], tried: Query) -> float:
-    """How many complaints there are; infinitely many where a remembered label is that of several."""
+    """The number of complaints; infinite if a remembered label is that of several."""
     try:
         return len(complaints(tried))
     except SharedLabel:
@@ -61,24 +61,24 @@ def _many(complaints: Callable[[Query], Sequence[str]], tried: Query) -> float:
 
 
 def remember(before: View, after: View) -> None:
-    """Keep what a reader changed in a view."""
+    """Remember the changes of a reader in a view."""
     old, new = before.query(), after.query()
     _keep({name: new.get(name, []) for name in before.context if old.get(name) != new.get(name)})
 
 
 def bar(path: str, query: Query, completed_query: Query) -> DeltaGenerator:
-    """The row, below the title of the page at `path`, for the choices that make up its context.
+    """The row below the title of the page at `path` for the choices of its context.
 
-    `completed_query` is `query` with what was remembered: the browser writes it into the address.
+    `completed_query` is `query` with the remembered values, which the browser writes into the address.
     """
     _give_browser(path, query, {name: completed_query[name] for name in completed_query if name not in query})
     return st.container(horizontal=True, vertical_alignment="bottom", key="context-bar")
 
 
 def keep(path: str, query: Query, **values: str) -> None:
-    """Remember what the page at `path` shows of one case, for the views that are opened next.
+    """Remember the parameters of a case that the page at `path` shows, for the views that are opened next.
 
-    `values` are of `NAMES`, as addresses have them.
+    `values` are those of `NAMES`, in the form of addresses.
     """
     _keep({name: [value] for name, value in values.items()})
     _give_browser(path, query, {})
@@ -89,9 +89,10 @@ def narrow_items(
     workload_of: Callable[[Item], str],
     hardware_of: Callable[[Item], str] | None = None,
 ) -> Sequence[Item]:
-    """Those of the remembered hardware, and of these those of the remembered workload, as far as any is.
+    """The items of the remembered hardware, and of these those of the remembered workload, unless none
+    matches.
 
-    `hardware_of` gives fingerprints.
+    `hardware_of` returns fingerprints.
     """
     places, workloads = _chosen().get("hardware", ()), _chosen().get("workload", ())
     if hardware_of is not None:
@@ -100,7 +101,7 @@ def narrow_items(
 
 
 def _give_browser(path: str, query: Query, added: Query) -> None:
-    """Give the browser the context to keep, and what it adds to the address of the page at `path`."""
+    """Pass the browser the context to store, and its additions to the address of the page at `path`."""
     kept = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}
     about = {
         "context": urlencode(kept, doseq=True),
@@ -113,7 +114,7 @@ def _give_browser(path: str, query: Query, added: Query) -> None:
 
 
 def _chosen() -> dict[str, list[str]]:
-    """What the reader chose last, by parameter."""
+    """The last choices of the reader, by parameter."""
     if _CHOSEN not in st.session_state:
         written = st.context.cookies.get(COOKIE) or ""
         found = sanitise_query(parse_qs(written[:_LONGEST]))
@@ -125,19 +126,19 @@ def _keep(values: Mapping[str, Sequence[str]]) -> None:
     st.session_state[_CHOSEN] = _chosen() | {name: list(each) for name, each in values.items()}
 
 
-#: What can be chosen; without a choice it is the first.
+#: The options; the first is the default.
 _UTC, _LOCAL = "utc", "local"
 _CLOCK, _CLOCK_KEY = "clock", "choose-clock"
 
 
 def apply_clock() -> None:
-    """Have the moments of this page in the zone that the reader chose."""
+    """Show times on this page in the time zone that the reader chose."""
     zone = _own_zone()
     wording.show_in(zone if zone is not None and _chosen_clock() == _LOCAL else UTC)
 
 
 def clock_choice() -> None:
-    """What moments are in, with the choice of the reader's own zone where the browser states one."""
+    """Show the time zone of the page, with a choice of the reader's zone if the browser reports one."""
     zone = _own_zone()
     if zone is None:
         st.caption("All times are UTC.", width="content")
@@ -165,11 +166,11 @@ def _keep_clock() -> None:
 
 
 def _own_zone() -> ZoneInfo | None:
-    """The zone of the reader's browser; None where that is UTC, unknown, or states none."""
+    """The time zone of the reader's browser; None if it is UTC, unknown, or not reported."""
     name = st.context.timezone
     try:
         zone = ZoneInfo(name) if name else None
     except (KeyError, ValueError, OSError):
-        # A browser may state anything, such as a folder of the zone files.
+        # A browser may send any text, such as the name of a folder of zone files.
         return None
     return None if zone is None or zone.key in ("UTC", "Etc/UTC") else zone

@@ -17,7 +17,7 @@ from records.findings import Finding
 from records.runs import RunSummary
 from records.series import SeriesKey
 
-#: Runs and findings that can be found, the newest.
+#: The numbers of newest runs and findings that the search covers.
 _RUNS, _FINDINGS = 500, 500
 
 
@@ -26,7 +26,7 @@ _FOCUS = f"<script>\n{Path(__file__).with_name('search.js').read_text()}</script
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """One thing that can be found: how it reads, and the address that shows it."""
+    """One entry of the search: its text, and its address."""
 
     text: str
     address: str
@@ -35,7 +35,7 @@ class SearchEntry:
 def entries(
     keys: Iterable[SeriesKey], runs: Sequence[RunSummary], found: Iterable[Finding]
 ) -> list[SearchEntry]:
-    """Findings, runs, versions and cases, each of them once."""
+    """Findings, runs, versions and cases, each once."""
     listed = [
         SearchEntry(
             f"Finding {one.id} · {wording.case(one.key.case).text} · {one.state}", links.finding(one.id)
@@ -63,14 +63,14 @@ def entries(
 
 
 def button(url: str) -> None:
-    """The button in the header that opens the search; Ctrl or Cmd K does so too."""
+    """The button in the header that opens the search; Ctrl or Cmd K opens it too."""
     if st.button("Search", key="search-open", icon=":material/search:", shortcut="Ctrl+K"):
         _dialog(url)
 
 
 @st.dialog("Search")
 def _dialog(url: str) -> None:
-    """A field that finds what is typed in any place of an entry, and opens it."""
+    """A field that finds entries by any part of their text, and opens one."""
     found = _entries(url)
     chosen = st.selectbox(
         "Case, finding, run or PyTorch",
@@ -79,7 +79,7 @@ def _dialog(url: str) -> None:
         placeholder="Type a part of its name",
         key="search-chosen",
     )
-    # A file of ours and nothing else, as in `parts.frame_page`.
+    # Only the content of our file, as in `parts.frame_page`.
     st.html(_FOCUS, unsafe_allow_javascript=True)
     if chosen is not None:
         address = urlsplit(next(one.address for one in found if one.text == chosen))

@@ -32,9 +32,9 @@ def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     return Fleet(""), [unknown_value("machine", wanted, machines)]
 
 
-#: Rows of a list on a page at most, and environments.
+#: The most rows of a list on a page, and the most environments.
 ROWS, ENVIRONMENTS = 40, 500
-#: Tasks that wait, and runs in which the environments in use are looked for, at most.
+#: The most waiting tasks, and the number of runs searched for environments in use.
 TASKS, RUNS = 1000, 2000
 
 last_scheduled_runs = cache(by_url(queue_queries.last_scheduled_runs))
@@ -42,7 +42,7 @@ last_scheduled_runs = cache(by_url(queue_queries.last_scheduled_runs))
 
 @dataclass(frozen=True, slots=True)
 class Able:
-    """The telemetry of a machine when a run was made, by name, and what was absent, each in a sentence."""
+    """The telemetry of a machine during a run, by name, and sentences about absent telemetry."""
 
     present: tuple[str, ...]
     absent: tuple[str, ...]
@@ -50,7 +50,7 @@ class Able:
 
 @dataclass(frozen=True, slots=True)
 class OpenTasks:
-    """What runs, and what waits, oldest first; `newer` more wait that were due after all of these."""
+    """The running and waiting tasks, oldest first; `newer` is the number of later waiting tasks."""
 
     running: tuple[Task, ...]
     waiting: tuple[Task, ...]
@@ -58,7 +58,7 @@ class OpenTasks:
 
     @property
     def every(self) -> tuple[Task, ...]:
-        """Every one that is known."""
+        """All known schedulers."""
         return *self.running, *self.waiting
 
 
@@ -72,20 +72,20 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
 
 @cache
 def foreign_runs(url: str) -> Counter[str]:
-    """How many runs there are that Pyrometer did not measure, by where they come from."""
+    """The number of runs that Pyrometer did not measure, by source."""
     return Counter({came_from(each): each.runs for each in queries.foreign_runs(database_at(url))})
 
 
 @cache
 def without_task(url: str) -> frozenset[str]:
-    """Those of the newest runs of machines that go on and belong to no task: manual runs."""
+    """The running ones among the newest runs of machines that belong to no task: manual runs."""
     going = [run.id for run in newest_runs(url) if run.state == RunState.RUNNING]
     return frozenset(run for run in going if queue_queries.task_of_run(database_at(url), run) is None)
 
 
 @cache
 def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
-    """What runs, and what waits (for some labels, or all of it), as of now."""
+    """The running and the waiting tasks (of some labels, or all) at present."""
     database = database_at(url)
     waiting, newer = queue_queries.waiting_tasks(database, labels=labels, oldest=TASKS)
     return OpenTasks(tuple(queue_queries.running_tasks(database)), tuple(waiting), newer)
@@ -93,20 +93,20 @@ def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
 
 @cache
 def wait_reasons(url: str) -> dict[int, str]:
-    """By task that runs, what it waits for before it measures."""
+    """By running task, the reason why it does not measure yet."""
     database = database_at(url)
     return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running_tasks(database)])
 
 
 @cache
 def environments(url: str) -> list[EnvironmentUsed]:
-    """The environments of the newest runs, the one that was used last first."""
+    """The environments of the newest runs, last used first."""
     return environments_in_use.environments_used(database_at(url), RUNS)
 
 
 @permanent_cache
 def able(url: str, run: str) -> Able | None:
-    """The telemetry of the machine of a run; None for a run that is not there any more."""
+    """The telemetry of the machine of a run; None for a deleted run."""
     record = queries.run_record(database_at(url), run)
     if record is None:
         return None

@@ -1,4 +1,4 @@
-"""The machines of a fleet: which are alive or silent, what each does and what it can measure."""
+"""The machines of a fleet: state, current task, and telemetry."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,18 @@ from reports.tables import reason_text
 from reports.text.staleness_text import in_words
 from workflows.fleet_status import MEASURING, fleet_status, measures, runs_control_jobs
 
-#: Those with a problem first; one whose scheduler was not seen for weeks is not waited for any more.
+#: The order of states: problems first; a machine whose scheduler was not seen for weeks is no longer
+#: expected.
 _ORDER = ("silent", "alive", "gone", "by hand")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineStatus:
-    """A machine by its name. `state`: alive, silent, gone (its scheduler), or by hand where there is none.
+    """A machine by its name.
 
-    `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now; `by_hand` is
-    whether its newest run goes on and is no task's.
+    `state`: alive, silent, gone (its scheduler), or by hand without one. `scheduler` is the one that was seen
+    last, `run` the newest run, `doing` the tasks that run there now; `by_hand` is whether its newest run is
+    still running and belongs to no task.
     """
 
     name: str
@@ -40,24 +42,24 @@ class MachineStatus:
 
     @property
     def seriousness(self) -> tuple[int, str]:
-        """What sorts machines, the worst first."""
+        """The sort key of machines, worst first."""
         return _ORDER.index(self.state), self.name
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its labels; with the empty one, that of any machine, where its scheduler is not gone."""
+        """Its labels, including the empty one, which means any machine, unless its scheduler is gone."""
         own = {self.name, *(self.scheduler.labels if self.scheduler else ())}
         return tuple(sorted({"", *own} if self.state in ("alive", "silent") else own))
 
     def can_run(self, task: Task) -> bool:
-        """Whether a task that waits is for its labels, or for any machine and one of its scheduler's jobs."""
+        """Whether a waiting task is for its labels, or for any machine and one of its scheduler's jobs."""
         if task.label or self.scheduler is None:
             return task.label in self.labels
         does = measures if task.job in MEASURING else runs_control_jobs
         return "" in self.labels and does(self.scheduler)
 
 
-#: A machine, and what its newest run found that it can measure.
+#: A machine with the telemetry that its newest run found.
 Abilities = tuple[MachineStatus, Able]
 
 
@@ -68,9 +70,9 @@ def machines(
     now: datetime,
     without_task: Collection[str] = (),
 ) -> list[MachineStatus]:
-    """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first.
+    """Every machine with a scheduler or a run, worst first; `runs` are newest first.
 
-    `without_task` are the ids of runs that go on and were begun by hand.
+    `without_task` are the ids of running runs that were started by hand.
     """
     schedulers: dict[str, SchedulerSeen] = {}
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
@@ -81,7 +83,7 @@ def machines(
     silent = {one.name for one in morning.silent}
     newest: dict[str, RunSummary] = {}
     for run in runs:
-        # What was imported was measured on machines that are not ours.
+        # Imported runs were measured on other machines.
         if run.source == RunSource.MEASURED:
             newest.setdefault(run.machine, run)
     found: list[MachineStatus] = []
@@ -89,7 +91,7 @@ def machines(
         state = "alive" if name in living else "silent" if name in silent else "gone"
         state = state if name in schedulers else "by hand"
         run, does = newest.get(name), status.running.get(name, ())
-        # The run of a task that has only just begun is not known as its own yet.
+        # The run of a task that has just begun is not recorded for the task yet.
         measures_there = any(task.job in MEASURING for task in does)
         by_hand = run is not None and run.id in without_task and not measures_there
         found.append(MachineStatus(name, state, schedulers.get(name), run, does, by_hand))
@@ -97,7 +99,7 @@ def machines(
 
 
 def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
-    """The fleet in a row of numbers."""
+    """The fleet as a row of numbers."""
     states = [one.state for one in items]
     silent, living = states.count("silent"), states.count("alive")
     running, waiting = len(tasks.running), len(tasks.waiting) + tasks.newer
@@ -164,7 +166,9 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
 
 
 def abilities(shown: Sequence[Abilities], omitted: int) -> DataTable[Abilities]:
-    """The telemetry of machines while they measure, and what is absent and why; `omitted` are counted."""
+    """The available telemetry of machines, and the absent one with reasons; `omitted` machines are
+    counted.
+    """
     columns: list[Column[Abilities]] = [
         Column("", "Machine", format=lambda row: row[0].name, link=lambda row: links.machine(row[0].name)),
         Column(
@@ -212,7 +216,7 @@ def facts(
     }
     return markup.panels(
         markup.facts("Scheduler", one.name, values),
-        markup.facts("Hardware", _hardware(one) or "not known before its first run", about),
+        markup.facts("Hardware", _hardware(one) or "unknown before its first run", about),
         markup.facts("Conditions of its newest run", one.run.id if one.run else wording.NONE, conditions),
         kind="py-facts",
     )

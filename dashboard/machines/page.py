@@ -1,4 +1,4 @@
-"""The machines with what each can measure, and the schedules with what runs and waits."""
+"""The machines with their telemetry, and the schedules with running and waiting tasks."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,12 +19,12 @@ from dashboard.server.database import present_time
 from dashboard.server.settings import ServerSettings
 from dashboard.today.load import TodayData, morning
 
-#: Machines of which the list says what they can measure, at most.
+#: The most machines whose telemetry is listed.
 _ABLE = 8
 
 
 def show_machines() -> None:
-    """The machine that the address names, else all of them."""
+    """Show the machine that the address names, else all of them."""
     parts.title("Machines")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
@@ -43,7 +43,7 @@ def show_machines() -> None:
 
 
 def show_schedule() -> None:
-    """The schedules, their next and last runs, and what runs and waits."""
+    """Show the schedules, their next and last runs, and running and waiting tasks."""
     parts.title("Schedule")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
@@ -52,7 +52,7 @@ def show_schedule() -> None:
 
 
 def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[MachineStatus]]:
-    """The schedules, the open tasks and the machines; stops the page where there is none of all three."""
+    """The schedules, the open tasks and the machines; stops the page if there are none."""
     schedules, tasks = morning(url), load.open_tasks(url)
     found = machines.machines(schedules, load.newest_runs(url), tasks.running, now, load.without_task(url))
     if not found and not tasks.every and not schedules.parts:
@@ -63,7 +63,7 @@ def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[Mach
 def _every_machine(
     url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
-    """All machines, what they measure with, and what they can measure."""
+    """Show all machines, their environments and their telemetry."""
     parts.html(machines.cards(found, tasks, timetable.next_fire_time(morning.plan, now), now))
     parts.table_section("Machines", machines.table(found, now), "machines.csv")
     _environments(url, now)
@@ -73,19 +73,19 @@ def _every_machine(
 def _schedule(
     url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
-    """The schedules, what runs and waits, and how fresh the results of each track are."""
+    """Show the schedules, running and waiting tasks, and the age of the results of each track."""
     _schedules(url, morning, now)
     coming = timetable.week(morning.plan, now)
     if coming.rows:
         parts.heading("The next seven days")
-        parts.caption("UTC; of each schedule the next runs that its scheduler announced.")
+        parts.caption("In UTC; the next runs of each schedule as its scheduler announced them.")
         parts.table(coming)
     _open(url, morning, tasks, found, now)
     parts.table_section("Freshness", timetable.freshness(morning.parts, now), "freshness.csv")
 
 
 def _one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
-    """One machine: what is known of it, what it can measure, what runs and waits for it."""
+    """Show one machine: its facts, its telemetry, its running and waiting tasks."""
     opened = common.run(url, one.run.id) if one.run else None
     about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
     conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
@@ -109,24 +109,24 @@ def _open(
     now: datetime,
     own: Collection[int] | None = None,
 ) -> None:
-    """With `own` only the tasks of these ids: why one waits depends on what others do."""
+    """Show tasks, with `own` only those of these ids; the reason why one waits depends on the others."""
     found = timetable.explain_tasks(tasks.every, morning, load.wait_reasons(url), now)
     found = [each for each in found if own is None or each.task.id in own]
     listed = timetable.open_tasks(found, now, "those" if tasks.newer else "all")
-    parts.heading("What runs and what waits", listed, "open-tasks.csv")
+    parts.heading("Running and waiting tasks", listed, "open-tasks.csv")
     by_hand = [
-        f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
+        f"{one.run.id} runs on {one.name}, started by hand {wording.ago(one.run.started_at, now)}"
         for one in shown
         if one.by_hand and one.run
     ]
-    sentences = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
+    sentences = [*([] if found else ["No task of a schedule is running or waiting"]), *by_hand[:ROWS]]
     if sentences:
         parts.caption(parts.plain(f"{'; '.join(sentences)}."))
     if not found:
         return
     if tasks.newer:
         many = wording.plural(tasks.newer, "newer task")
-        parts.caption(f"Listed are the {len(tasks.waiting):,} oldest waiting tasks, without {many}.")
+        parts.caption(f"Only the {len(tasks.waiting):,} oldest waiting tasks are listed, without {many}.")
     parts.table(listed)
 
 
@@ -159,7 +159,7 @@ def _environments(url: str, now: datetime) -> None:
 
 def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
     ran = [one for one in found if one.run is not None]
-    # Each machine is a question of its own: the page asks few of them, and only the file asks all.
+    # Each machine takes a query: the page makes few of them, and only the file makes all.
     shown = list(islice(_able(url, ran[:ROWS]), _ABLE))
     if not shown:
         return
@@ -169,12 +169,12 @@ def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
         lambda: machines.abilities_frame(_able(url, ran)),
         "capabilities.csv",
     )
-    parts.caption("From their newest runs; open a machine to see each source.")
+    parts.caption("From the newest runs; open a machine to see each source.")
     parts.table(machines.abilities(shown, max(0, len(ran) - looked)))
 
 
 def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
-    """Those of which anything is known, each with what it can measure."""
+    """The machines with known telemetry."""
     for one in ran:
         able = load.able(url, one.run.id) if one.run else None
         if able and (able.present or able.absent):
@@ -182,7 +182,7 @@ def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatu
 
 
 def _nothing_yet(url: str) -> None:
-    """The page without a scheduler and without a run of a machine of one's own: what there is instead."""
+    """The page without a scheduler and without a run of an own machine."""
     foreign = load.foreign_runs(url)
     if not foreign:
         parts.nothing_measured()
@@ -195,9 +195,9 @@ def _nothing_yet(url: str) -> None:
 
 
 def _foreign(runs: Mapping[str, int]) -> str:
-    """`No machine of our own yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
+    """`No machine has a run yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
     ordered = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
     counted = ", ".join(f"{many:,} {phrase}" for phrase, many in ordered)
     many = sum(runs.values())
     verb = "is" if many == 1 else "are"
-    return f"No machine of our own yet. There {verb} {wording.plural(many, 'run')}: {counted}."
+    return f"No machine has a run yet. There {verb} {wording.plural(many, 'run')}: {counted}."

@@ -1,4 +1,4 @@
-"""The schedules with their next and last runs, what runs and waits, and how fresh each track is."""
+"""The schedules with their next and last runs, running and waiting tasks, and the age of each track."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _DAYS = 7
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule: as `served`, None without a scheduler, and its `last_run`, None before the first."""
+    """A schedule: `served` is None without a scheduler, `last_run` is None before the first run."""
 
     schedule: str
     served: ServedSchedule | None
@@ -32,14 +32,14 @@ class ScheduleRow:
 
     @property
     def place(self) -> tuple[int, str]:
-        """What sorts schedules: those people wrote, those built in, those that follow another, the rest."""
+        """The sort key of schedules: configured ones, built-in ones, follow-ups, the others."""
         if self.served is None:
             return (2 if ":" in self.schedule else 3), self.schedule
         return int(self.served.built_in), self.schedule
 
 
 def rows(plan: Iterable[ServedSchedule], last_runs: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
-    """Every schedule that is served or ever ran; a name that is served in two ways has two rows."""
+    """Every schedule that is served or has run; a name with two different definitions has two rows."""
     last = {last_run.schedule: last_run for last_run in last_runs}
     found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
     known = {row.schedule for row in found}
@@ -94,7 +94,7 @@ def schedules(items: Sequence[ScheduleRow], now: datetime) -> DataTable[Schedule
 
 
 def week(plan: Iterable[ServedSchedule], now: datetime) -> DataTable[ServedSchedule]:
-    """The scheduled runs of the next seven days (UTC): a row for each schedule that people wrote."""
+    """The scheduled runs of the next seven days (UTC): a row for each configured schedule."""
     days = [now.date() + timedelta(days=day) for day in range(_DAYS)]
     rows = [one for one in plan if one.alive and not one.built_in and one.next]
 
@@ -138,7 +138,7 @@ def _next(row: ScheduleRow, now: datetime) -> str:
         return wording.NONE
     first = one.next[0]
     if first <= now and not one.alive:
-        text = f"was due {in_words(now - first)} ago, and who serves it is silent"
+        text = f"was due {in_words(now - first)} ago, and its scheduler is silent"
         return f'<span class="py-bad">× {first:%Y-%m-%d %H:%M}</span><small>{escape(text)}</small>'
     coming = [moment for moment in one.next if moment > now] or [first]
     then = ", ".join(f"{moment:%m-%d %H:%M}" for moment in coming[1:3])
@@ -172,7 +172,9 @@ def _states(states: Mapping[TaskState, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `text` is for people."""
+    """A running or waiting task. `why` is `running` or a reason of `analysis.staleness`; `text` is its
+    sentence.
+    """
 
     task: Task
     why: str
@@ -187,9 +189,9 @@ class Open:
 def explain_tasks(
     tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime
 ) -> list[Open]:
-    """Every task with why it waits, unschedulable ones first.
+    """Every task with the reason why it waits, unschedulable ones first.
 
-    `said` is what some that run wait for before they measure, by task.
+    `said` are the reasons why running tasks do not measure yet, by task.
     """
     reporting = alive(morning.seen, now, morning.patience.silent_minutes)
     status = fleet_status(morning.seen, reporting, tasks, now)
@@ -205,7 +207,7 @@ def explain_tasks(
 
 
 def open_tasks(items: Sequence[Open], now: datetime, every: str = "all") -> DataTable[Open]:
-    """What runs and what waits; `every`: what the CSV file has of those that are left out."""
+    """The running and waiting tasks; `every` describes the tasks in the CSV file."""
     columns: list[Column[Open]] = [
         Column("task", value=lambda one: one.task.id),
         Column("state", "State", lambda one: one.task.state, html=lambda one: markup.chip(one.task.state)),
@@ -236,21 +238,21 @@ def open_tasks(items: Sequence[Open], now: datetime, every: str = "all") -> Data
         Column("run", value=lambda one: one.task.run_id or ""),
         Column("why", "Why", lambda one: one.text, html=_why),
     ]
-    return DataTable("What runs and what waits", columns, items, ROWS, f"more tasks; the CSV has {every}")
+    return DataTable("Running and waiting tasks", columns, items, ROWS, f"more tasks; the CSV has {every}")
 
 
 def _because(task: Task, because: WaitReason, silent: Sequence[str], *, alone: bool) -> str:
     why = because.why
     if why in ("unscheduled", "no such label") and silent:
-        return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
+        return f"{some(silent)} could run it but {'is' if len(silent) == 1 else 'are'} silent"
     if why == "unscheduled":
         kind = "that measures " if alone else ""
         return f"no scheduler {kind}is running: start one with pyrometer scheduler"
     if why == "no such label":
         joining = f", or by pyrometer fleet join --label {task.label}" if "=" in task.label else ""
         return (
-            f'no running scheduler has the label "{task.label}": a machine gets it by machine_labels '
-            f"in its pyrometer.toml{joining}"
+            f'no running scheduler has the label "{task.label}": add it to machine_labels '
+            f"in the pyrometer.toml of a machine{joining}"
         )
     return in_its_turn(because, task.attempts, task.not_before)
 
@@ -272,7 +274,7 @@ def _about_task(task: Task) -> str:
 
 
 def freshness(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackStatus]:
-    """How fresh each track is: its newest night that is done, what is late, which nights are missing."""
+    """The age of each track: its newest night that is done, late nights, and missing nights."""
     columns: list[Column[TrackStatus]] = [
         Column("schedule", value=lambda one: one.newest.schedule),
         Column(
@@ -309,7 +311,7 @@ def freshness(items: Sequence[TrackStatus], now: datetime) -> DataTable[TrackSta
 
 
 def environments(items: Sequence[EnvironmentUsed], now: datetime) -> DataTable[EnvironmentUsed]:
-    """The environments that are in use."""
+    """The environments in use."""
 
     def last_used(one: EnvironmentUsed) -> str:
         run = markup.link(links.run(one.run), wording.ago(one.started_at, now))

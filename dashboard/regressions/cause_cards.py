@@ -1,4 +1,4 @@
-"""A card for each cause: what moved, its nights, how sure that is, and what can be done about it."""
+"""A card for each cause: the change, its nights, its evidence, and actions."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,14 +12,15 @@ from dashboard.trends import load as trends
 from records.findings import Finding
 from reports.text.finding_text import kind
 
-#: Charts cost a query each: of more causes only the worst have one.
+#: The most charts: each takes a query, so that only the worst causes have one.
 _CHARTS = 6
-#: Points of a series that are looked at: those of its track, of the baseline, and of single runs between.
+#: The number of points of a series that are read: those of its track, of the baseline, and of single runs
+#: between.
 _POINTS = 400
 
 
 def cards(url: str, items: Sequence[FindingCause], now: datetime) -> None:
-    """One card for each, in the order in which they come."""
+    """One card for each cause, in the given order."""
     for place, cause in enumerate(items):
         with st.container(border=True, key=f"cause-{cause.tone}-{cause.largest.id}"):
             _card(url, cause, now, drawn=place < _CHARTS)
@@ -45,14 +46,14 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
     if cause.bisect:
         parts.code(cause.bisect)
     if triage.refusal(url):
-        # The page of a finding says why.
+        # The page of a finding has the reason.
         return
     title = triage.ONE if len(cause.items) == 1 else f"{triage.ALL}, {len(cause.items)} findings"
     triage.section(url, cause.items, title, f"triage-{one.id}")
 
 
 def ways_out(url: str, cause: FindingCause, one: Finding) -> None:
-    """Buttons that lead out of here: a new issue of PyTorch, and the commits between both builds."""
+    """Buttons with external links: a new issue of PyTorch, and the commits between both builds."""
     st.link_button("Open issue ↗", causes.issue_address(cause))
     if commits := _commits(url, one):
         st.link_button("Commits ↗", commits)
@@ -65,7 +66,7 @@ def course(url: str, one: Finding) -> list[float]:
 
 
 def chart(url: str, one: Finding) -> None:
-    """The nights around a finding; nothing where there are too few to draw."""
+    """Show the nights around a finding; nothing if there are too few."""
     known = trends.history(url, (one.key,), _POINTS)
     made = night_chart.night_chart(one, known.lines[0], known.tracks_of_place, known.of_line, known.findings)
     if made is None:
@@ -85,7 +86,7 @@ def chart(url: str, one: Finding) -> None:
 
 
 def _commits(url: str, one: Finding) -> str:
-    """The address of PyTorch's commits between the builds of a finding; empty where they are not known."""
+    """The address of PyTorch's commits between the builds of a finding; empty if they are unknown."""
     old, new = (
         _git_hash(url, run, environment)
         for run, environment in ((one.before_run, one.old_environment), (one.at_run, one.new_environment))

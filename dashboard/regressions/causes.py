@@ -1,4 +1,4 @@
-"""Findings by cause: those of one night, machine and pair of builds that moved in one direction."""
+"""Findings by cause: those of one night, machine, pair of builds, and direction."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from reports.text.dispatch_text import case_words
 from reports.text.finding_text import STATES, describe_change, interval
 from reports.text.numbers import percent
 
-#: Cases that a title or an issue names one by one, and changes of what runs that a card names.
+#: The most cases in a title or an issue, and the most changes of operators and kernels on a card.
 _NAMED = 3
 _ISSUES = "https://github.com/pytorch/pytorch/issues/new"
 _COMPARE = "https://github.com/pytorch/pytorch/compare"
@@ -22,18 +22,18 @@ _COMPARE = "https://github.com/pytorch/pytorch/compare"
 
 @dataclass(frozen=True, slots=True)
 class FindingCause:
-    """Findings with one cause and state, the largest change first; there is at least one."""
+    """Findings with one cause and state, largest change first; there is at least one."""
 
     items: tuple[Finding, ...]
 
     @property
     def largest(self) -> Finding:
-        """The finding that moved most."""
+        """The finding with the largest change."""
         return self.items[0]
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The keys of its cases, the one that moved most first."""
+        """The keys of its cases, largest change first."""
         return tuple(dict.fromkeys(one.key.case for one in self.items))
 
     @property
@@ -49,23 +49,23 @@ class FindingCause:
 
     @property
     def bisect(self) -> str:
-        """The command that finds the build between the two; empty where there is none."""
+        """The command that finds the build between the two; empty if there is none."""
         return next((each for one in self.items if (each := one.evidence.confirmation.bisect)), "")
 
     @property
     def tone(self) -> Literal["bad", "good", "quiet"]:
-        """Only what is confirmed is good or bad."""
+        """Only confirmed findings are good or bad."""
         if not self.confirmed:
             return "quiet"
         return "bad" if self.largest.direction == "worse" else "good"
 
 
 def causes(findings: Iterable[Finding]) -> list[FindingCause]:
-    """Findings of one state by cause, confirmed regressions first, the largest change first."""
+    """Findings of one state by cause, confirmed regressions first, largest change first."""
     by_cause: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for one in findings:
         key = (one.at_run, one.machine, one.old_environment, one.new_environment, one.direction)
-        # A candidate is no part of what is confirmed: it may be noise.
+        # Candidates are separate from confirmed findings: they may be noise.
         by_cause[*key, one.state].append(one)
     made = [
         FindingCause(tuple(sorted(own, key=lambda one: (-abs(one.change), one.id))))
@@ -79,7 +79,7 @@ def _worst_first(one: FindingCause) -> tuple[object, ...]:
 
 
 def title(cause: FindingCause) -> str:
-    """What moved: `resnet50 infer: latency rose by 8.0 %`, `5 workloads: up to +8.0 % latency`."""
+    """The change: `resnet50 infer: latency rose by 8.0 %`, `5 workloads: up to +8.0 % latency`."""
     workloads = list(dict.fromkeys(wording.case(case).workload for case in cause.cases))
     one = cause.largest
     if len(workloads) > 1:
@@ -89,7 +89,7 @@ def title(cause: FindingCause) -> str:
 
 
 def sentence(cause: FindingCause) -> str:
-    """How sure it is: `Confirmed by 12 pairs, A/B interleaved on bench-1.`"""
+    """The evidence: `Confirmed by 12 pairs, A/B interleaved on bench-1.`"""
     one = cause.largest
     if not cause.confirmed:
         state = STATES[one.state]
@@ -98,18 +98,22 @@ def sentence(cause: FindingCause) -> str:
     parts = [f"Confirmed by {measured}, A/B interleaved on {one.machine}"]
     detected = one.evidence.detected
     if detected and detected.relative:
-        parts.append("it is relative to the pinned baseline, which moved as well")
+        parts.append("it is relative to the pinned baseline, which changed as well")
     return f"{'; '.join(parts)}."
 
 
 def differences(cause: FindingCause) -> list[str]:
-    """What runs differently in the case that moved most, a line for each change; empty where not recorded."""
+    """The differing operators and kernels of the case with the largest change, a line each; empty if not
+    recorded.
+    """
     body = cause.largest.evidence.confirmation.dispatch
     return case_words(CaseDifference.from_body(body), _NAMED) if body else []
 
 
 def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:
-    """Each case with its change, and its values where a session measured them; `most` lines and a count."""
+    """Each case with its change, and its values if a session measured them; at most `most` lines and a
+    count.
+    """
     alone = len({wording.case(case).workload for case in cause.cases}) == 1
     lines = [_case_line(one, alone=alone) for one in cause.items[:most]]
     if (more := len(cause.items) - most) > 0:
@@ -119,7 +123,7 @@ def case_lines(cause: FindingCause, most: int = _NAMED) -> list[str]:
 
 def _case_line(one: Finding, *, alone: bool) -> str:
     words = wording.case(one.key.case)
-    # What all lines have in common stands in the title.
+    # Parts that all lines have in common are in the title.
     name = " ".join(filter(None, (words.parameters, words.technique))) if alone else words.text
     verdict = one.evidence.confirmation.verdict
     values = ""
@@ -141,11 +145,11 @@ def first_seen(cause: FindingCause) -> str:
 
 
 def marks(cause: FindingCause, now: datetime) -> list[str]:
-    """What people did with it: `acknowledged by ada`, `muted until 2026-12-01`, `came back`."""
+    """Its triage: `acknowledged by ada`, `muted until 2026-12-01`, `returned`."""
     found: list[str] = []
     for one in cause.items:
         if one.returns_of is not None:
-            found.append(f"came back: finding {one.returns_of} was marked fixed")
+            found.append(f"returned: finding {one.returns_of} was marked as fixed")
         if one.triage != FindingTriage.OPEN:
             found.append(f"{one.triage} by {one.owner}" if one.owner else str(one.triage))
         if one.muted_until is not None and one.muted_until > now:
@@ -154,7 +158,7 @@ def marks(cause: FindingCause, now: datetime) -> list[str]:
 
 
 def issue_address(cause: FindingCause) -> str:
-    """The address of a new issue of PyTorch that has the evidence filled in."""
+    """The address of a new issue of PyTorch with the evidence as its text."""
     one = cause.largest
     reproduce = next((each for item in cause.items if (each := item.evidence.confirmation.reproduce)), "")
     commands = [command for command in (reproduce, cause.bisect) if command]
@@ -171,7 +175,9 @@ def issue_address(cause: FindingCause) -> str:
 
 
 def commits_address(old: str, new: str) -> str:
-    """The commits between two builds of PyTorch by their git hashes; empty where one is unknown or alike."""
+    """The commits between two builds of PyTorch by their git hashes; empty if one is unknown or both are
+    equal.
+    """
     hashes = [
         each for each in (old, new) if len(each) == 40 and all(sign in "0123456789abcdef" for sign in each)
     ]

@@ -1,4 +1,4 @@
-"""Findings as HTML tables and panels; every text from the database is escaped."""
+"""Findings as HTML tables and panels; all text from the database is escaped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -34,20 +34,20 @@ from reports.text.numbers import percent
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]
-#: Nights of a small picture.
+#: The number of nights of a sparkline.
 NIGHTS = 60
 _OPEN = "Open\u00a0→"
-#: Changes in what runs differently.
+#: The most changes of operators and kernels.
 _MOST_CHANGES = 20
 
-#: The tabs of the list, by the state that each shows.
+#: The tabs of the list by state.
 TABS: Mapping[str, str] = {
     NEW: "New",
     FindingGroup.OPEN: "Open",
     FindingGroup.IMPROVEMENT: "Improvements",
     FindingGroup.KNOWN: "Quiet",
 }
-#: The groups of findings as a choice among them says them.
+#: The labels of the groups of findings.
 GROUPS: Mapping[FindingGroup, str] = {
     FindingGroup.OPEN: "Open regressions",
     FindingGroup.IMPROVEMENT: "Improvements",
@@ -59,7 +59,7 @@ GROUPS: Mapping[FindingGroup, str] = {
 
 
 def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime) -> DataTable[FindingCause]:
-    """A row for each cause; `lines` are small pictures by the id of a finding."""
+    """A row for each cause; `lines` are sparklines by the id of a finding."""
     columns: list[Column[FindingCause]] = [
         Column("", "Cause", html=_cause),
         Column("", "Change", html=lambda one: _change(one.largest), number=True),
@@ -84,7 +84,7 @@ def _triage(one: Finding, now: datetime) -> str:
 
 
 def _first_seen(one: Finding, now: datetime) -> str:
-    """When, and in a line where; the tooltip has the whole names."""
+    """The time and, on one line, the place; the tooltip has the whole names."""
     about = (versions(one), one.machine, one.key.hardware_label, one.key.preset_name)
     old, new = (wording.version(each) for each in (one.old_torch_version, one.new_torch_version))
     builds = new if one.old_torch_version == one.new_torch_version else f"{old} → {new}"
@@ -93,7 +93,7 @@ def _first_seen(one: Finding, now: datetime) -> str:
 
 
 def _open(cause: FindingCause) -> str:
-    """The way to the finding; of several, each with its case."""
+    """The link to the finding; for several findings each with its case."""
     if len(cause.items) == 1:
         return markup.link(links.finding(cause.largest.id), _OPEN)
     lines = "".join(
@@ -107,7 +107,7 @@ def _open(cause: FindingCause) -> str:
 
 
 def open_causes(items: Sequence[FindingCause], omitted: int = 0) -> DataTable[FindingCause]:
-    """Open regressions in short, a row for each cause; `omitted` more are counted below."""
+    """Open regressions in short form, a row for each cause; `omitted` ones are counted below."""
     columns: Sequence[Column[FindingCause]] = (
         Column(label="Cause", format=_cause_cell, link=lambda one: links.finding(one.largest.id)),
         Column(label="Change", format=lambda one: percent(one.largest.change), number=True),
@@ -123,9 +123,9 @@ def _cause_cell(one: FindingCause) -> str:
 
 
 def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
-    """How many findings of the chosen schedule are in the groups without a tab, with links.
+    """The number of findings of the chosen schedule in the groups without a tab, with links.
 
-    Empty where there are none.
+    Empty if there are none.
     """
     addresses = {
         FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
@@ -169,14 +169,14 @@ _COLUMNS = ("state", "direction", "ratio", "ratio_low", "ratio_high", *_FURTHER)
 
 
 def title(one: Finding) -> str:
-    """A finding's title: which case, what of it, and in a sentence what happened."""
+    """The title of a finding: its case, its kind, and a sentence about the change."""
     better = wording.metric(one.key.metric).better
     better = "" if better == "neither" else f" {better.capitalize()} is better."
     chip = markup.chip(kind(one.state, one.direction))
     since = f"since the night of {one.at:%Y-%m-%d} (UTC)"
     if one.shape == "drift":
-        # It has no first night: what is known is a night that it had not begun on.
-        since = f"slowly after the night of {one.before:%Y-%m-%d} (UTC)"
+        # A drift has no first night: only a night before its beginning is known.
+        since = f"gradually after the night of {one.before:%Y-%m-%d} (UTC)"
     since += f", {versions(one)}"
     return (
         f"<p>{markup.link(links.findings(), '← All findings')} · Finding {one.id}</p>"
@@ -186,7 +186,7 @@ def title(one: Finding) -> str:
 
 
 def cards(one: Finding, now: datetime) -> str:
-    """What matters most, in a row."""
+    """The main numbers in a row."""
     why = because(one.state, one.evidence)
     state = STATES.get(one.state, one.state) + (f"; {why}" if why else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
@@ -213,20 +213,23 @@ def cards(one: Finding, now: datetime) -> str:
 
 
 def ways(one: Finding) -> str:
-    """Links to what the finding rests on, and to where people work on it."""
+    """Links to the evidence of the finding, and to related findings and issues."""
     key = one.key
     trend = links.trends(key.metric, key.hardware, key.preset, key.case, at=one.at_run)
     links_html = [markup.link(trend, "Trend →")]
     if run := one.evidence.confirmation.run:
         links_html.append(markup.link(links.run(run), "The session that measured it again →"))
     if began_as := one.evidence.began_as:
-        links_html.append(markup.link(links.finding(began_as), f"Goes on from finding {began_as} →"))
+        links_html.append(markup.link(links.finding(began_as), f"Continues finding {began_as} →"))
     continuation = one.evidence.goes_on
     if continuation is not None and (later := continuation.finding):
-        links_html.append(markup.link(links.finding(later), f"Went on: finding {later} →"))
+        links_html.append(markup.link(links.finding(later), f"Continued as finding {later} →"))
     if one.returns_of is not None:
         links_html.append(
-            markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
+            markup.link(
+                links.finding(one.returns_of),
+                f"Return of finding {one.returns_of}, which was marked as fixed →",
+            )
         )
     if one.link:
         links_html.append(markup.outside(one.link, one.link))
@@ -234,7 +237,7 @@ def ways(one: Finding) -> str:
 
 
 def verdict(one: Finding) -> str:
-    """What the pairs of the session say; nothing where there was none."""
+    """The result of the session's pairs; empty without a session."""
     session = one.evidence.confirmation
     pair = session.verdict
     if pair is None:
@@ -249,13 +252,13 @@ def verdict(one: Finding) -> str:
         "interval": _interval(pair),
         "confidence": wording.percent(pair.confidence) if pair.confidence else None,
         "detectable from (MDE)": None if pair.smallest is None else percent(pair.smallest).lstrip("+"),
-        "a side was built anew": rebuilt,
+        "one side was rebuilt": rebuilt,
     }
     return markup.panels(markup.facts("Verdict of the session", verdict_word(pair), pairs), kind="py-facts")
 
 
 def changes(rows: Sequence[RunChange]) -> DataTable[RunChange]:
-    """What differs between two runs, such as the nights before and after."""
+    """The differences between two runs, such as the nights before and after."""
     columns: list[Column[RunChange]] = [
         Column("kind", "Of", lambda row: row.kind),
         Column("name", "What", lambda row: row.name),
@@ -266,7 +269,7 @@ def changes(rows: Sequence[RunChange]) -> DataTable[RunChange]:
 
 
 def related_cases(rows: Sequence[RelatedVerdict]) -> str:
-    """What the same session says of other techniques of the workload."""
+    """The result of the same session for other techniques of the workload."""
     columns: list[Column[RelatedVerdict]] = [
         Column("", "Case", html=lambda row: markup.case(row.case)),
         Column("", "Verdict", format=lambda row: verdict_word(row.verdict)),
@@ -277,7 +280,7 @@ def related_cases(rows: Sequence[RelatedVerdict]) -> str:
 
 
 def moved_with(rows: Sequence[RelatedFinding]) -> str:
-    """The cases of single operators that moved in the same nights."""
+    """The cases of single operators that changed in the same nights."""
     columns: list[Column[RelatedFinding]] = [
         Column("", "Operator", html=lambda row: markup.case(row.case)),
         Column("", "Metric", format=lambda row: wording.metric(row.metric).title),
@@ -289,7 +292,7 @@ def moved_with(rows: Sequence[RelatedFinding]) -> str:
 
 
 def dispatch(body: Facts) -> str:
-    """What runs differently in the case, a line for each change; empty where that was not looked at."""
+    """The differing operators and kernels of the case, a line each; empty if not recorded."""
     if not body:
         return ""
     lines = case_words(CaseDifference.from_body(body), _MOST_CHANGES)
@@ -299,7 +302,7 @@ def dispatch(body: Facts) -> str:
 
 
 def operators(difference: OperatorDifference) -> str:
-    """The operator tables of both sides subtracted, the largest difference first."""
+    """The difference of the operator tables of both sides, largest difference first."""
 
     def number(name: str, label: str) -> Column[Mapping[str, Any]]:
         return Column("", label, format=lambda row: _microseconds(row.get(name)), number=True)
@@ -318,13 +321,13 @@ def operators(difference: OperatorDifference) -> str:
 
 
 def evidence_frame(evidence: Rows | Mapping[str, Any]) -> pd.DataFrame:
-    """A part of the evidence for a CSV file, in ratios: rows, what has rows, or one row by itself."""
+    """A part of the evidence for a CSV file, with ratios: rows, an object with rows, or a single row."""
     rows: Rows = evidence.get("rows") or [evidence] if isinstance(evidence, Mapping) else evidence
     return pd.DataFrame([as_ratios(row) for row in rows])
 
 
 def log(entries: Sequence[TriageEntry]) -> DataTable[TriageEntry]:
-    """What people did with it, first thing first."""
+    """The triage log, oldest entry first."""
     columns: list[Column[TriageEntry]] = [
         Column("finding_id", value=lambda each: each.finding_id),
         Column("at", "When", lambda each: each.at, lambda each: wording.timestamp(each.at)),
@@ -336,13 +339,13 @@ def log(entries: Sequence[TriageEntry]) -> DataTable[TriageEntry]:
 
 
 def versions(one: Finding) -> str:
-    """PyTorch's before and after."""
+    """The PyTorch versions before and after."""
     old, new = one.old_torch_version or wording.NONE, one.new_torch_version or wording.NONE
     return f"torch {new}" if old == new else f"torch {old} → {new}"
 
 
 def _change(one: Finding) -> str:
-    # Only what was measured again is good or bad news.
+    # Only findings that were measured again are good or bad.
     tone = _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
     text = interval(one.change, one.low, one.high)
     return f'<span class="py-{tone}">{escape(text)}</span><small>{escape(one.direction)}</small>'
@@ -350,7 +353,7 @@ def _change(one: Finding) -> str:
 
 def _shape(one: Finding) -> str:
     detected = one.evidence.detected
-    relative = "relative to the baseline, which moved as well" if detected and detected.relative else ""
+    relative = "relative to the baseline, which changed as well" if detected and detected.relative else ""
     return "; ".join(part for part in (f"a {one.shape}", relative, stricter(detected)) if part)
 
 

@@ -18,7 +18,7 @@ from reports.text.finding_text import STATES
 
 #: Neither triaged nor muted.
 OPEN = "open"
-#: Groups of findings on offer, the first is what the page opens with; the other two are states as well.
+#: The groups of findings to choose from, the default first; the other two are also states.
 GROUPS = (FindingGroup.OPEN, FindingGroup.IMPROVEMENT, FindingGroup.WAITING, FindingGroup.KNOWN)
 #: Of the open regressions those decided within `NEW_PERIOD`.
 NEW, NEW_PERIOD = "new", timedelta(days=1)
@@ -27,7 +27,7 @@ DIRECTIONS = (ALL, "worse", "better")
 
 @dataclass(frozen=True, slots=True)
 class Findings(View):
-    """The list of findings; `ALL` leaves nothing out, in any field.
+    """The list of findings; `ALL` in a field does not filter.
 
     `state` is a state, one of `GROUPS`, or `NEW`.
     """
@@ -39,12 +39,12 @@ class Findings(View):
 
     @property
     def group(self) -> FindingGroup | None:
-        """The group that is shown, if it is one or a part of one."""
+        """The displayed group, if the state is one or a part of one."""
         wanted = FindingGroup.OPEN if self.state == NEW else self.state
         return next((group for group in GROUPS if group == wanted), None)
 
     def filters(self, now: datetime) -> Mapping[str, Any]:
-        """The filters of the database query at a moment, which may be more than the view holds."""
+        """The filters of the database query at a moment; the result may contain more than the view."""
         only = {name: decode_name(getattr(self, name)) or None for name in ("schedule", "direction")}
         return {
             "states": None if self.group or self.state == ALL else (self.state,),
@@ -55,7 +55,7 @@ class Findings(View):
         }
 
     def holds(self, one: Finding, now: datetime | None = None) -> bool:
-        """Whether the view shows a finding, at a moment: a silence ends."""
+        """Whether the view shows a finding at a moment, because a mute may have ended."""
         now = now or datetime.now(UTC)
         if self.triage == OPEN and one.silenced(now):
             return False
@@ -82,29 +82,29 @@ triage_refusal = cache(by_url(store.triage_refusal))
 
 @cache
 def findings(url: str, chosen: Findings) -> list[Finding]:
-    """What the nights found of a kind, the newest first; one more than are listed where there are more."""
+    """The findings of a kind, newest first; one more than are listed if there are more."""
     narrowed = chosen.filters(datetime.now(UTC))
     return store.findings(database_at(url), **narrowed, newest=MOST_FINDINGS + 1)
 
 
 @cache
 def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
-    """How many findings are in each group now, of all schedules or of one."""
+    """The number of findings in each group now, of all schedules or of one."""
     return store.group_counts(database_at(url), datetime.now(UTC), schedule)
 
 
 @cache
 def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
-    """One finding with what people did with it; None if there is none of that number."""
+    """One finding with its triage log; None for an unknown number."""
     one = store.finding(database_at(url), number)
     return None if one is None else (one, store.triage_log(database_at(url), number))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Record an action of a person on a finding, and query anew from then on.
+    """Record an action of a person on a finding, and clear the caches.
 
-    Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
-    not, or not any more.
+    With a login it is recorded under that name instead of `who`. Raises NotAllowed if the reader may not
+    triage, or no longer.
     """
     signed = reader.signature(who)
     store.triage(database_at(url), number, action, signed, text, until, datetime.now(UTC))

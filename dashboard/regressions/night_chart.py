@@ -14,15 +14,17 @@ from records.findings import Finding, FindingState
 from records.runs import RunChange
 from reports.text.numbers import percent
 
-#: Nights that are drawn, and pixels with axis and legend.
+#: The number of nights, and the height with axis and legend in pixels.
 NIGHTS, _HEIGHT = 90, 260
-#: What of a change of the machine is written beside its line.
+#: The kinds of changes of the machine that are printed beside its line.
 _LABEL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class NightChart:
-    """The data of a chart: `tracks` are the finding's own and the pinned ones, `words` say what it shows."""
+    """The data of a chart: `tracks` are that of the finding and the pinned ones, `words` describe the
+    chart.
+    """
 
     unit: str
     words: str
@@ -39,7 +41,7 @@ def night_chart(
     changed: Mapping[tuple[str, Place], Sequence[RunChange]],
     findings: Sequence[Finding],
 ) -> NightChart | None:
-    """The newest nights of a finding's series; None where fewer than two are there.
+    """The newest nights of a finding's series; None with fewer than two.
 
     `tracks` are by place, `changed` by the line's letter and place. `findings` are all of the series.
     """
@@ -99,7 +101,7 @@ def _label(one: Finding) -> str:
 
 
 def _tone(one: Finding) -> str:
-    # Only what was measured again is good or bad.
+    # Only findings that were measured again are good or bad.
     return {"worse": "bad", "better": "good"}[one.direction] if _confirmed(one) else "quiet"
 
 

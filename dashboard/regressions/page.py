@@ -1,4 +1,4 @@
-"""What the nights found: a list by cause, and one finding opened with its evidence."""
+"""The findings of detection: a list by cause, and one finding with its evidence."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,12 +22,12 @@ from reports import sentences
 from reports.tables import kernels_of_case
 from reports.text.finding_text import STATES
 
-#: Causes with a small picture of their nights: each costs a query.
+#: The most causes with a sparkline of their nights: each takes a query.
 _PICTURES = 20
-#: Where the kernels of a finding come from.
-_IN_SESSION = "Of the session that measured old and new A/B interleaved."
-_IN_NIGHTS = "Of the nights before and after, which were not A/B interleaved."
-#: What starts detection, as `pyrometer.toml` has it.
+#: The sources of the kernels of a finding.
+_IN_SESSION = "From the session that measured old and new A/B interleaved."
+_IN_NIGHTS = "From the nights before and after, which were not A/B interleaved."
+#: A schedule for `pyrometer.toml` that starts detection.
 _TOML = """\
 [schedules.nightly]
 cron = "30 2 * * *"
@@ -38,7 +38,7 @@ baseline = "2.13.0"
 
 
 def show() -> None:
-    """The finding that the address names, else the list."""
+    """Show the finding that the address names, else the list."""
     url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
     query = parts.query()
     wanted = last(query, "finding")
@@ -49,7 +49,7 @@ def show() -> None:
 
 
 def _show_list(url: str, query: Query, now: datetime) -> None:
-    """Findings, the open regressions unless the address says otherwise."""
+    """Show findings, by default the open regressions."""
     parts.title("Regressions")
     schedules = load.schedules_with_findings(url)
     if not schedules:
@@ -111,7 +111,7 @@ def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
 
 
 def _nothing_found() -> None:
-    """The page before anything was found."""
+    """The page without a finding."""
     with parts.empty_state("Nothing found"):
         st.write("No finding is stored. Detection needs eight nights of a schedule; this starts them:")
         st.html(markup.code(_TOML))
@@ -119,10 +119,10 @@ def _nothing_found() -> None:
 
 
 def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
-    """One finding; for an unknown id the page says so, above the list."""
+    """Show one finding; for an unknown id a message above the list."""
     found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
     if found is None:
-        parts.complain([f"There is no finding {number!r} in this database; shown is what there is."])
+        parts.complain([f"There is no finding {number!r} in this database; the page shows the list."])
         _show_list(url, {name: values for name, values in query.items() if name != "finding"}, now)
         return
     one, log = found
@@ -154,7 +154,7 @@ def _cause_of(url: str, one: Finding) -> FindingCause:
 
 
 def _actions(url: str, one: Finding, cause: FindingCause) -> None:
-    """What can be done about a finding, and about all of its cause."""
+    """Show the actions on a finding and on all findings of its cause."""
     with st.container(horizontal=True, vertical_alignment="center"):
         triage.acknowledge(url, [one])
         if len(cause.items) > 1:
@@ -172,7 +172,7 @@ def _actions(url: str, one: Finding, cause: FindingCause) -> None:
 
 
 def _evidence(url: str, one: Finding) -> None:
-    """What a session measured of it, what changed between the nights, and the commands that go on."""
+    """Show the result of the session, the changes between the nights, and the next commands."""
     evidence, session = one.evidence, one.evidence.confirmation
     rows = evidence_body(evidence)
     if verdict_html := findings.verdict(one):
@@ -202,7 +202,9 @@ def _evidence(url: str, one: Finding) -> None:
 
 
 def _kernels(url: str, one: Finding) -> None:
-    """The GPU kernels of its case on both sides: of the session where it has them, else of both nights."""
+    """Show the GPU kernels of its case on both sides: from the session if it has them, else from both
+    nights.
+    """
     nights = (one.before_run, one.old_environment), (one.at_run, one.new_environment)
     for about, sides in ((_IN_SESSION, _sides_of_session(url, one)), (_IN_NIGHTS, nights)):
         found = kernel_changes(*(_outcomes(url, one.key.case, *side) for side in sides)) if sides else ()
@@ -214,13 +216,13 @@ def _kernels(url: str, one: Finding) -> None:
 
 
 def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[str, str]] | None:
-    """The session's run with its old and with its new environment; None where it compares none."""
+    """The run of the session with its old and new environment; None if it compares no environments."""
     run = one.evidence.confirmation.run
     found = pages.run(url, run) if run else None
     try:
         comparison = stored_comparison(found[0].facts) if found else None
     except ValueError:
-        # Of a later Pyrometer.
+        # Written by a later Pyrometer.
         return None
     return ((run, comparison.old), (run, comparison.new)) if comparison else None
 

@@ -13,28 +13,28 @@ from dashboard.today import load as today
 from records.findings import Finding, FindingTriage
 from reports.text import finding_text
 
-#: What can be done, as it is written in the log, and as a person reads it.
+#: The actions, as stored in the log, with their labels.
 _ACTIONS = {
     "acknowledge": "Acknowledge: you are working on it",
     "expected": "Expected: known and accepted",
-    "fixed": "Fixed: opens again should it return",
-    "mute": "Mute: do not report it before a day",
+    "fixed": "Fixed: reopened if the change returns",
+    "mute": "Mute: do not report it before a date",
     "note": "Note",
     "link": "Link to an issue",
 }
 _WEEKS = 2
 
 
-#: Where the session keeps the name that was typed last, and how often a form was saved.
+#: The keys of the session for the last typed name and for the number of saved forms.
 _NAME, _SAVED = "triage-typed-name", "saved"
-#: What the forms are called.
+#: The titles of the forms.
 ONE, ALL = "Triage this finding", "Triage this cause"
 
 
 def acknowledge(url: str, items: Sequence[Finding], key: str = "triage") -> None:
-    """A button that acknowledges those findings that are not triaged; a name that is not known is asked for.
+    """A button that acknowledges the findings that are not triaged; asks for the name if it is unknown.
 
-    Nothing where all are, nor for readers without the right.
+    Nothing if all are triaged, or for readers without the permission.
     """
     waiting = [one for one in items if one.triage == FindingTriage.OPEN]
     if not waiting or refusal(url):
@@ -53,9 +53,9 @@ def acknowledge(url: str, items: Sequence[Finding], key: str = "triage") -> None
 
 
 def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "triage") -> None:
-    """A folded form that writes into the log of each finding; its widgets have keys that begin with `key`.
+    """A folded form that writes into the log of each finding; the keys of its widgets begin with `key`.
 
-    For readers without the right, and of a read-only database, it is the reason why there is none.
+    Readers without the permission, or with a read-only database, see the reason instead.
     """
     if refused := refusal(url):
         st.caption(parts.plain(refused))
@@ -65,7 +65,7 @@ def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "tr
 
 
 def refusal(url: str) -> str:
-    """Why the reader cannot triage, in a sentence; empty where that is possible."""
+    """The reason why the reader cannot triage, as a sentence; empty if it is possible."""
     if refused := reader.triage_refused():
         return refused
     refused = load.triage_refusal(url)
@@ -75,11 +75,11 @@ def refusal(url: str) -> str:
 def _form(url: str, items: Sequence[Finding], key: str) -> None:
     person = reader.current()
     name = person.name if person else ""
-    # Outside of the form: what is asked for depends on it.
+    # Outside the form, because the other fields depend on it.
     action = st.selectbox(
         "Action", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key=f"{key}-action"
     )
-    # A text that was saved is in the log; the field begins anew.
+    # A saved text is in the log; the field is emptied.
     saved = st.session_state.get(f"{key}-{_SAVED}", 0)
     with st.form(key, clear_on_submit=False):
         called = finding_text.TEXTS.get(action, "Comment")
@@ -87,7 +87,7 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         text = st.text_input(called, key=own, max_chars=finding_text.MOST_TEXT)
         muted = _until(key) if action == "mute" else None
         if name:
-            st.caption(parts.plain(f"Noted under your name: {name}"))
+            st.caption(parts.plain(f"Recorded under your name: {name}"))
         who = name or _typed_name(key)
         if not st.form_submit_button("Save"):
             return
@@ -99,7 +99,7 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
 def _noted(
     url: str, items: Sequence[Finding], action: str, text: str, who: str, muted: datetime | None = None
 ) -> bool:
-    """Note an action on each finding; answers whether that was possible, and shows why it was not."""
+    """Record an action on each finding; returns whether that was possible, and shows the error otherwise."""
     if problem := finding_text.triage_complaint(action, text, who):
         st.warning(problem)
         return False
@@ -110,20 +110,20 @@ def _noted(
         st.warning(parts.plain(str(refusal)))
         return False
     st.session_state[_NAME] = who.strip()
-    # The first page shows it too, and would still have the old state.
+    # The first page shows it too, and its cache would have the old state.
     today.recent_findings.clear()
     today.still_open.clear()
     return True
 
 
 def _typed_name(key: str) -> str:
-    """The name of a reader without a login; once typed it stands in every form of the session."""
+    """The name of a reader without a login; it is filled in in all later forms of the session."""
     known: str = st.session_state.get(_NAME, "")
     return st.text_input("Name", known, key=f"{key}-who", max_chars=finding_text.MOST_NAME)
 
 
 def _until(key: str) -> datetime:
-    """The moment at which a silence ends: the beginning in UTC of a day to come."""
+    """The moment at which a mute ends: the beginning, in UTC, of a future day."""
     today = datetime.now(UTC).date()
     tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
     day = st.date_input("Muted until", usual, key=f"{key}-until", min_value=tomorrow, format="YYYY-MM-DD")

@@ -1,4 +1,4 @@
-"""Two runs compared case by case: a hint, for nothing of it was measured in turns."""
+"""Compares two runs case by case: a hint, because they were not measured in turns."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,16 +15,16 @@ from records.kinds import EnvironmentKind
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-#: `outside`: the intervals of the two runs do not meet, and the change matters; `within`: noise. Not measured
-#: is a case of which a run has no such number, or does not know whether it works. Cases are listed
-#: in this order.
+#: The statuses, in the order of the list. `outside`: the intervals of the two runs do not overlap and the
+#: change exceeds the threshold; `within`: noise. A case is not measured if a run lacks the metric, or does
+#: not show whether the case works.
 Status = Literal["broke", "fixed", "outside", "no interval", "not measured", "within", "broken in both"]
 _ORDER: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """One run in one of its environments, the one given last: the candidate where there are two."""
+    """One run in its last environment, which is the candidate if there are two."""
 
     run: Run
     environment: Environment
@@ -39,9 +39,9 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class RunCaseChange:
-    """One case in both runs; a measurement is None where the case has no such number.
+    """One case in both runs; a measurement is None if the case lacks the metric.
 
-    `old_case` is its key in the first run, where the runs have other techniques; else it is empty.
+    `old_case` is its key in the first run if the runs have different techniques; else it is empty.
     """
 
     case: str
@@ -63,10 +63,10 @@ class RunCaseChange:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Run `b` against run `a` in one metric; `cases` are those of both, what matters most first.
+    """Run `b` against run `a` in one metric; `cases` are those of both, most important first.
 
-    `only_a` and `only_b` are how many cases the other run does not have. `techniques` are those of the two
-    runs where each has one alone, and another: then the cases of one workload are compared.
+    `only_a` and `only_b` are the numbers of cases that the other run lacks. `techniques` are those of the two
+    runs if each has a single, different one: then cases of the same workload are compared.
     """
 
     a: RunSide
@@ -84,7 +84,7 @@ class RunComparison:
         return math.exp(math.fsum(ratios) / len(ratios)) if ratios else None
 
     def with_status(self, *statuses: Status) -> list[RunCaseChange]:
-        """The cases of these statuses."""
+        """The cases with these statuses."""
         return [one for one in self.cases if one.status in statuses]
 
     @property
@@ -97,7 +97,7 @@ class RunComparison:
 
 @dataclass(frozen=True, slots=True)
 class TechniquePair:
-    """Two runs, by id, of one technique each on one hardware: so many `workloads` are in both."""
+    """Two runs, by id, of one technique each on one hardware, with the number of `workloads` in both."""
 
     a: str
     b: str
@@ -107,7 +107,7 @@ class TechniquePair:
 
 
 def candidate(run: Run) -> Environment | None:
-    """The environment that a run gave last, the canary's apart; None for a run without any."""
+    """The last environment of a run, without that of the canary; None for a run without one."""
     own = [each for each in run.environments if each.kind != EnvironmentKind.CANARY]
     return own[-1] if own else None
 
@@ -138,27 +138,27 @@ def compare(a: RunSide, b: RunSide, metric: str) -> RunComparison:
 
 
 def _size(one: RunCaseChange) -> float:
-    """How far a case moved, as a logarithm; from 0 or to 0 it is further than any ratio."""
+    """The size of a change as a logarithm; infinite from or to 0."""
     if one.ratio is None:
         return math.inf if one.status == "outside" else 0.0
     return abs(math.log(one.ratio))
 
 
 def has_pairs(old: Collection[str], new: Collection[str]) -> bool:
-    """Whether runs of these cases have any that `compare` holds against each other."""
+    """Whether runs of these cases have any that `compare` compares."""
     if _techniques(old, new) is not None:
         old, new = ({case.rpartition("/")[0] for case in cases} for cases in (old, new))
     return not set(old).isdisjoint(new)
 
 
 def only_technique(cases: Collection[str]) -> str:
-    """The technique of all of these cases; empty where there are several, or no case."""
+    """The technique of all of these cases; empty if there are several, or no case."""
     techniques = {case.rpartition("/")[2] for case in cases}
     return techniques.pop() if len(techniques) == 1 else ""
 
 
 def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] | None:
-    """The techniques of two runs of which each has one alone, if it is another; else None."""
+    """The techniques of two runs if each has a single, different one; else None."""
     before, after = only_technique(old), only_technique(new)
     return (before, after) if before and after and before != after else None
 
@@ -188,7 +188,7 @@ def _change(
     other_key = "" if old_case == case else old_case
     broken = before.status in BROKEN, after.status in BROKEN
     if any(broken):
-        # A case that was skipped or disturbed in one run may have worked there or not.
+        # Whether a case works is unknown if it was skipped or disturbed.
         conclusive = all(broken) or "ok" in (before.status, after.status)
         status: Status = "broken in both" if all(broken) else "broke" if broken[1] else "fixed"
         reason = after.reason or before.reason
@@ -199,7 +199,7 @@ def _change(
 
 
 def _noise(old: Measurement | None, new: Measurement | None) -> Status:
-    """Whether two measurements differ by more than their noise; unknown where one is of one replicate."""
+    """Whether two measurements differ by more than their noise; unknown if one has a single replicate."""
     if old is None or new is None:
         return "not measured"
     before, after = _ends(old), _ends(new)
@@ -212,7 +212,7 @@ def _noise(old: Measurement | None, new: Measurement | None) -> Status:
 
 
 def _ends(one: Measurement) -> tuple[float, float] | None:
-    """The interval; of values that have none, as counts of 0, their range; None for a single replicate."""
+    """The interval; for values without one, such as counts of 0, their range; None for a single replicate."""
     if one.low is not None and one.high is not None:
         return one.low, one.high
     return (one.smallest, one.largest) if one.n > 1 else None

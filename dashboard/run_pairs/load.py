@@ -1,4 +1,4 @@
-"""Which runs have cases to compare, kept for a few seconds.
+"""The queries of the comparison of two runs, cached for a few seconds.
 
 All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
@@ -13,7 +13,7 @@ from db.runs import queries
 from records.kinds import RunSource
 from records.runs import RunSummary
 
-#: Imported runs among which pairs of techniques are looked for, the newest.
+#: The number of newest imported runs that are searched for pairs of techniques.
 _SEARCHED = 100
 
 
@@ -35,9 +35,8 @@ def _cases(url: str, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
 
 @load.cache
 def technique_pairs(url: str) -> list[TechniquePair]:
-    """Imported runs of one technique each on one hardware, a pair for each two techniques there.
-
-    Of several such pairs the one with most workloads, of as many that of the newest runs.
+    """Imported runs of one technique each on one hardware, one pair for each two techniques: the pair with
+    the most workloads, among equals that of the newest runs.
     """
     newest = load.recent_runs(url, limit=_SEARCHED)
     runs = [run for run in newest if run.source == RunSource.IMPORTED]

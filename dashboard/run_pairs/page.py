@@ -1,4 +1,4 @@
-"""Two runs compared: a hint where they were not measured in turns."""
+"""Two runs compared: a hint, because they were not measured in turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from reports import sentences
 
 @dataclass(frozen=True, slots=True)
 class RunPairView(View):
-    """Two runs by their ids, `a` the baseline, and a metric; empty where the page chooses."""
+    """Two runs by id, `a` the baseline, and a metric; for empty fields the page chooses."""
 
     context: ClassVar = ("metric",)
     home: ClassVar = links.RUN_PAIR
@@ -41,18 +41,18 @@ class RunPairView(View):
 
 #: Whether two runs, by their ids, have any case to compare.
 Comparable = Callable[[str, str], bool]
-#: Runs that are tried for one that has: as the second one, and before each of those.
+#: The number of runs tried as the second one, and as the first one for each of those.
 _TRIED, _TRIED_BEFORE = 5, 30
 
 
 def run_pair(
     query: Query, newest: Sequence[RunSummary], known: Callable[[str], bool], comparable: Comparable
 ) -> tuple[RunPairView | None, list[str]]:
-    """The runs that `query` names, and complaints; None where there are no two runs.
+    """The runs that `query` names, and complaints; None without two runs.
 
-    `run`, twice, names those that were ticked in the list of runs, the newer first. What the query leaves
-    open is the newest run, and before it the newest one of the same suite and hardware, as far as the two
-    are `comparable`. `known` says of an id whether there is such a run; `newest` are offered.
+    `run`, given twice, names those that were selected in the list of runs, the newer first. The defaults are
+    the newest run and the newest earlier one of the same suite and hardware that is `comparable`. `known`
+    tells whether an id is that of a run; `newest` are the runs to choose from.
     """
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
@@ -61,7 +61,9 @@ def run_pair(
         unknown_value("run", run_id, ids) for run_id in wanted.values() if run_id and not known(run_id)
     ]
     if any(more):
-        complaints.append("Two runs are compared; shown are the newest of those that were ticked.")
+        complaints.append(
+            "Only two runs can be compared: the page shows the newest two of the selected ones."
+        )
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
     if not b:
         others = [run_id for run_id in ids if run_id != a]
@@ -74,30 +76,29 @@ def run_pair(
 
 
 def _before(run_id: str, newest: Sequence[RunSummary], comparable: Comparable) -> str:
-    """The newest run before it, of the same suite and hardware where there is one; else the newest of all.
-
-    One that is comparable with it, where there is any.
+    """The newest run before it, of the same suite and hardware if there is one, and comparable with it if
+    there is one.
     """
     at = next((place for place, run in enumerate(newest) if run.id == run_id), None)
     if at is None:
         return newest[0].id if newest else ""
     own, others = newest[at], [*newest[at + 1 :], *newest[:at]]
     alike = [run for run in others if (run.suite, run.hardware) == (own.suite, own.hardware)]
-    # A night is held against the night before, not against an upgrade that was measured in between.
+    # A night is compared with the night before, not with an upgrade in between.
     of_kind = [run for run in alike if run.kind == own.kind]
     ordered = list(dict.fromkeys(run.id for run in (*of_kind, *alike, *others)))
     fitting = (each for each in ordered[:_TRIED_BEFORE] if comparable(each, run_id))
     return next(fitting, next(iter(ordered), ""))
 
 
-#: Runs to choose from.
+#: The number of runs to choose from.
 _OFFERED = 100
-#: Cases that differ by more than their noise, or whose noise is not known.
+#: The statuses of cases that differ by more than their noise, or whose noise is unknown.
 _MOVED: tuple[Status, ...] = ("broke", "fixed", "outside", "no interval")
 
 
 def show() -> None:
-    """The two runs of the address, or the newest two that are alike."""
+    """Show the two runs of the address, or the newest two that are comparable."""
     url = ServerSettings.from_environment().database_url
     query = parts.query()
     parts.title("Two runs")
@@ -111,7 +112,7 @@ def show() -> None:
     if chosen is None:
         parts.complain(complaints)
         words, command = "to compare it with. This measures another:", "pyrometer run --suite smoke"
-        parts.no_match(len(newest), "One run is not two", words, command)
+        parts.no_match(len(newest), "There is only one run", words, command)
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
     offered = {run.id: _run_label(run) for run in newest}
@@ -143,7 +144,7 @@ def show() -> None:
 
 
 def _run_label(run: RunSummary) -> str:
-    """A run on offer: what it is of, on what, with which PyTorch, and its id."""
+    """The label of a run to choose: suite, hardware, PyTorch, and id."""
     torch = " ".join(map(wording.version, run.torch_versions))
     return " · ".join(part for part in (run.suite, wording.hardware(run.hardware), torch, run.id) if part)
 
@@ -165,7 +166,7 @@ def _side(url: str, run_id: str) -> RunSide | None:
 
 
 def _headline(found: RunComparison, defined: wording.Definitions) -> None:
-    """What differs over all, and that it is a hint."""
+    """Show the overall difference, and the note that it is a hint."""
     parts.html(
         "".join(
             f"<p>{markup.link(links.run(side.run.id), f'{letter}: {tables.title_of(side)}')}</p>"
@@ -174,15 +175,15 @@ def _headline(found: RunComparison, defined: wording.Definitions) -> None:
     )
     unlike = tables.differences(found)
     also = f" Also different: {', '.join(unlike)}." if unlike else ""
-    drift = "The runs were not A/B interleaved: drift of the machine is part of every change."
+    drift = "The runs were not A/B interleaved: every change includes drift of the machine."
     parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found, defined), f"{drift}{also}"))
     if command := tables.paired_command(found):
-        parts.caption("This measures both A/B interleaved, and decides:")
+        parts.caption("This measures both A/B interleaved and gives a verdict:")
         parts.code(command)
 
 
 def _cases(found: RunComparison, defined: wording.Definitions) -> None:
-    """What broke or lies outside the noise; what lies within it is folded."""
+    """Show broken cases and cases outside the noise; those within it are folded."""
     every = tables.changes(found, "Cases of both runs", found.cases, defined)
     parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
     if common := wording.all_cases(wording.common_parameters(one.case for one in found.cases)):
@@ -206,13 +207,13 @@ def _cases(found: RunComparison, defined: wording.Definitions) -> None:
 
 
 def _kernels(found: RunComparison) -> None:
-    """The GPU kernels of the cases that differ, as far as both runs have them."""
+    """Show the GPU kernels of the differing cases, if both runs have them."""
     table = tables.kernels(found, found.with_status(*_MOVED))
     name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
     parts.table_section("GPU kernels", table, name, sentences.KERNELS)
 
 
 def _differences(url: str, found: RunComparison) -> None:
-    """Machine, harness, preset and packages, as far as they differ."""
+    """Show the differences of machine, harness, preset and packages."""
     changes = findings.changes(run_changes.run_changes(database_at(url), found.a.run.id, found.b.run.id))
     parts.table_section("What else differs", changes, f"changes-{found.b.run.id}.csv")

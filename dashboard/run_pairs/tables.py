@@ -1,4 +1,4 @@
-"""Two runs compared as words and tables; nothing is coloured, for nothing is proved."""
+"""Texts and tables of two compared runs; nothing is coloured, because nothing is proved."""
 
 import math
 import shlex
@@ -15,12 +15,12 @@ from reports.tables import CaseKernel, kernels_of_cases
 from reports.text.numbers import percent
 from workflows.planning.select_cases import CHOSEN
 
-#: Cases in a table at most: the CSV file has all.
+#: The most cases in a table; the CSV file has all.
 _MOST = 100
 
 
 def headline(found: RunComparison, defined: wording.Definitions | None = None) -> str:
-    """What the second run is against the first, over all cases of both."""
+    """The overall result of the second run against the first, over the cases of both."""
     broke = found.with_status("broke")
     parts = [f"{wording.plural(len(broke), 'case')} broke"] if broke else []
     metric = wording.metric(found.metric, defined)
@@ -32,12 +32,12 @@ def headline(found: RunComparison, defined: wording.Definitions | None = None) -
         known = found.with_status("outside", "within")
         outside = f"{len(found.with_status('outside')):,} outside noise"
         parts.append(outside if known else "one replicate each, so the noise is not known")
-    text = "; ".join(parts) or "no case of both has a number"
+    text = "; ".join(parts) or "no case has a number in both runs"
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def differences(found: RunComparison) -> list[str]:
-    """What of the conditions differs, and so is part of every change besides PyTorch."""
+    """The differences of the conditions, which affect every change besides PyTorch."""
     a, b = found.a.run, found.b.run
     hardware = a.machine.hardware, b.machine.hardware
     pairs = {
@@ -51,9 +51,10 @@ def differences(found: RunComparison) -> list[str]:
 
 
 def paired_command(found: RunComparison) -> str:
-    """What measures the same in turns; empty where it is not two versions of PyTorch on one hardware.
+    """The command that measures the same in turns; empty unless it is about two versions of PyTorch on one
+    hardware.
 
-    Nor does anything measure a trace in turns.
+    Traces cannot be measured in turns.
     """
     a, b = found.a, found.b
     versions = [query_params.public(side.environment.torch_version) for side in (a, b)]
@@ -61,7 +62,7 @@ def paired_command(found: RunComparison) -> str:
     unlike = any(side.run.source != RunSource.MEASURED or side.run.kind == RunKind.TRACE for side in (a, b))
     if not all(versions) or versions[0] == versions[1] or not alike or unlike:
         return ""
-    # Cases that were named one by one are no suite.
+    # A run of single cases has no suite.
     named = [part for one in found.cases for part in ("--case", one.case)]
     cases = named if b.run.suite == CHOSEN else ["--suite", b.run.suite]
     return shlex.join(["pyrometer", "upgrade", *versions, *cases])
@@ -73,7 +74,7 @@ def changes(
     cases: Sequence[RunCaseChange],
     defined: wording.Definitions | None = None,
 ) -> DataTable[RunCaseChange]:
-    """Cases with both numbers, and whether they differ by more than their noise."""
+    """Cases with both numbers, and the comparison with their noise."""
     metric = wording.metric(found.metric, defined)
     unit = f", {metric.unit}" if metric.unit not in ("", "count", "share") else ""
 
@@ -136,7 +137,7 @@ def _status(one: RunCaseChange) -> Markup:
 
 
 def title_of(side: RunSide) -> str:
-    """A run as its PyTorch, suite, hardware and moment."""
+    """A run as text: PyTorch, suite, hardware and time."""
     torch = side.environment.torch_version or side.environment.name
     run = side.run
     when = wording.run_time(run.id, run.started_at)

@@ -1,4 +1,4 @@
-"""The telemetry of a machine when a run was made, and what was absent and why: a run's facts as tables."""
+"""The available and absent telemetry of a run's machine, from the facts of the run, as tables."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -10,13 +10,15 @@ from reports.table import Column, DataTable
 from reports.tables import reason_text
 from runner.telemetry.capability import Capability, GpuCapabilities, Probe
 
-#: Where a run's facts hold what was found: `gpu` as NVML answered, `cpu` as the kernel did.
+#: The keys of a run's facts with the telemetry: `gpu` from NVML, `cpu` from the kernel.
 FACT = "telemetry"
 _PRESENT, _ABSENT = '<span class="py-good">✓ present</span>', '<span class="py-odd">– absent</span>'
 
 
 def tables(run: Run) -> str:
-    """Present and absent capabilities of every device, each with how or why; empty for a run without."""
+    """Present and absent capabilities of every device, with the source or the reason; empty for a run without
+    them.
+    """
     probe = _probe(run)
     driver = f" · driver {probe.driver}, CUDA {probe.cuda}" if probe and probe.driver else ""
     parts: list[str] = []
@@ -33,7 +35,9 @@ def tables(run: Run) -> str:
 
 
 def capability_rows(run: Run) -> list[tuple[str, str, str]]:
-    """Every capability of every device: whose, which, and `present` or `absent` with how or why."""
+    """Every capability of every device: device, name, and `present` or `absent` with the source or the
+    reason.
+    """
     return [
         (_title(gpu), _capability_name(each), f"{'present' if each.present else 'absent'}: {each.detail}")
         for gpu, own in _devices(run)
@@ -44,14 +48,14 @@ def capability_rows(run: Run) -> list[tuple[str, str, str]]:
 def absent(run: Run) -> list[str]:
     """The absent telemetry of a run's machine, each as one line with its reason."""
     probe = _probe(run)
-    lines = [f"No GPU is read: {probe.absent}."] if probe and probe.absent else []
+    lines = [f"No GPU telemetry: {probe.absent}."] if probe and probe.absent else []
     lines += [
         f"{'No' if gpu is None else f'{gpu.name}: no'} {_capability_name(each)} ({each.detail})."
         for gpu, own in _devices(run)
         for each in own
         if not each.present
     ]
-    # Eight GPUs of one kind say the same eight times.
+    # Eight equal GPUs would have the same line eight times.
     return list(dict.fromkeys(lines))
 
 
@@ -68,7 +72,7 @@ def _probe_facts(run: Run) -> Mapping[str, Any]:
 
 
 def _probe(run: Run) -> Probe | None:
-    # Another version may have written it: what cannot be read is not shown.
+    # Another version may have written it: unreadable parts are left out.
     try:
         return Probe.from_body(_probe_facts(run)["gpu"])
     except (KeyError, TypeError, AttributeError):

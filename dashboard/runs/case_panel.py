@@ -1,6 +1,7 @@
-"""The panel of one case in a run or a comparison: it opens over the page that a number was clicked on.
+"""The panel of one case in a run or a comparison: it opens over the page when a number is clicked.
 
-The address holds what is opened, as `detail` or, of a run, as `case`: the way back closes the panel.
+The address contains the opened case, as `detail` or, for a run, as `case`, so that going back closes the
+panel.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,12 +38,12 @@ from reports.text.dispatch_text import case_words
 from reports.upgrade_report import JudgedUpgrade
 from workflows.planning.reproduction import reproduce_command
 
-#: Lines at most of what runs differently.
+#: The most lines of differing operators and kernels.
 _MOST_CHANGES = 12
 
 
 def read_case(query: Query, cases: Sequence[str], complaints: list[str]) -> str | None:
-    """The case that the address opens, one of `cases`; another is a complaint."""
+    """The case that the address opens, one of `cases`, or a complaint about another."""
     case = last(query, links.DETAIL)
     if case and case not in cases:
         complaints.append(unknown_value("case", case, cases))
@@ -51,7 +52,7 @@ def read_case(query: Query, cases: Sequence[str], complaints: list[str]) -> str 
 
 
 def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
-    """Open one case of an upgrade: every metric of both sides, what runs differently, how it ended."""
+    """Open one case of an upgrade: every metric of both sides, differing operators and kernels, outcomes."""
     subject = judged.subject
     outcomes = [each for each in load.outcomes(url, run.id) if each.case == row.case]
 
@@ -82,7 +83,7 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") ->
         _process_list(run, outcomes)
         kernels_section(outcomes, f"kernels-{run.id}.csv")
         if outcomes:
-            # One that ended otherwise may have no samples.
+            # An outcome that is not ok may have no samples.
             well = (each for each in outcomes if each.status == OutcomeStatus.OK)
             first = next(well, outcomes[0])
             blocks = load.samples(url, run.id, case, environment, first.replicate)
@@ -120,9 +121,9 @@ def of_outcome(url: str, run: Run, opened: Outcome, *, observed: bool, defined: 
 
 
 def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DETAIL, "environment")) -> None:
-    """Open the panel; once it is closed, the parameters of these `names` leave the address.
+    """Open the panel; when it is closed, these parameters are removed from the address.
 
-    The foot of the page lies below it, so that the panel has the button of its own that saves the page.
+    The foot of the page is behind the panel, so the panel has its own button that saves the page.
     """
     closed, record = partial(_close_panel, names), page_recorder.current()
 
@@ -141,7 +142,7 @@ def _close_panel(names: Sequence[str]) -> None:
 
 
 def _change(row: Row) -> list[str]:
-    """The numbers of a case in the metric that decides, then what its verdict leaves open."""
+    """The numbers of a case in the deciding metric, then the reason of its verdict."""
     judged = row.verdict
     if judged is None or judged.old is None or judged.new is None:
         return [row.summary]
@@ -153,7 +154,7 @@ def _change(row: Row) -> list[str]:
 
 
 def _dispatch(subject: Subject, case: str) -> None:
-    """What one step of the case runs differently, if anything."""
+    """Show the differing operators and kernels of one step of the case, if any."""
     found = [each for each in subject.dispatch if each.case == case]
     lines = [line for each in found for line in case_words(each, _MOST_CHANGES)]
     if lines:
@@ -162,7 +163,7 @@ def _dispatch(subject: Subject, case: str) -> None:
 
 
 def _process_list(run: Run, outcomes: Sequence[Outcome]) -> None:
-    """Every process with a link to its samples, and the log of the first one that did not end well."""
+    """Show every process with a link to its samples, and the log of the first failed one."""
     if not outcomes:
         parts.caption("No process of it is stored.")
         return
@@ -174,7 +175,7 @@ def _process_list(run: Run, outcomes: Sequence[Outcome]) -> None:
 
 
 def _history(url: str, run: Run, case: str, metric: str) -> None:
-    """The case over time where it was measured more than once, with a link to its own view."""
+    """Show the history of a case that was measured more than once, with a link to its view."""
     place = run.machine.hardware.fingerprint, run.preset.fingerprint
     query = {"metric": [metric], "hardware": [place[0]], "preset": [place[1]], "case": [case]}
     found = load_trends(url, query)
@@ -185,15 +186,18 @@ def _history(url: str, run: Run, case: str, metric: str) -> None:
 
 
 def declared_name(environment: Environment) -> str:
-    """What commands call an environment, which has a second name where it was compared with itself."""
+    """The name of an environment in commands; an environment that is compared with itself has a second
+    name.
+    """
     again = environment.fingerprint.endswith(AGAIN)
     return environment.name.removesuffix(AGAIN) if again else environment.name
 
 
 def samples_section(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]) -> None:
-    """The samples of one replicate as they were taken, and the distribution of those that count.
+    """Show the samples of one replicate in the order they were taken, and the distribution of those that
+    count.
 
-    `left_out` are the blocks, by their number from 0, that do not count.
+    `left_out` are the numbers, from 0, of the blocks that do not count.
     """
     parts.heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
     counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
@@ -235,14 +239,15 @@ def outcome_section(
     observed: bool,
     defined: wording.Definitions,
 ) -> None:
-    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
+    """Show one outcome: its status, the command that repeats it, its samples, the output of `more`, the end
+    of its log.
 
-    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
+    `observed`: it has a telemetry window, which is linked. `defined`: imported metrics.
     """
     parts.html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
-        parts.link(address, "How busy GPU and CPUs were: Utilisation →")
+        parts.link(address, "Utilisation of GPU and CPUs →")
     reproduce(run, opened)
     parts.html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
@@ -257,23 +262,23 @@ def outcome_section(
 
 
 def kernels_section(outcomes: Iterable[Outcome], file_name: str) -> None:
-    """The GPU kernels of a case in one environment; nothing of one that has none."""
+    """Show the GPU kernels of a case in one environment, if there are any."""
     parts.table_section(
         "GPU kernels", report_tables.stored_kernels(outcomes), file_name, sentences.KERNEL_TIMES
     )
 
 
 def reproduce(run: Run, opened: Outcome) -> None:
-    """The command that measures a case of a run again, or why there is none."""
+    """The command that measures a case of a run again, or the reason why there is none."""
     own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
     measured = {each.fingerprint: declared_name(each) for each in own}
     if source := came_from(run):
-        parts.caption(parts.plain(f"It was {source}: no command of Pyrometer measures it again."))
+        parts.caption(parts.plain(f"It was {source}: Pyrometer cannot measure it again."))
     elif opened.environment in measured:
         parts.caption("Measure it again:")
         parts.code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
-        parts.caption("The canary runs between the sessions of every run, and by no command of its own.")
+        parts.caption("The canary runs between the sessions of every run; there is no command for it.")
 
 
 def log_section(text: str) -> None:
@@ -290,7 +295,7 @@ _MOST_PROCESSES = 30
 
 
 def metrics_table(judged: JudgedUpgrade, case: str) -> DataTable[Verdict]:
-    """The verdict on every metric of a case that was judged, the one that decides first."""
+    """The verdict on every judged metric of a case, the deciding one first."""
     upgrade = judged.upgrade
     every = [upgrade.verdicts, *(table.verdicts for table in upgrade.tables)]
     found = {each[case].metric: each[case] for each in every if case in each}
@@ -319,9 +324,9 @@ def _verdict_cell(one: Verdict) -> Markup:
 
 
 def processes_table(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]:
-    """The processes that measured a case; each leads to its samples.
+    """The processes that measured a case, each with a link to its samples, failed ones first.
 
-    Those that did not end well come first. Those that were not needed are counted and not listed.
+    Those that were not needed are only counted.
     """
     started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
     ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)

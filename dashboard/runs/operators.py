@@ -1,4 +1,4 @@
-"""The operators of a traced case, on the page of its run and as a view of their own: where its time goes."""
+"""The operators of a traced case, on the page of its run and as a separate view."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,15 @@ from dashboard.server.settings import ServerSettings
 from records.outcomes import OperatorTable, Outcome, rows_left_out
 from records.runs import Run
 
-#: Nothing else of a run's folder is handed out.
+#: The only files of a run's folder that can be downloaded.
 _ENDING = ".json.gz"
 
 
 def trace_file(data_dir: Path, run: str, name: object) -> Path | None:
-    """The trace called `name` in the folder of `run`; None when it is not there, or would lie outside of it.
+    """The trace called `name` in the folder of `run`; None if it does not exist, or would be outside the
+    folder.
 
-    Both come from the database, and so perhaps from a journal of another source.
+    Both names come from the database, and so perhaps from an imported file.
     """
     if not isinstance(name, str) or not name.endswith(_ENDING):
         return None
@@ -44,7 +45,7 @@ _CALLS = st.column_config.NumberColumn(format="%.4g")
 
 
 def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -> None:
-    """Everything about the table of one outcome; nothing for an outcome that was measured."""
+    """Show the operator table of one outcome; nothing for an outcome that was not traced."""
     if not opened.facts.get("operators"):
         return
     table = operators(opened.facts["operators"])
@@ -59,7 +60,7 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -
 def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
-        parts.caption("No other table of this workload, hardware and preset can be subtracted yet.")
+        parts.caption("There is no other table of this workload, hardware and preset to subtract yet.")
         return
     chosen, complaints = subtracted_table(query, own, like)
     parts.complain(complaints)
@@ -79,18 +80,18 @@ def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
 def subtracted_table(
     query: Query, own: OperatorTable, like: Sequence[OperatorTable]
 ) -> tuple[OperatorTable | None, list[str]]:
-    """The table that the URL sets against `own`, by run and case, if it names one that is alike."""
+    """The table that the URL subtracts from `own`, by run and case, if it is comparable."""
     wanted = last(query, "against")
     if not wanted:
         return None, []
     found = [table for table in like if table_name(table) == wanted]
     if found:
         return found[0], []
-    return None, [f"{wanted} is no operator table that can be subtracted from that of {table_name(own)}."]
+    return None, [f"{wanted} is not an operator table that can be subtracted from that of {table_name(own)}."]
 
 
 def table_name(table: OperatorTable) -> str:
-    """How an address names an operator table."""
+    """The name of an operator table in an address."""
     return f"{table.run}/{table.case}"
 
 
@@ -113,7 +114,8 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
     if file is None:
         where = parts.plain(str(name))
         parts.caption(
-            f"The trace is not on this machine. Where it was made, it lies in the run's folder: {where}"
+            f"The trace is not on this machine. On the machine that recorded it, it is in the folder of the "
+            f"run: {where}"
         )
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -126,13 +128,13 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
             on_click="ignore",
         )
         parts.caption(
-            "Opens in chrome://tracing or at ui.perfetto.dev; both read the file in your browser, "
-            "and need no upload."
+            "Opens in chrome://tracing or at ui.perfetto.dev; both read the file in the browser, without "
+            "uploading it."
         )
 
 
 def _choose(options: Mapping[str, str], chosen: OperatorTable | None) -> None:
-    """The choice of the table to subtract; the URL is the only place it lives."""
+    """The choice of the table to subtract, which is stored in the URL."""
     key = "choose-against"
     st.session_state[key] = None if chosen is None else table_name(chosen)
     st.selectbox(
@@ -171,7 +173,7 @@ def _slug(run: str, case: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProfileView(View):
-    """A trace, by its run and its case, as `table_name` spells both."""
+    """A trace by run and case, as in `table_name`."""
 
     home: ClassVar = links.PROFILE
 
@@ -183,7 +185,7 @@ class ProfileView(View):
         return {"run": [run], "case": [case]}
 
     def after(self, name: str, value: Any) -> "ProfileView":
-        """Another trace: what was subtracted from this one is given up."""
+        """Select another trace, without the subtracted table."""
         return ProfileView(str(value))
 
 
@@ -196,17 +198,19 @@ def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable
     if found:
         return found[0], []
     names = " ".join(wanted.values())
-    return tables[0], [f'There is no trace "{names}" among the newest {len(tables)}; shown is the newest.']
+    return tables[0], [
+        f'There is no trace "{names}" among the newest {len(tables)}; the page shows the newest.'
+    ]
 
 
 def show() -> None:
-    """The trace that the address names, else the newest."""
+    """Show the trace that the address names, else the newest."""
     settings = ServerSettings.from_environment()
     url, query = settings.database_url, parts.query()
     parts.title("Profile")
     tables = load.operator_tables(url)
     if not tables:
-        words = "with a trace. This lists the operators in which some steps of a case spend their time:"
+        words = "with a trace. This records the operators of some steps of a case:"
         parts.no_match(load.count_runs(url), "Nothing traced yet", words, "pyrometer profile resnet50")
         return
     table, complaints = chosen(query, tables)
@@ -219,9 +223,9 @@ def show() -> None:
     own = (each for each in load.outcomes(url, table.run) if each.case == table.case)
     opened = next((each for each in own if each.facts.get("operators")), None)
     if found is None or opened is None:
-        parts.complain([f"Run {table.run} has just gone from the database."])
+        parts.complain([f"Run {table.run} has just been deleted from the database."])
         return
-    parts.link(links.run(table.run), "The run, with everything around it →")
+    parts.link(links.run(table.run), "The run with all its facts →")
     section(settings, found[0], opened, query)
     parts.permanent_link(view.address)
 

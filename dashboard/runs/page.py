@@ -1,4 +1,4 @@
-"""One run: its facts, every measurement and outcome, the panel of one of these; without a run, the list."""
+"""One run: its facts, measurements and outcomes, and the panel of one of them; or the list of runs."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from records.runs import Run, RunsOnly
 
 
 def show() -> None:
-    """The run that the address names, by its id or `latest`, else the list of runs."""
+    """Show the run that the address names, by id or `latest`, else the list of runs."""
     query = parts.query()
     wanted = last(query, "run")
     settings, now = ServerSettings.from_environment(), datetime.now(UTC)
@@ -54,7 +54,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         return
     run, summary = found
     if run_id != run.id:
-        # Tomorrow it is another.
+        # A permanent link needs the id, because `latest` changes.
         page_recorder.pin(links.run(run.id, query))
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
@@ -72,7 +72,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         "/runs", query, hardware=run.machine.hardware.fingerprint[: links.FINGERPRINT], **workload
     )
     if chosen is not None and chosen.facts.get("operators"):
-        # A trace is all that its run has, and its tables want the width of the page.
+        # A run that traced has only tables, which need the width of the page.
         blocks = load.samples(url, run.id, *chosen.key)
         more = partial(operators.section, settings, run, chosen, query)
         case_panel.outcome_section(
@@ -85,7 +85,7 @@ def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime
         parts.heading("Failures", lambda: frames.failures(failed), f"failures-{run.id}.csv")
         parts.html(tables.failures(failed, now))
     if run.notes:
-        parts.heading("What could not be measured, and why")
+        parts.heading("Not measured, with reasons")
         parts.html(markup.notes(run.notes))
     if measurements:
         _show_measurements(run, measurements, outcomes, defined)
@@ -124,11 +124,11 @@ def _show_measurements(
     outcomes: Sequence[Outcome],
     defined: wording.Definitions,
 ) -> None:
-    """The medians of every case, and folded each with its interval."""
+    """Show the medians of every case, and folded the intervals."""
     counted = tables.items_of(outcomes)
     every = tables.measurements(run, measurements, defined, counted)
     parts.heading("Measurements", every, f"measurements-{run.id}.csv")
-    parts.caption("Medians over n replicates, each a process of its own.")
+    parts.caption("Medians over n replicates, each a fresh process.")
     parts.table(run_tables.by_case(run, measurements, defined, counted))
     with parts.expander("Intervals and spread of every metric"):
         parts.caption("Spread: standard deviation of the replicates' logarithms.")
@@ -138,7 +138,7 @@ def _show_measurements(
 def _show_outcomes(
     run: Run, query: Query, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]
 ) -> None:
-    """How every replicate ended, what is not ok first, a page at a time; the CSV file has all."""
+    """Show the outcomes in pages, those that are not ok first; the CSV file has all."""
     parts.heading("Outcomes", lambda: tables.outcomes(run, outcomes), f"outcomes-{run.id}.csv")
     complaints: list[str] = []
     page = list_page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
@@ -151,32 +151,32 @@ def _show_outcomes(
         parts.html(pager)
 
 
-#: Runs on one page of the list, and characters of a text that they are searched for.
+#: The number of runs on one page of the list, and the most characters of a search text.
 PAGE, _TEXT = 50, 200
-#: More than any page of a list has.
+#: Larger than any page number.
 _DIGITS = 18
 
 
 def list_page(query: Query, rows: int, per_page: int, complaints: list[str], name: str = "page") -> int:
-    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it.
+    """The number of a page of a list, from 1 to the last one; `name` is its parameter in the URL.
 
-    An address that names no page of the list is a complaint.
+    An invalid number is a complaint.
     """
     wanted = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
-    # Of thousands of digits Python reads no number; so many say enough.
+    # Python refuses to parse numbers of thousands of digits: the text is cut.
     shown = min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
     if wanted != str(shown):
         there = "there is one page" if pages == 1 else f"pages are 1 to {pages:,}"
-        complaints.append(f'"{wanted}" is no page ({name}): {there}; shown is page {shown:,}.')
+        complaints.append(f'"{wanted}" is not a page ({name}): {there}; this is page {shown:,}.')
     return shown
 
 
 @dataclass(frozen=True, slots=True)
 class RunList(View):
-    """Which runs are listed, as addresses have it: see `query_params.encode_name`.
+    """The filter of the list of runs, in the form of addresses: see `query_params.encode_name`.
 
-    `ALL` leaves nothing out. Another choice begins at the first page.
+    `ALL` does not filter. Changing the filter returns to the first page.
     """
 
     kind: str
@@ -208,7 +208,7 @@ def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[Run
 
 
 def _show_list(url: str, query: Query, now: datetime) -> None:
-    """The list and its filters; of an empty database, what to type."""
+    """Show the list and its filters; for an empty database the first command."""
     parts.title("Runs")
     if load.count_runs(url) == 0:
         parts.nothing_measured()

@@ -1,4 +1,4 @@
-"""What a run measured, with a row for each case, and its facts as panels and as a CSV file."""
+"""The measurements of a run, with a row for each case, and its facts as panels and as a CSV file."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from reports.table import Column, DataTable
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCase:
-    """What was measured of a case in an environment (a fingerprint), by metric."""
+    """The measurements of a case in an environment (a fingerprint), by metric."""
 
     case: str
     environment: str
@@ -29,7 +29,7 @@ class MeasuredCase:
 
     @property
     def replicates(self) -> str:
-        """How many replicates the numbers are of: `3`, or `1 to 3` where metrics differ."""
+        """The number of replicates: `3`, or `1 to 3` if metrics differ."""
         counts = [each.n for each in self.metrics.values()]
         least, most = min(counts), max(counts)
         return f"{least:,}" if least == most else f"{least:,} to {most:,}"
@@ -77,7 +77,7 @@ def by_case(
 
 
 def _cell(one: Measurement | None, unit: str, *, with_unit: bool) -> str:
-    """A median, whose tooltip says how far the replicates lie apart."""
+    """A median with the range of the replicates as its tooltip."""
     if one is None:
         return wording.NONE
     text = wording.quantity(one.point, unit) if with_unit else wording.number(one.point, unit)
@@ -91,14 +91,14 @@ def _cell(one: Measurement | None, unit: str, *, with_unit: bool) -> str:
     return f'<span title="{escape(said)}">{escape(text)}</span>'
 
 
-#: Facts that are shown elsewhere: the telemetry of the machine, and what an upgrade is judged by.
+#: Facts that are shown elsewhere: the telemetry of the machine, and the comparison of an upgrade.
 _ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
 
 _LARGEST = 2**63 - 1
 
 
 def facts_section(run: Run) -> None:
-    """The command that made a run, and all it knows of itself."""
+    """The command of a run, and all its facts."""
     parts.heading("Facts", lambda: facts_frame(run), f"facts-{run.id}.csv")
     # The command of a submitted run cannot be typed again.
     if run.source == RunSource.MEASURED or run.source == RunSource.IMPORTED:
@@ -110,34 +110,34 @@ def facts_section(run: Run) -> None:
 
 
 def facts_panels(run: Run) -> str:
-    """A panel of facts for each thing that the run is made of."""
+    """A panel of facts for each part of the run."""
     return markup.panels(*(markup.facts(*each) for each in _about(run)), kind="py-facts")
 
 
 def facts_frame(run: Run) -> pd.DataFrame:
-    """Every fact in a row, the telemetry of the machine among them, for CSV."""
+    """A row for every fact, including the telemetry of the machine, for CSV."""
     rows: list[tuple[str, str, str, object]] = [
         (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)
         for name, value in markup.flat_values(facts)
     ]
     rows += [("capability", *each) for each in capabilities.capability_rows(run)]
-    # As they are: a column of another kind would round a number, or make one of a missing one.
+    # Unchanged values: a numeric column would round numbers and convert missing ones.
     return pd.DataFrame(rows, columns=["of", "called", "fact", "value"], dtype=object)
 
 
 def _whole(value: object) -> object:
-    """A fact as a CSV file has it, with all its digits."""
+    """A fact in a CSV file, with all its digits."""
     if isinstance(value, list | tuple):
         return ", ".join(map(markup.format_value, cast("Sequence[object]", value)))
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    # pandas holds none that is larger.
+    # The largest integer of pandas.
     return markup.format_value(value) if isinstance(value, int) and abs(value) > _LARGEST else value
 
 
 def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """What the run is made of, what that is called, and its facts."""
+    """The parts of the run, with their names and facts."""
     facts = {name: value for name, value in run.facts.items() if name not in _ELSEWHERE}
     own = {"suite": run.suite, "harness": run.harness, "planned": run.planned}
     environments: list[tuple[str, str, Mapping[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI application: Streamlit's pages, routes for machines, and who may reach them."""
+"""The dashboard as an ASGI application: Streamlit's pages, routes for programs, and access checks."""
 
 import json
 import re
@@ -23,8 +23,8 @@ from dashboard.server import database, metrics
 from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
 
-#: Streamlit styles its elements inline, and Vega compiles its expressions: hence the two `unsafe-`.
-#: Everything comes from this server; nothing may frame it.
+#: Streamlit styles its elements inline, and Vega compiles its expressions: hence the two `unsafe-`. All
+#: content comes from this server, and no page may frame it.
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
@@ -40,12 +40,12 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-#: Browsers come back by https only, for a year.
+#: Browsers use only https for a year.
 _BY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
-#: What programs ask, under whatever name they know this machine.
+#: Paths of programs, which may use any host name.
 _FOR_MACHINES = frozenset(("/readyz", "/metrics"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
-#: What a program may POST, with a token, and of how many bytes: it is read whole.
+#: Paths to which programs may POST with a token, and the most bytes, because bodies are read as a whole.
 _POSTED = (
     (re.compile(rf"{PREFIX}/(findings/[0-9]+/triage|schedules/[^/]+/trigger)"), 64 << 10),
     (re.compile(rf"{PREFIX}/submit"), MAX_RESULTS),
@@ -53,9 +53,9 @@ _POSTED = (
 
 
 class SecurityHeaders:
-    """Adds the headers that keep other sites out of the page and the page away from other sites.
+    """Adds the headers that isolate the page from other sites.
 
-    Where browsers come by https (`encrypted`), cookies and later visits travel by nothing else.
+    If browsers connect by https (`encrypted`), cookies and later requests are restricted to https.
     """
 
     def __init__(self, app: ASGIApp, *, encrypted: bool = False) -> None:
@@ -71,7 +71,7 @@ class SecurityHeaders:
             await send(message)
 
         if self._encrypted:
-            # The proxy in front ends TLS: an address made from this scope is what browsers call.
+            # The proxy in front terminates TLS: addresses made from this scope must be those of browsers.
             secure = {"http": "https", "websocket": "wss"}.get(scope["type"])
             scope = {**scope, "scheme": secure} if secure else scope
         await self._app(scope, receive, with_headers)
@@ -82,13 +82,15 @@ class SecurityHeaders:
 
 
 class OwnNames:
-    """Refuses requests under a name that is not this server's, and what would write but a program's POST.
+    """Refuses requests for another host name, and writes other than the POST requests of programs.
 
-    A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
+    With DNS rebinding another site could access this server under its own name.
     """
 
     def __init__(self, app: ASGIApp, names: Sequence[str] = ()) -> None:
-        """`names`: host names of this server, `*.example.com` for all below one; without any, all are."""
+        """`names`: host names of this server, `*.example.com` for all below one; without any, all names are
+        allowed.
+        """
         self._app = app
         self._names = [name.strip().lower().rstrip(".") for name in names]
 
@@ -101,16 +103,16 @@ class OwnNames:
             await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that goes no further."""
+        """The answer to a refused request."""
         most = _most_posted(scope["path"]) if scope["method"] == "POST" else None
         if scope["method"] not in _READING and most is None:
-            # What people write goes over a page's WebSocket, which knows its reader and its origin.
-            return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
+            # Writes of people use the WebSocket of a page, for which reader and origin were checked.
+            return PlainTextResponse("This address does not accept writes.\n", 405, {"allow": "GET, HEAD"})
         if most is not None and not _is_short(dict(scope["headers"]), most):
             return PlainTextResponse(f"Send a Content-Length of at most {most >> 10} KiB.\n", 413)
         if scope["path"] in _FOR_MACHINES or self._is_own(scope):
             return None
-        return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
+        return PlainTextResponse("This dashboard has another name; add this one with --allow-host.\n", 421)
 
     def _is_own(self, scope: Scope) -> bool:
         host = host_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
@@ -122,14 +124,14 @@ class OwnNames:
 
 
 def _most_posted(path: str) -> int | None:
-    """How many bytes may be posted to a path; None where nothing is."""
+    """The most bytes that may be posted to a path; None if it accepts no POST."""
     return next((most for pattern, most in _POSTED if pattern.fullmatch(path)), None)
 
 
 def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
-    """Whether a request says that it is not long: it is read before its sender is judged.
+    """Whether the declared length of a request is allowed: the body is read before its sender is checked.
 
-    One with neither header has no body (RFC 9112, 6.3).
+    A request with neither header has no body (RFC 9112, 6.3).
     """
     length = headers.get(b"content-length", b"0")
     whole = length.isdigit() and len(length) < 10 and b"transfer-encoding" not in headers
@@ -137,10 +139,10 @@ def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty for what is none."""
+    """The name in a Host header, without its port; empty for an invalid header."""
     try:
         parts = urlsplit(f"//{host}")
-        # Asked for its port, it raises ValueError where that is no number.
+        # Reading `port` raises ValueError if it is not a number.
         whole = parts.netloc == host and "@" not in host and (parts.port is None or parts.port >= 0)
     except ValueError:
         return ""
@@ -148,9 +150,9 @@ def host_name(host: str) -> str:
 
 
 class SameOrigin:
-    """Refuses WebSockets that another site's page opens.
+    """Refuses WebSockets opened by a page of another site.
 
-    Streamlit refuses them too, but asks a server outside for this machine's public address first.
+    Streamlit refuses them too, but first requests the public address of this machine from an external server.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -167,7 +169,7 @@ class SameOrigin:
 
 
 def _is_foreign(origin: bytes, host: bytes | None) -> bool:
-    """Whether an origin is another site than the one that was called, or none at all, as `http://[` is."""
+    """Whether an origin is another site than the requested one, or invalid, such as `http://[`."""
     try:
         return urlsplit(origin).netloc != host
     except ValueError:
@@ -175,7 +177,7 @@ def _is_foreign(origin: bytes, host: bytes | None) -> bool:
 
 
 def ready(request: Request) -> Response:
-    """200 when the database answers, 503 when it does not; the reason is for readers with access."""
+    """200 if the database answers, else 503, with the reason for readers with access."""
     try:
         database.check(ServerSettings.from_environment().database_url)
     except DatabaseError as error:
@@ -185,7 +187,7 @@ def ready(request: Request) -> Response:
 
 
 def metrics_text(request: Request) -> Response:
-    """The metrics for Prometheus; 503 when the database does not answer; why, as with `ready`."""
+    """The metrics for Prometheus; 503 if the database does not answer, with the reason as in `ready`."""
     headers = {"cache-control": "no-store"}
     try:
         settings = ServerSettings.from_environment()
@@ -198,7 +200,7 @@ def metrics_text(request: Request) -> Response:
 
 
 def redirect_page(request: Request) -> Response:
-    """The way from the address of a page that was to where it is now, with all its parameters."""
+    """The redirect from the path of a former page to its present address, with all parameters."""
     path, view = old_addresses()[request.url.path.strip("/")]
     query = [*([(VIEW, view)] if view else []), *request.query_params.multi_items()]
     return RedirectResponse(f"/{path}" + (f"?{urlencode(query)}" if query else ""))
@@ -210,9 +212,9 @@ def _json(status: int, body: dict[str, str]) -> Response:
 
 
 def application(rules: AccessRules, names: Sequence[str] = (), trigger: Trigger | None = None) -> st.App:
-    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two.
+    """The application with these `rules` and host `names`; Streamlit supports only one in a process.
 
-    `trigger` enqueues a schedule for programs that may.
+    `trigger` enqueues a schedule for programs with the permission.
     """
     return st.App(
         Path(__file__).parents[1] / "app.py",

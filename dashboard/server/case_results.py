@@ -1,4 +1,4 @@
-"""The results of cases in last nights for Prometheus: the changes and verdicts of the page Today."""
+"""The results of cases in the last nights for Prometheus: the changes and verdicts of the page Today."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from db.runs.series_queries import lines, points_of_runs
 from records.tasks import Task
 from workflows.fleet_status import recent_nights
 
-#: Parts of which results are looked for: each is a few queries.
+#: The most parts with results: each takes a few queries.
 RESULT_PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedCase:
-    """A case in the last night of a part that was done."""
+    """A case in the last completed night of a part."""
 
     schedule: str
     part: str
@@ -30,7 +30,8 @@ class ExportedCase:
 def case_results(
     database: Database, now: datetime, runs: Mapping[tuple[str, str], str], most: int
 ) -> tuple[list[ExportedCase], int]:
-    """At most so many cases, of whole parts by name, and how many parts are left out.
+    """The cases of parts in the order of their names, complete parts up to `most` cases, and the number of
+    parts left out.
 
     `runs` has the last run by schedule and part. Raises DatabaseError.
     """

@@ -1,4 +1,6 @@
-"""The one open database of this process; without Streamlit, for readiness is asked outside of its pages."""
+"""The open database of this process; it does not use Streamlit, because readiness is checked outside its
+pages.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,12 +18,12 @@ R = TypeVar("R")
 
 @cache
 def database_at(url: str) -> Database:
-    """The database at `url`, opened at the first call; an attempt that failed is made again."""
+    """The database at `url`, opened at the first call; a failed attempt is repeated at the next call."""
     return open_database(url)
 
 
 def by_url(query: Callable[Concatenate[Database, P], R]) -> Callable[Concatenate[str, P], R]:
-    """The query with the database's URL in the database's place: caches keep answers by URL."""
+    """The query as a function of the database's URL instead of the database: caches use the URL as a key."""
 
     @wraps(query)
     def answer(url: str, *asked: P.args, **options: P.kwargs) -> R:
@@ -31,7 +33,7 @@ def by_url(query: Callable[Concatenate[Database, P], R]) -> Callable[Concatenate
 
 
 def present_time(url: str) -> datetime:
-    """The present by the clock that the machines of the database share, by which schedulers are seen.
+    """The present time by the clock that the machines of the database share, which dates heartbeats.
 
     Raises DatabaseError.
     """
@@ -44,7 +46,7 @@ def served_database() -> Database:
 
 
 def check(url: str) -> None:
-    """Ask the database something short; raises DatabaseError when it cannot be used, or not any more."""
+    """Run a short query; raises DatabaseError if the database cannot be used, or no longer."""
     database = database_at(url)
     check_fits(database)
     queries.count_runs(database)

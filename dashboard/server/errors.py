@@ -1,15 +1,13 @@
 """The errors of the dashboard's server.
 
-* DashboardError
-  * PortBusy            something else listens there already
-  * AddressUnusable     this machine has no such address, or may not bind it
-  * LoginUnusable       what a login needs is not installed
-  * NotAllowed          the reader may not do that
+* DashboardError * PortBusy another program listens there already * AddressUnusable this machine has no such
+  address, or may not bind it * LoginUnusable a package for the login is not installed * NotAllowed the reader
+  may not do that
 """
 
 
 class DashboardError(Exception):
-    """Base of everything this folder raises; its text is one sentence for people."""
+    """Base of all errors of this folder; the text is one sentence for users."""
 
 
 class PortBusy(DashboardError):

@@ -1,4 +1,6 @@
-"""Metrics for Prometheus: successes, tasks, failures, schedulers, findings, and the cases of last nights."""
+"""Metrics for Prometheus: successes, tasks, failures, schedulers, findings, and the cases of the last
+nights.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +18,7 @@ from records.tasks import TaskState
 #: The text format of Prometheus, version 0.0.4.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: So many cases are exported at most, of the first so many parts: Prometheus keeps a series for each.
+#: The most cases and parts that are exported: Prometheus stores a series for each.
 _CASES, _PARTS = 1000, 100
 
 Labels = Mapping[str, str]
@@ -26,7 +28,7 @@ Samples = Iterable[tuple[Labels, float]]
 def exposition(database: Database, now: datetime, results: int = 0) -> str:
     """All metrics as of `now` in the text format of Prometheus; times are seconds since 1970.
 
-    So many cases at most have `results`: value, change and verdict. Raises DatabaseError.
+    At most `results` cases have value, change and verdict. Raises DatabaseError.
     """
     counted = tallies(database)
     seen: dict[str, float] = {}
@@ -38,7 +40,7 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
             _family(
                 "last_success_timestamp_seconds",
                 "gauge",
-                "When a part of a schedule was last done, by the clock of the machine that did it.",
+                "Time at which a part of a schedule was last done, by the clock of its machine.",
                 [
                     ({"schedule": schedule, "part": part}, at.timestamp())
                     for (schedule, part), at in counted.succeeded.items()
@@ -47,20 +49,20 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
             _family(
                 "tasks",
                 "gauge",
-                "Tasks by state, as far back as they are kept.",
-                # 0 where there is none: a rule on a time series that is missing never fires.
+                "Stored tasks by state.",
+                # 0 without a failure: a rule on a missing time series never fires.
                 [({"state": state}, counted.tasks.get(state, 0)) for state in TaskState],
             ),
             _family(
                 "task_failures_total",
                 "counter",
-                "Tasks of a schedule that failed or were lost, as far back as they are kept.",
+                "Stored tasks of a schedule that failed or were lost.",
                 [({"schedule": schedule}, count) for schedule, count in counted.failures.items()],
             ),
             _family(
                 "scheduler_seen_timestamp_seconds",
                 "gauge",
-                "When a scheduler of a machine was last there.",
+                "Time of the last heartbeat of a machine's scheduler.",
                 [({"machine": machine}, at) for machine, at in seen.items()],
             ),
             _family(
@@ -85,11 +87,11 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
 
 
 def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]:
-    """The cases of the last night of each part that was done; `runs`: its run by schedule and part."""
+    """The cases of the last completed night of each part; `runs`: its run by schedule and part."""
     first = dict(sorted(runs.items())[:_PARTS])
     summaries = run_summaries(database, first.values())
-    # Of a run with several environments the one given last is used: it is the candidate. A case that breaks
-    # in it has no latency, whatever the other one says.
+    # Of a run with several environments the last one is used: it is the candidate. A case that broke in it
+    # has no latency, even if it has one in the other.
     candidates = {each.run: each.environment for each in measured_for(database, first.values()) if each.last}
     ended = endings(database, list(first.values()), only=candidates)
     latency: list[tuple[Labels, float]] = []
@@ -97,7 +99,7 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     began: list[tuple[Labels, float]] = []
     exported, parts = 0, 0
     for (schedule, part), run in first.items():
-        # A run can be stored or forgotten between two queries.
+        # A run can be stored or deleted between two queries.
         cases = dict.fromkeys(one.case for one in ended[run] if run in summaries)
         if exported + len(cases) > _CASES:
             continue
@@ -117,28 +119,30 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
         _family(
             "case_latency_seconds",
             "gauge",
-            "Median latency of a case in the last night that was done, by part of a schedule.",
+            "Median latency of a case in the last completed night, by part of a schedule.",
             latency,
         ),
         _family(
             "case_replicates",
             "gauge",
-            "How the processes of a case ended in that night, of an upgrade those in the new environment.",
+            "Processes of a case by status in that night; for an upgrade those in the new environment.",
             replicates,
         ),
         _family("case_night_timestamp_seconds", "gauge", "When that night began.", began),
         _family(
             "case_parts_left_out",
             "gauge",
-            f"Parts whose cases are not exported: there are {_CASES} cases at most, of {_PARTS} parts.",
+            f"Parts whose cases are not exported: the limit is {_CASES} cases of {_PARTS} parts.",
             [({}, len(runs) - parts)],
         ),
     ]
 
 
 def _results(database: Database, now: datetime, runs: Mapping[tuple[str, str], str], most: int) -> list[str]:
-    """What at most so many cases took in the last night, against the nights before, and what that is."""
-    # What pages show takes long to import, and few servers are asked for it.
+    """The latency of at most `most` cases in the last night, its ratio to the nights before, and the
+    verdict.
+    """
+    # Imported here: the modules take long to import, and few servers use these metrics.
     from dashboard.server.case_results import RESULT_PARTS, case_results
 
     found, left_out = case_results(database, now, runs, most)
@@ -159,23 +163,23 @@ def _results(database: Database, now: datetime, runs: Mapping[tuple[str, str], s
         if night.against is not None:
             changes.append((labels, math.exp(night.against.change)))
     return [
-        _family("case_result_seconds", "gauge", "What a case took in the last night of a part.", values),
+        _family("case_result_seconds", "gauge", "Latency of a case in the last night of a part.", values),
         _family(
             "case_change_ratio",
             "gauge",
-            "That by the level of the nights before: 1.1 is 10 % more.",
+            "Ratio of that latency to the level of the nights before: 1.1 is 10 % more.",
             changes,
         ),
         _family(
             "case_verdict",
             "gauge",
-            "Always 1; worse and better are confirmed, the rest is noise or not yet known.",
+            "Always 1; worse and better are confirmed, other verdicts are noise or not decided.",
             verdicts,
         ),
         _family(
             "case_result_parts_left_out",
             "gauge",
-            f"Parts without results here: there are {most} cases at most, of {RESULT_PARTS} parts.",
+            f"Parts without results here: the limit is {most} cases of {RESULT_PARTS} parts.",
             [({}, left_out)],
         ),
     ]

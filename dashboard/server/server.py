@@ -1,4 +1,4 @@
-"""Serving the dashboard: one process, one port, one line when it is ready."""
+"""Serves the dashboard in one process on one port, and prints a line when it is ready."""
 
 import errno
 import signal
@@ -27,24 +27,24 @@ def serve(
 ) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
-    From the first SIGINT on the process ignores others, also when this has returned.
-    Port 0 takes any free one. `names` are the names by which browsers call it, besides that in the rules'
-    `url`; with none, a server that listens beyond this machine goes by any. Without `rules` there is no
-    login, and without `trigger` the API knows no schedule. Prints one line with the URL when ready. Raises
-    PortBusy, AddressUnusable or LoginUnusable before anything is served.
+    After the first SIGINT the process ignores further ones, also after this returns. Port 0 means any free
+    one. `names` are host names for browsers, besides that in the rules' `url`; without one, a server that
+    listens on other interfaces accepts any name. Without `rules` there is no login, and without `trigger` the
+    API cannot trigger schedules. Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or
+    LoginUnusable before anything is served.
     """
     rules = rules or AccessRules()
     if rules.login == "oidc" and find_spec("authlib") is None:
         raise LoginUnusable('login "oidc" needs Authlib: install pyrometer[oidc]')
     listener = _listen(host, port)
     port = listener.getsockname()[1]
-    # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
+    # The only allowed host names: with DNS rebinding another site could use its own name for this server.
     own = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
     app = application(rules, [*own, *names, *([rules.host] if rules.host else [])], trigger)
     reader.hold(rules)
     settings = uvicorn.Config(
         app,
-        # Who is at the other end is never what the other end says: a proxy's word is judged by the gate.
+        # Forwarded client addresses are ignored here: the middleware decides which proxies are trusted.
         proxy_headers=False,
         log_level="warning",
         access_log=False,
@@ -52,20 +52,22 @@ def serve(
         timeout_graceful_shutdown=1,
     )
     server = _Server(settings, f"http://{_url_host(host)}:{port}")
-    # uvicorn raises its signals again when it has shut down, under the handlers that it found.
+    # uvicorn raises captured signals again after its shutdown, with the previous handlers.
     signal.signal(signal.SIGINT, server.handle_exit)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        # By a handler of the caller, for another signal.
+        # Raised by a handler of the caller for another signal.
         return
     finally:
-        # Unlike a function, this lasts while the interpreter ends.
+        # Unlike a Python function, SIG_IGN is still in effect during the exit of the interpreter.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Server(uvicorn.Server):
-    """Reports its URL once it listens, and ends gracefully however often Ctrl-C is pressed."""
+    """A uvicorn server that prints its URL when it listens, and ends gracefully also after repeated
+    Ctrl-C.
+    """
 
     def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
@@ -85,7 +87,7 @@ class _Server(uvicorn.Server):
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket; bound here so that a busy port is one sentence and never a traceback."""
     if not 0 <= port <= 65535:
-        # getaddrinfo would take such a number modulo 65536.
+        # getaddrinfo would reduce such a number modulo 65536.
         raise AddressUnusable(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -100,7 +102,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortBusy(
-                f"Port {port} on {host} is taken; stop what listens there or choose another with --port."
+                f"Port {port} on {host} is in use; stop the program that uses it or choose another port with "
+                f"--port."
             ) from error
         raise AddressUnusable(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
     return listener

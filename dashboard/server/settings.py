@@ -1,36 +1,37 @@
-"""Settings that the dashboard's process gets from the command."""
+"""Settings that the command passes to the process of the dashboard."""
 
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Holds the prices of hardware, as `Prices.text` writes them.
+#: The variable with the prices of hardware, in the form of `Prices.text`.
 PRICES = "PYROMETER_DASHBOARD_PRICES"
-#: Holds of how many cases /metrics has results, where those are asked for.
+#: The variable with the number of cases with results in /metrics.
 METRICS_CASES = "PYROMETER_DASHBOARD_METRICS_CASES"
-#: Set where the history is made up, which every page then says.
+#: The variable that marks a made-up history, which every page then mentions.
 MADE_UP = "PYROMETER_DASHBOARD_MADE_UP"
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What an hour of all of a hardware costs, by its label; all in one `currency`, a word."""
+    """Prices per hour of whole hardware, by label, in one `currency`, a word."""
 
     currency: str = "USD"
     per_hour: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def text(self) -> str:
-        """Both as one text, for the environment."""
+        """Prices and currency as one text, for an environment variable."""
         return json.dumps({"currency": self.currency, "per_hour": dict(self.per_hour)})
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders.
+    """`database_url` is an argument of `open_database`.
 
-    `made_up`: nothing in them was measured. /metrics has results of `metrics_cases` cases at most.
+    `data_dir` holds the folders of runs. `made_up`: the data was not measured. /metrics has results of at
+    most `metrics_cases` cases.
     """
 
     database_url: str

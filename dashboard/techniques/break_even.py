@@ -1,4 +1,4 @@
-"""When compiling pays: after how many steps it has won back what it took."""
+"""The break-even of compiling: the number of steps after which it has saved its own time."""
 
 import math
 from dataclasses import dataclass
@@ -7,25 +7,25 @@ from analysis.speedups import Gain
 from dashboard.components import wording
 from dashboard.techniques.results import TechniqueResult
 
-#: From so many steps on two digits say enough.
+#: From this number of steps on, two digits are printed.
 _ROUGHLY = 100
 _NOTHING = 1e-9
 COLD, WARM, FLOOR = "compile_cold", "compile_warm", "latency_floor"
 
-#: The formula, as the page states it.
+#: The formula, as text of the page.
 FORMULA = (
-    "Pays after: seconds of compiling with an empty cache / seconds saved in a step, where a step saves the "
-    "case's min-based latency × (speed-up − 1); from the ends of the speed-up's interval come the fewest and "
-    "the most steps. Compiling is timed once in a run, by the first process that ended well."
+    "Pays after: seconds of compiling with an empty cache / seconds saved per step, where a step saves the "
+    "case's min-based latency × (speed-up − 1); the ends of the speed-up's interval give the fewest and the "
+    "most steps. Compiling is timed once in a run, by the first process that is ok."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """After how many steps compiling has paid, at the speed-up as measured and at its interval's ends.
+    """The steps after which compiling has paid, at the measured speed-up and at the ends of its interval.
 
-    `most` is None where the interval holds a speed-up of 1 or less (it may never pay), `fewest` where there
-    is no interval. `seconds` is how long the baseline takes for `steps`.
+    `most` is None if the interval contains a speed-up of 1 or less (it may never pay), `fewest` if there is
+    no interval. `seconds` is the time of the baseline for `steps`.
     """
 
     steps: float
@@ -35,11 +35,11 @@ class BreakEven:
 
 
 def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakEven | None:
-    """When compiling for `compile_seconds` has paid for a case whose step takes `step_ms`.
+    """The break-even of compiling for `compile_seconds` of a case whose step takes `step_ms`.
 
-    None where it never does at the speed-up that was measured, or after more steps than a float holds. Case
-    and baseline do the same items in a step, as a technique that compiles does: a step then saves
-    step x (speed-up - 1).
+    None if it never pays at the measured speed-up, or after more steps than a float can hold. Case and
+    baseline process the same items in a step, as techniques that compile do: a step then saves step x
+    (speed-up - 1).
     """
     ratio = speed_up.ratio
     if ratio is None or ratio <= 1 or step_ms <= 0 or compile_seconds < 0:
@@ -58,8 +58,9 @@ def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakE
 
 
 def of(case: TechniqueResult, cache: str = COLD) -> BreakEven | None:
-    """When the compiling of a case has paid, with an empty cache or (`WARM`) a filled one; None if it never
-    does, or where a part of it is not known. Of a baseline that compiles too, only the rest is to be paid."""
+    """The break-even of compiling a case, with an empty cache or (`WARM`) a filled one; None if it never
+    pays, or if a number is unknown. If the baseline compiles too, only the difference counts.
+    """
     gain = case.speed_up
     if gain is None or cache not in case.own or FLOOR not in case.own:
         return None
@@ -70,16 +71,16 @@ def of(case: TechniqueResult, cache: str = COLD) -> BreakEven | None:
 def in_words(steps: float) -> str:
     """A number of steps, rounded up: to two digits, or to a whole one."""
     unit = 10.0 ** (math.floor(math.log10(steps)) - 1) if steps >= _ROUGHLY else 1.0
-    # What is too much only by how floats are divided is not rounded up.
+    # An excess caused only by the rounding of floats is not rounded up.
     whole = math.ceil(steps / unit - _NOTHING) * unit
     return wording.significant(whole, 2) if steps >= _ROUGHLY else f"{whole:,.0f}"
 
 
 def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
-    """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
+    """The steps after which `second`, which is faster, has saved its longer compiling compared with `first`.
 
-    Both must be of one run, and `second` must compile. None where its own latency is not the lower one:
-    pairs may say otherwise than medians.
+    Both must be of one run, and `second` must compile. None if its median latency is not lower: pairs and
+    medians may differ.
     """
     more = second.own[COLD].point - (first.own[COLD].point if COLD in first.own else 0.0)
     saved = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3

@@ -44,7 +44,7 @@ def pareto(*, dark: bool) -> Spec:
     points = alt.Chart(alt.NamedData("points"))
     fill = alt.when("datum.best").then(alt.value(BLUE[dark])).otherwise(alt.value(QUIET))
     dot = points.mark_point(filled=True, size=90, opacity=1)
-    # A name stands on the side of its point where there is room.
+    # A name is on the side of its point that has room.
     left = points.transform_filter("datum.left").mark_text(align="left", dx=8, dy=-7, **_name(dark=dark))
     right = points.transform_filter("datum.right").mark_text(align="right", dx=-8, dy=-7, **_name(dark=dark))
     names = [each.encode(x=x, y=y, text="label:N") for each in (left, right)]
@@ -60,7 +60,7 @@ def pareto(*, dark: bool) -> Spec:
 
 
 def _name(*, dark: bool) -> dict[str, Any]:
-    """How the name of a point is set."""
+    """The position of a point's name."""
     return {"fontSize": 11.5, "color": INK[dark]}
 
 

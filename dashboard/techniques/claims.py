@@ -1,4 +1,4 @@
-"""Published claims next to what was measured here."""
+"""Published claims next to the values measured here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -10,7 +10,7 @@ from reports.table import Column, DataTable
 from reports.tables import reason_text
 from reports.text.verdict_text import refusal
 
-#: Each claim, with case, environment and what was found wherever it applies.
+#: Each claim with the cases, environments and results to which it applies.
 Claimed = Mapping[Claim, Sequence[tuple[str, str, ClaimMeasurement]]]
 #: One claim about one case in an environment (a fingerprint).
 ClaimRow = tuple[Claim, str, str, ClaimMeasurement]
@@ -19,14 +19,14 @@ ClaimRow = tuple[Claim, str, str, ClaimMeasurement]
 def claims(
     claimed: Claimed, named: Callable[[str, str], str], versions: Mapping[str, str]
 ) -> DataTable[ClaimRow]:
-    """Every claim with every case that it is about; `kind` says how both numbers are to be read.
+    """Every claim with every case that it applies to; `kind` is the meaning of both numbers.
 
     `named` is the HTML of a case in an environment; `versions` are the PyTorches of environments.
     """
     first = {claim: measured[0][:2] for claim, measured in claimed.items()}
 
     def once(cell: Callable[[ClaimRow], str]) -> Callable[[ClaimRow], str]:
-        # As in the table of measurements, what rows have in common stands in the first of them.
+        # As in the table of measurements, equal cells of consecutive rows are printed once.
         return lambda row: cell(row) if row[1:3] == first[row[0]] else ""
 
     torch: Column[ClaimRow] = Column("torch", value=lambda row: versions.get(row[2]))

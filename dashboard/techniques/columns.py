@@ -1,4 +1,4 @@
-"""The columns of the page's tables: what a cell shows, and what the CSV file has in its place."""
+"""The columns of the page's tables, with the values of cells and of CSV files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +14,15 @@ from reports.table import Column, DataTable
 from reports.tables import reason_text
 from reports.text.verdict_text import refusal
 
-#: Between a number and what belongs to it, where cells are narrow.
+#: The separator between a number and its additions in narrow cells.
 _TIED = "\N{NO-BREAK SPACE}"
 
-#: Of a baseline that uses less than one hundredth more or less memory, the memory is the same.
+#: Differences of memory below one hundredth count as none.
 SAME_MEMORY = 0.01
 
 #: Values of CSV files, by column.
 Values = Callable[[TechniqueResult], Mapping[str, object]]
-#: What is shown together: the column that pages show, and what CSV files have besides.
+#: A column of pages together with the additional columns of CSV files.
 ColumnGroup = tuple[Column[TechniqueResult], ...]
 
 
@@ -34,7 +34,7 @@ def table(
     *,
     one_run: bool = False,
 ) -> DataTable[TechniqueResult]:
-    """The cases as a table, without columns that nothing is known for; `one_run` needs no naming."""
+    """The cases as a table, without columns that have no values; with `one_run` without the run."""
     known = [group for group in groups if _stays(group) or any(_known(group, case) for case in cases)]
     columns = [column for group in known for column in group]
     if one_run:
@@ -87,7 +87,7 @@ TECHNIQUE: ColumnGroup = (Column("case", "Technique", lambda case: case.case, _t
 
 
 def opened_technique(address: Callable[[str], str]) -> ColumnGroup:
-    """The technique, which leads to the panel of its case at an `address`."""
+    """The technique with a link to the panel of its case at an `address`."""
 
     def link(case: TechniqueResult) -> str:
         return address(case.case)
@@ -96,9 +96,9 @@ def opened_technique(address: Callable[[str], str]) -> ColumnGroup:
 
 
 def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") -> ColumnGroup:
-    """A metric of the case, or of its `base`line: the median with its interval, and n where that differs.
+    """A metric of the case, or of its `base`line: the median with its interval, and n if that differs.
 
-    `unit` stands instead of the metric's own.
+    `unit` replaces that of the metric.
     """
     metric = wording.metric(name)
     shown = unit or ("" if metric.unit in ("share", "count") else metric.unit)
@@ -118,7 +118,7 @@ def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") ->
             return Markup(wording.NONE)
         point, about = _value(found.point, metric.unit), f"n{_TIED}{found.n}"
         ends = [_value(end, metric.unit) for end in (found.low, found.high) if end is not None]
-        # Where all replicates agree, as sizes and counts do, the interval says nothing more.
+        # If all replicates agree, as for sizes and counts, the interval is left out.
         if set(ends) - {point}:
             about = f"{' to '.join(ends)}, {about}"
         return Markup("{}<small>{}</small>").format(point, about)
@@ -127,7 +127,7 @@ def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") ->
 
 
 def gain(kind: str, title: str) -> ColumnGroup:
-    """A gain of the case: the ratio, whether it is one, its interval and n, or why there is none."""
+    """A gain of the case: the ratio, its verdict, its interval and n, or the reason why there is none."""
     name = kind.replace("-", "_").replace(" ", "_")
 
     def values(case: TechniqueResult) -> Mapping[str, object]:
@@ -179,7 +179,7 @@ def speed_up(title: str, ends: tuple[float, float]) -> ColumnGroup:
 
 
 def peak_memory() -> ColumnGroup:
-    """Peak memory against the baseline in words, coloured where it is more or less in all pairs."""
+    """Peak memory against the baseline as text, coloured if all pairs agree on the direction."""
     plain = gain("memory", "Peak memory")
 
     def cell(case: TechniqueResult) -> Markup:
@@ -199,16 +199,16 @@ def peak_memory() -> ColumnGroup:
 
 
 def status(found: Gain) -> tuple[str, str, wording.Tone]:
-    """What a gain's interval proves: a sign, a word and its tone.
+    """The verdict of a gain's interval: a sign, a word and its tone.
 
-    Of memory and size less is better, of everything else more.
+    Less is better for memory and size, more for everything else.
     """
     if found.low is None or found.high is None:
         return "?", "one pair" if found.n < 2 else "no interval", "quiet"
     less_is_better = found.kind in ("memory", "size")
     words = ("more", "less") if less_is_better else ("faster", "slower")
     if found.kind == "efficiency":
-        # 100 % is the ideal, so to lie below it is no failure.
+        # 100 % is the ideal, so that a lower value is not a failure.
         return "", "of ideal", "quiet"
     if found.low > 1:
         return "▲", words[0], "bad" if less_is_better else "good"
@@ -218,7 +218,7 @@ def status(found: Gain) -> tuple[str, str, wording.Tone]:
 
 
 def about_gain(found: Gain) -> str:
-    """The interval and n of a gain, with what was left out and what others disturbed."""
+    """The interval and n of a gain, with the numbers of pairs left out and disturbed."""
     parts = (
         [f"n{_TIED}{found.n}"] if found.low is None else [wording.gain_interval(found), f"n{_TIED}{found.n}"]
     )
@@ -261,7 +261,7 @@ PAYS = _columns(
 
 
 def _tolerance(case: TechniqueResult) -> float | None:
-    """The error up to which the answer counts as right."""
+    """The error up to which the answer counts as correct."""
     check = case.facts.get("check")
     value = check.get("tolerance") if isinstance(check, Mapping) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -292,7 +292,7 @@ WHY: ColumnGroup = (
         lambda case: reason_text(case.failed[1] if case.failed else ""),
     ),
 )
-#: Columns that stay where nothing is known.
+#: Columns that are kept without values.
 _ALWAYS = tuple(group[0].name for group in (CASE, RUN, ENDED, WHY))
 
 

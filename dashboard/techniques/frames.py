@@ -1,4 +1,4 @@
-"""What the page's charts draw: speed-up by memory, scaling against the ideal, throughput over the batch."""
+"""The data of the page's charts: speed-up by memory, scaling against the ideal, throughput over the batch."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from dashboard.techniques.columns import status
 from dashboard.techniques.results import Metrics, TechniqueResult, TechniqueRun, key_of
 from runner.worker.case_key import CaseKey
 
-#: Intervals are drawn up to so many times beyond the outermost ratios: two pairs may span any range, and
-#: would leave no room for the others.
+#: Intervals are drawn up to this multiple of the outermost ratios: the interval of two pairs may have any
+#: width and would compress the others.
 _BEYOND = 2
 #: The parameter that a batch curve is along.
 BATCH = "batch"
@@ -21,9 +21,9 @@ BATCH = "batch"
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Lines of one chart: `names` are the case keys that its legend shows, one for each line.
+    """The lines of one chart: `names` are the case keys of its legend, one for each line.
 
-    `beyond` are the points of those that find no room in it, so many `lines` are there in all.
+    `beyond` are the points of lines that are not drawn, `lines` is the number of all lines.
     """
 
     title: str
@@ -34,7 +34,7 @@ class Curves:
 
 
 def single_rank_cases(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
-    """The cases with a speed-up, but for those of several ranks."""
+    """The cases with a speed-up, without those of several ranks."""
     return [case for case in cases if case.speed_up is not None and not case.several_ranks]
 
 
@@ -69,7 +69,7 @@ def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) ->
         )
     found = pd.DataFrame(rows)
     if rows:
-        # The name of a point stands to the right of it, and of one in the right half to the left.
+        # The name of a point is on its right, in the right half of the chart on its left.
         middle = (found["speed_up"].min() + found["speed_up"].max()) / 2
         found["left"] = found["speed_up"] <= middle
         found["right"] = ~found["left"]
@@ -77,9 +77,9 @@ def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) ->
 
 
 def rank_curves(cases: Sequence[TechniqueResult]) -> Curves | None:
-    """Speed-up over one rank along the ranks, for up to six ways to share a workload out; None without any.
+    """Speed-up over one rank along the ranks, for up to six ways to distribute a workload; None without any.
 
-    One rank is 1 by definition. More ways are in the table.
+    One rank is 1 by definition. Further ways are in the table.
     """
     groups: dict[str, list[tuple[int, TechniqueResult, Gain]]] = {}
     for case in cases:
@@ -109,10 +109,10 @@ def ideal(curves: Curves) -> pd.DataFrame:
 
 
 def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
-    """Throughput over the batch, a chart for each workload of which one run measured several batches.
+    """Throughput over the batch, a chart for each workload with several batches in one run.
 
-    Newest run first; of a workload that several runs measured the newest speaks. Its techniques are lines,
-    of which six are drawn at most.
+    If several runs measured a workload, the newest is used. Its techniques are lines, at most six of which
+    are drawn.
     """
     found: dict[str, Curves] = {}
     for reading in readings:
@@ -137,13 +137,13 @@ def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
 
 
 def curve_title(workload: str) -> str:
-    """The title of the batch curve that a workload (a case key without its technique) has a point on."""
+    """The title of the batch curve with a point of a workload (a case key without its technique)."""
     parted = _without_batch(f"{workload}/eager")
     return wording.workload_title(parted[1].workload) if parted is not None else ""
 
 
 def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
-    """By workload but for its batch, and by technique: the batches that were measured, with their metrics."""
+    """By workload without batch, and by technique: the measured batches with their metrics."""
     found: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
     for case, metrics in sorted(reading.metrics.items(), key=_eager_first):
         if (parted := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
@@ -159,7 +159,7 @@ def _eager_first(item: tuple[str, Metrics]) -> tuple[bool, str]:
 
 
 def _without_batch(case: str) -> tuple[int, CaseKey] | None:
-    """The batch of a case and what is left of its key; None where it has none."""
+    """The batch of a case and the rest of its key; None without a batch."""
     key = key_of(case)
     if key is None:
         return None

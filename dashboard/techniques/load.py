@@ -1,4 +1,4 @@
-"""The queries of the Techniques page: where techniques were measured, and the newest runs there.
+"""The queries of the Techniques page: hardware, presets and versions with techniques, and their newest runs.
 
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
@@ -22,24 +22,24 @@ from records.kinds import RunState
 from records.runs import Run
 from records.series import SeriesPoint
 
-#: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
-#: an upgrade does.
+#: The number of points of each case that are read: the newest runs, for example upgrades, may have measured
+#: it without its baseline.
 POINTS_OF_A_CASE = 8
-#: Runs that are read for one page at most; each has hundreds of outcomes.
+#: The most runs that are read for one page; each has hundreds of outcomes.
 MOST_RUNS = 16
-#: Runs among which the newest with a ratio is looked for, so many at a time; and how many of them are read.
+#: The number of runs searched at a time for the newest with a ratio, and the number of them that are read.
 _SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 40
 
-#: Open regressions that are looked through, the newest.
+#: The number of newest open regressions that are searched.
 _FINDINGS = 500
 
-#: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
+#: The results of a running run change; its row in the list of runs, a part of the key, changes with them.
 _readings_cache = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 
 
 @load.cache
 def versions(url: str, hardware: str, preset: str) -> list[str]:
-    """The PyTorch versions of which techniques were measured there, newest version first."""
+    """The PyTorch versions with measured techniques there, newest version first."""
     found = releases.technique_versions(database_at(url), load.EVERY_CASE, hardware, preset)
     return sorted(found, key=frames.version_order, reverse=True)
 
@@ -56,7 +56,7 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
         techniques=True,
         newest=POINTS_OF_A_CASE,
     )
-    # Of two that began in one moment the one that was stored last is the newer, as for every other list.
+    # Of two that began at the same moment the one that was stored last is the newer, as in every other list.
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
@@ -77,7 +77,7 @@ def open_regressions(url: str, hardware: str, version: str, workload: str) -> li
 
 
 def run_readings(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:
-    """What these runs say of a version, newest run first; those that have none of it are left out."""
+    """The readings of these runs for a version, newest run first; runs without it are left out."""
     every = (_reading(url, run_id, version, baseline) for run_id in run_ids)
     found = [reading for reading in every if reading is not None]
     return sorted(found, key=lambda reading: reading.started_at, reverse=True)
@@ -85,10 +85,10 @@ def run_readings(url: str, run_ids: Sequence[str], version: str, baseline: str =
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What the newest runs say, newest run first.
+    """The readings of the newest runs, newest first.
 
-    Older `runs` were not read, in which `cases` may have a ratio; so may those of `cut`, of each of which
-    only the newest points were looked at.
+    Older `runs` were not read, in which `cases` may have a ratio; so may the cases of `cut`, of which only
+    the newest points were read.
     """
 
     readings: list[TechniqueRun]
@@ -98,7 +98,7 @@ class Newest:
 
 
 def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newest:
-    """The newest runs, as far back as it takes until every case is conclusive, and what is left out."""
+    """The newest runs, as far back as needed until every case is conclusive, and those left out."""
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
@@ -123,10 +123,10 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
 def newest_with_ratios(
     url: str, hardware: str = "", preset: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
-    """Where the newest run with a ratio was made; None if a few looks find none.
+    """The place and version of the newest run with a ratio; None if a few queries find none.
 
-    Of all places and versions, or of a hardware, a preset (fingerprints) and a PyTorch version; empty leaves
-    nothing out. With `but` another place or version than that.
+    Of all places and versions, or of a hardware, a preset (fingerprints) and a PyTorch version; an empty
+    value does not filter. With `but` another place or version than that.
     """
     looks = 0
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
@@ -144,7 +144,7 @@ def newest_with_ratios(
 
 
 def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
-    """Where a run was made if it has a ratio under a version, or any of its own, the candidate first."""
+    """The place of a run with a ratio under a version, or under any of its versions, the candidate first."""
     record = load.run(url, run_id)
     if record is None:
         return None
@@ -161,9 +161,9 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
 
 
 def with_ratios(url: str, place: Where, *, elsewhere: bool) -> Where | None:
-    """Where runs have ratios, `place` too unless it is to be `elsewhere`; None if a few looks find none.
+    """A place whose runs have ratios, other than `place` if `elsewhere`; None if a few queries find none.
 
-    The same hardware and preset come first, then the same hardware; of what is as near, the newest run.
+    The same hardware and preset come first, then the same hardware; among equals the newest run.
     """
     but = place if elsewhere else None
     near = (place.hardware, place.preset), (place.hardware, ""), ("", "")
@@ -188,7 +188,7 @@ def _reading(url: str, run_id: str, version: str, baseline: str = EAGER) -> Tech
 def _build_reading(
     url: str, run_id: str, version: str, baseline: str, state: str, unreached: int, ended: int, _run: Run
 ) -> TechniqueRun:
-    """As `results.read_techniques`; `ended` is there for the key alone."""
+    """As `results.read_techniques`; `ended` is only a part of the key."""
     database = database_at(url)
     outcomes = queries.outcomes_of_run(database, run_id)
     reading = read_techniques(

@@ -1,4 +1,4 @@
-"""What each technique brings: all workloads as a matrix, and one workload in full."""
+"""The gains of techniques: all workloads as a matrix, and one workload in full."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, b
 from records.runs import Run
 from records.series import MeasurementConditions
 
-#: Pairs of imported runs that are offered.
+#: The most pairs of imported runs that are listed.
 _MOST_PAIRS = 8
 
 
 def show() -> None:
-    """The speed-ups of the runs that the address names, else of the newest ones that have any."""
+    """Show the speed-ups of the runs that the address names, else of the newest ones with any."""
     url = ServerSettings.from_environment().database_url
     parts.title("Techniques")
     places = pages.measured_places(url, techniques=True)
@@ -33,7 +33,7 @@ def show() -> None:
         parts.no_match(
             pages.count_runs(url),
             "No technique measured yet",
-            "of Pyrometer's own with a latency of a case under a technique: compiled, in another number "
+            "measured by Pyrometer with a latency of a case under a technique: compiled, in another number "
             "format, pinned, over several ranks. This measures some against eager fp32:",
             pages.suite_command(url),
         )
@@ -66,7 +66,9 @@ def show() -> None:
     readings = _readings(url, chosen, offer, places)
     cases = best_of(readings)
     if not cases:
-        parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
+        parts.caption(
+            f"No technique was measured with torch {parts.plain(chosen.version)} in this selection."
+        )
         st.stop()
 
     chosen, detail = _workload(chosen, cases, address, (bar, row))
@@ -86,12 +88,12 @@ def show() -> None:
 
 
 def _imported_pairs(url: str) -> None:
-    """Imported runs of two techniques on one hardware, each pair with a link that compares them."""
+    """Show imported runs of two techniques on one hardware, each pair with a link to its comparison."""
     pairs = technique_pairs(url)
     if not pairs:
         return
     parts.heading("Techniques of imported runs")
-    parts.caption("Measured by other tools, each technique in a run of its own: a hint, not a verdict.")
+    parts.caption("Measured by other tools, each technique in a separate run: a hint, not a verdict.")
     entries: list[str] = []
     for pair in pairs[:_MOST_PAIRS]:
         baseline, other = (each.replace(",", " ") for each in pair.techniques)
@@ -108,11 +110,11 @@ def _workload(
     address: Query,
     rows: tuple[DeltaGenerator, DeltaGenerator],
 ) -> tuple[view.Techniques, str | None]:
-    """The selection with its workload and baseline, whose choices stand in `rows`, and the case opened."""
+    """The selection with its workload and baseline, with their choices in `rows`, and the opened case."""
     bar, row = rows
     workloads = ranking.workloads(cases)
     if "workload" not in address and chosen.workload not in workloads:
-        # A remembered one that these runs did not measure.
+        # A remembered workload that these runs did not measure.
         chosen = chosen.after("workload", "")
     chosen, complaints = view.resolve_selection(chosen, workloads, partial(ranking.baselines, cases))
     detail = case_panel.read_case(parts.query(), [case.case for case in cases], complaints)
@@ -133,7 +135,7 @@ def _readings(
     offer: view.TechniqueChoices,
     places: Sequence[MeasurementConditions],
 ) -> list[TechniqueRun]:
-    """What the chosen runs say, else the newest; where none of them has a ratio, a link to those that do."""
+    """The readings of the chosen runs, else of the newest; with a link to other runs if none has a ratio."""
     if chosen.runs:
         readings = load.run_readings(url, chosen.runs, chosen.version)
     else:
@@ -142,7 +144,7 @@ def _readings(
         sections.not_read(chosen, newest)
     if not any(reading.has_ratio for reading in readings):
         chosen_place = view.Where(chosen.hardware, chosen.preset, chosen.version)
-        # With picked runs, the newest ones of the same place are other runs.
+        # If runs were selected, the newest ones of the same place are other runs.
         if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
             where = view.elsewhere(chosen_place, other_place, places)
             words = f"These runs have no speed-up; other runs do, {where} →"

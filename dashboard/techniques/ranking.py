@@ -1,4 +1,6 @@
-"""The techniques of one workload in order of speed-up, those of all workloads as a grid, and what to use."""
+"""The techniques of one workload in order of speed-up, those of all workloads as a grid, and the
+recommendation.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from dashboard.techniques.results import TechniqueResult, TechniqueRun, key_of, 
 
 @dataclass(frozen=True, slots=True)
 class TechniqueGrid:
-    """Workloads (case keys without their technique) by techniques; None where there is no such case."""
+    """Workloads (case keys without their technique) by techniques; None if there is no such case."""
 
     workloads: tuple[str, ...]
     lines: tuple[tuple[str, tuple[TechniqueResult | None, ...]], ...]
@@ -20,10 +22,10 @@ class TechniqueGrid:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRanking:
-    """The techniques of one workload set against `baseline`, a technique.
+    """The techniques of one workload relative to `baseline`, a technique.
 
-    `cases` have a speed-up, the fastest first. `base` is the baseline itself; None where the cases were
-    measured in several runs, each with its own. `ended` did not end well, `others` have no speed-up.
+    `cases` have a speed-up, fastest first. `base` is the baseline itself; None if the cases were measured in
+    several runs, each with its own. `ended` failed, `others` have no speed-up.
     """
 
     workload: str
@@ -35,20 +37,20 @@ class WorkloadRanking:
 
     @property
     def unit(self) -> str:
-        """What a step's items are: `tokens`, `images`; `items` where that is not known, or differs."""
+        """The name of a step's items: `tokens`, `images`; `items` if it is unknown or differs."""
         units = {case.facts.get("unit") for case in self.cases if case.facts}
         unit = next(iter(units)) if len(units) == 1 else None
         return unit if isinstance(unit, str) and unit else "items"
 
 
 def workloads(cases: Sequence[TechniqueResult]) -> list[str]:
-    """The workloads, those with the most speed-ups first."""
+    """The workloads, most speed-ups first."""
     ratios = Counter(case.key.workload for case in cases if case.speed_up is not None)
     return sorted({case.key.workload for case in cases}, key=lambda each: (-ratios[each], each))
 
 
 def baselines(cases: Sequence[TechniqueResult], workload: str) -> list[str]:
-    """The techniques that others of a workload may be set against: those that ended well."""
+    """The possible baselines of a workload: the techniques that are ok."""
     own = (case for case in cases if case.key.workload == workload and case.failed is None)
     return sorted(case.case.rpartition("/")[2] for case in own)
 
@@ -65,7 +67,7 @@ def grid(cases: Sequence[TechniqueResult]) -> TechniqueGrid:
 def ranking(
     readings: Sequence[TechniqueRun], brought: Sequence[TechniqueResult], workload: str
 ) -> WorkloadRanking:
-    """The ranking of one workload, of `brought` cases of the runs that were read."""
+    """The ranking of one workload, from the `brought` cases of the runs that were read."""
     baseline = readings[0].baseline
     own = [case for case in brought if case.key.workload == workload]
     well = [case for case in own if case.failed is None]
@@ -95,20 +97,20 @@ def _base(
 
 
 def memory(case: TechniqueResult) -> float | None:
-    """Its peak memory / the baseline's, if that is known."""
+    """Its peak memory / that of the baseline, if known."""
     gain = case.ratio("memory")
     return gain.ratio if gain is not None else None
 
 
 def memory_words(share: float) -> str:
-    """Peak memory against the baseline: `48 % less memory`; empty where it is the same."""
+    """Peak memory against the baseline: `48 % less memory`; empty if it is the same."""
     if abs(share - 1) < SAME_MEMORY:
         return ""
     return f"{wording.significant(100 * abs(share - 1), 2)} % {'less' if share < 1 else 'more'} memory"
 
 
 def pareto(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
-    """The cases that no other beats in both speed-up and memory, of those whose memory is known."""
+    """The cases that no other exceeds in both speed-up and memory, among those whose memory is known."""
     known = [(case, case.times, share) for case in cases if (share := memory(case)) is not None]
     return [
         case
@@ -120,10 +122,10 @@ def pareto(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
 
 
 def advice(found: WorkloadRanking) -> list[str]:
-    """What to use, in sentences made of the measured numbers alone; the first one says what is fastest.
+    """The recommendation as sentences about the measured numbers; the first one names the fastest.
 
-    Only pairs without disturbance count, and only the run that measured most of the techniques: machines
-    drift between runs.
+    Only pairs without disturbance count, and only the run with the most techniques, because machines drift
+    between runs.
     """
     against = technique_words(found.baseline)
     quiet = [case for case in found.cases if case.speed_up and not case.speed_up.disturbed]
@@ -144,13 +146,13 @@ def advice(found: WorkloadRanking) -> list[str]:
 
 
 def _roofline(found: WorkloadRanking, against: str) -> list[str]:
-    """What bounds the baseline on a card whose peaks are published."""
+    """The bound of the baseline on a card with published peaks."""
     own = found.base.own if found.base is not None else {}
     ridge, share = own.get("intensity_by_ridge"), own.get("roofline_share")
     if ridge is None or share is None:
         return []
     what = "memory bandwidth" if ridge.point < 1 else "arithmetic"
-    return [f"{against} is bound by {what}, and reaches {_percent(share.point)} of what that allows."]
+    return [f"{against} is bound by {what} and reaches {_percent(share.point)} of that bound."]
 
 
 def _launch_bound(found: WorkloadRanking, against: str) -> list[str]:
@@ -171,7 +173,9 @@ def _simpler(case: TechniqueResult, best: TechniqueResult) -> bool:
 
 
 def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) -> list[str]:
-    """When the compiling of the best one has paid, against the baseline and what compiles nothing."""
+    """The break-even of the best one's compiling, against the baseline and the techniques that compile
+    nothing.
+    """
     paid = break_even.of(best)
     if paid is None:
         return []
@@ -190,7 +194,9 @@ def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) ->
 
 
 def _sooner(best: TechniqueResult, proved: Sequence[TechniqueResult]) -> list[str]:
-    """The technique whose compiling has paid first, and from when on the best one is ahead of it."""
+    """The technique whose compiling pays first, and the number of steps after which the best one is ahead of
+    it.
+    """
     alike = [case for case in proved if case.facts.get("items") == best.facts.get("items")]
     steps = {case.case: paid.steps for case in alike if (paid := break_even.of(case)) is not None}
     timed = [case for case in alike if case.case in steps]
@@ -208,12 +214,12 @@ def _sooner(best: TechniqueResult, proved: Sequence[TechniqueResult]) -> list[st
 
 
 def _low(case: TechniqueResult) -> float:
-    """The lower end of a speed-up that has an interval."""
+    """The lower end of a speed-up with an interval."""
     return (case.speed_up.low if case.speed_up else None) or 0.0
 
 
 def _high(case: TechniqueResult) -> float:
-    """The upper end of a speed-up that has an interval."""
+    """The upper end of a speed-up with an interval."""
     return (case.speed_up.high if case.speed_up else None) or 0.0
 
 

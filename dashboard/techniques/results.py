@@ -21,18 +21,18 @@ from runner.worker.case_key import CaseKey, CaseKeyError
 #: Metrics of one case by name.
 Metrics = Mapping[str, Measurement]
 
-#: No technique at all, fp32: what techniques are usually set against.
+#: No technique, fp32: the usual baseline.
 EAGER = "eager"
 
 
 @dataclass(frozen=True, slots=True)
 class TechniqueResult:
-    """What a case under a technique brought in one run.
+    """The result of a case under a technique in one run.
 
     `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
-    those of its first replicate that ended well; without any, or with one that was wrong or not compiled,
-    `failed` says how they ended. `lost` is how many replicates did not end well, `refused` whether its gains
-    were refused whatever its numbers are: see `analysis.speedups.gain_refusal`.
+    those of its first `ok` replicate; without one, or with one that was wrong or not compiled, `failed` are
+    the statuses. `lost` is the number of replicates that are not ok, `refused` whether its gains were refused
+    regardless of its numbers: see `analysis.speedups.gain_refusal`.
     """
 
     case: str
@@ -54,7 +54,7 @@ class TechniqueResult:
 
     @property
     def technique(self) -> str:
-        """Its technique in words."""
+        """Its technique as text."""
         return technique_words(self.case.rpartition("/")[2])
 
     @property
@@ -64,7 +64,7 @@ class TechniqueResult:
 
     @property
     def times(self) -> float:
-        """How many times as fast as its baseline it is; 0 without a ratio."""
+        """Its speed-up over its baseline; 0 without a ratio."""
         gain = self.speed_up
         return gain.ratio if gain is not None and gain.ratio is not None else 0.0
 
@@ -75,33 +75,33 @@ class TechniqueResult:
 
     @property
     def has_ratio(self) -> bool:
-        """Whether it has a ratio of any kind: what was measured without its baseline has none."""
+        """Whether it has a ratio of any kind, which requires a measured baseline."""
         return any(gain.ratio is not None for gain in self.gains.values())
 
     @property
     def alone(self) -> bool:
-        """Whether it and its baseline ended well without the other: in sessions of their own, or it alone."""
+        """Whether it is ok but was not measured in a session with its baseline."""
         return self.failed is None and any(
             gain.reason is not None and gain.reason.cause in ALONE for gain in self.gains.values()
         )
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether it says what the technique brings: a ratio, or that it is broken or refused.
+        """Whether it shows the gain of the technique: a ratio, or that it is broken or refused.
 
-        What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
+        An ok case without a partner does not, nor does a skipped, lost or contended one.
         """
         return self.has_ratio or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class TechniqueRun:
-    """What a run says of techniques in one of its environments, each set against `baseline`, a technique.
+    """The results of techniques in one environment of a run, relative to `baseline`, a technique.
 
-    `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only cases that ended well count. `spoilt` are the cases that nothing may be compared with, for a
-    replicate was wrong or ran something else (see `analysis.speedups.gain_refusal`). `unreached` are the
-    replicates that a run planned and has not come to, which one that is complete never will.
+    `metrics` are those of every case, with or without a technique; `on_cpu` is whether it measured a CPU,
+    judged by ok cases. `spoilt` are the cases that cannot be compared, because a replicate was wrong or ran
+    something else (see `analysis.speedups.gain_refusal`). `unreached` is the number of planned replicates
+    without an outcome.
     """
 
     run: str
@@ -124,12 +124,12 @@ class TechniqueRun:
 
 
 def technique_words(technique: str) -> str:
-    """A technique as an address spells it, in words: `compile=default precision=bf16`, `eager fp32`."""
+    """A technique in an address as text: `compile=default precision=bf16`, `eager fp32`."""
     return "eager fp32" if technique == EAGER else technique.replace(",", " ")
 
 
 def environment_of(run: Run, version: str) -> str | None:
-    """The fingerprint of a run's environment with a PyTorch version; the one given last is the candidate."""
+    """The fingerprint of a run's environment with a PyTorch version; the last one, which is the candidate."""
     found = [each.fingerprint for each in run.environments if each.torch_version == version]
     return found[-1] if found else None
 
@@ -142,10 +142,11 @@ def read_techniques(
     baseline: str = EAGER,
     environment: str | None = None,
 ) -> TechniqueRun:
-    """What a run says of techniques under a PyTorch version that it has, set against `baseline`, a technique.
+    """The results of techniques in a run under one of its PyTorch versions, relative to `baseline`, a
+    technique.
 
-    Of several environments of that version one may be named, by its fingerprint; else the last speaks. Gains
-    are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
+    An environment of that version may be given by its fingerprint; by default the last one is used. Gains are
+    computed from pairs that were alive together, so only within the run; see `analysis.speedups`.
     """
     environment = environment or environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
@@ -179,7 +180,7 @@ def read_techniques(
 
 
 def _baselines_under(technique: str) -> Callable[[str], Sequence[Baseline]]:
-    """What a case is set against: the same workload under a technique."""
+    """The baseline of a case: the same workload under a technique."""
     return baselines if technique == EAGER else partial(_baselines, technique)
 
 
@@ -188,7 +189,7 @@ def _baselines(technique: str, case: str) -> tuple[Baseline, ...]:
     if key is None or case == (base := f"{key.workload}/{technique}"):
         return ()
     sides = [one for one in (key, key_of(base)) if one is not None]
-    # Several processes at once have a throughput and no step in common.
+    # Several concurrent processes have a throughput but no common step.
     several = any(one.count("instances") > 1 for one in sides)
     estimator = "throughput" if several else "latency_floor"
     return Baseline("speed-up", (base,), estimator=estimator), Baseline("memory", (base,))
@@ -197,15 +198,14 @@ def _baselines(technique: str, case: str) -> tuple[Baseline, ...]:
 def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     """Each case from the newest reading, or from an older one that has a ratio; newest come first.
 
-    An older one speaks only where the newer one is not conclusive: what was wrong or crashed since has no
-    speed-up any more. In the order in which their runs measured them, so that cases of one workload stay
-    together.
+    An older one is used only if the newer one is not conclusive: a case that was wrong or crashed since has
+    no speed-up any more. They are in the order of measuring, so that cases of one workload stay together.
     """
     found: dict[str, TechniqueResult] = {}
     for reading in readings:
         for one in reading.brought:
             earlier = found.get(one.case)
-            # What ended well since is not broken any more.
+            # A case that is ok since then is no longer broken.
             if earlier is None or (
                 not earlier.is_conclusive and (one.has_ratio or (earlier.failed and one.is_conclusive))
             ):
@@ -219,7 +219,7 @@ def claims_of(readings: Sequence[TechniqueRun], results: Sequence[TechniqueResul
     found: dict[Any, list[tuple[str, str, Any]]] = {}
     for reading in readings:
         for claim, measured in reading.claimed.items():
-            # A claim may also be about a case under no technique, of which the newest speaks.
+            # A claim may also be about a case without a technique, for which the newest reading is used.
             own = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
             if own:
                 found.setdefault(claim, []).extend(own)
@@ -228,7 +228,7 @@ def claims_of(readings: Sequence[TechniqueRun], results: Sequence[TechniqueResul
 
 @lru_cache(maxsize=4096)
 def key_of(case: str) -> CaseKey | None:
-    """A case key taken apart; None for a text that is none."""
+    """A case key in parts; None for another text."""
     try:
         return CaseKey.parse(case)
     except CaseKeyError:
@@ -263,7 +263,7 @@ def _brought(
 
 
 def _failure(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
-    """How a case ended that did not end well, and why; with how many replicates where not all ended so."""
+    """The status of a failed case, with the reason, and the number of replicates if not all failed."""
     ended = side([(each.status, each.reason) for each in replicates])
     if ended.status == OutcomeStatus.OK:
         return None

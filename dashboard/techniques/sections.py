@@ -1,4 +1,4 @@
-"""The parts of the Techniques view, each shown where there is something to show."""
+"""The sections of the Techniques view, each shown if it has content."""
 
 import math
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from reports.table import DataTable
 from reports.text.numbers import percent
 from reports.text.verdict_text import refusal
 
-#: The speed-up at which the shade of a cell is full.
+#: The speed-up at which a cell has the darkest shade.
 _FULL_SHADE = math.log(4)
 
 _BASE = metric("latency_floor", "Baseline", base=True)
@@ -43,7 +43,7 @@ _LATENCY = metric("latency_floor", "Latency")
 _MEMORY, _SIZE = gain("memory", "Memory"), gain("size", "Size")
 _EVERY = (columns.CASE, _BASE, _LATENCY, metric("throughput"), gain("speed-up", "Speed-up"), _MEMORY, _SIZE)
 _OF_RUN = (*_EVERY, gain("efficiency", "Efficiency"), gain("one process", "Over one process"), columns.RUN)
-#: Everything that techniques are measured by; what no case of a workload has is left out.
+#: All metrics of techniques; those that no case of a workload has are left out.
 _ALL_METRICS = (
     columns.TECHNIQUE,
     _BASE,
@@ -94,14 +94,13 @@ _SCALING = (
     _MEMORY,
     columns.RUN,
 )
-#: How the gains of one run are to be read.
+#: The explanation of the gains of one run.
 _ABOUT_GAINS = (
     "Speed-up: time per item of eager fp32 divided by that of the case, from the min-based latency (from the "
     "throughput where several processes run at once). Median over n pairs of replicates measured in one "
-    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
-    "processes, the one that needs most. Efficiency: the speed-up per item over one rank, divided by the "
-    "ranks; 100 % is perfect. Disturbed: pairs in which other programs took part of a core; their ratio may "
-    "be anything."
+    "session. Memory and size: those of the case divided by those of the baseline; for several processes "
+    "those of the largest one. Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % "
+    "is perfect. Disturbed: pairs in which other programs used part of a core; their ratio is not reliable."
 )
 _ABOUT_SCALING = (
     "Efficiency: the speed-up per item over one rank / the ranks; 100 % is ideal. Exposed communication: a "
@@ -112,7 +111,7 @@ _ABOUT_SCALING = (
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """The subject of all sections: a PyTorch version, and whether all is from one run."""
+    """The subject of all sections: a PyTorch version, and whether all results are from one run."""
 
     version: str
     one_run: bool
@@ -121,7 +120,7 @@ class _About:
 def all_of_them(
     chosen: Techniques, readings: Sequence[TechniqueRun], regressed: Sequence[Finding], now: datetime
 ) -> None:
-    """Every section, for the runs that were read, newest first; there must be one at least.
+    """Show every section for the runs that were read, newest first; at least one.
 
     `regressed` are the open regressions of the chosen workload.
     """
@@ -139,7 +138,7 @@ def all_of_them(
 
 
 def of_run(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
-    """What each technique of one run brings in each of its environments, and what the field claims."""
+    """Show the gains of each technique of one run in each of its environments, and published claims."""
     readings = [
         read_techniques(run, each.torch_version, outcomes, measured, environment=each.fingerprint)
         for each in run.environments
@@ -160,12 +159,12 @@ def of_run(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement
 
 
 def not_read(chosen: Techniques, newest: Newest) -> None:
-    """How many cases are left to runs that the page does not read, and where those are; nothing for none."""
+    """The number of cases with older runs that the page does not read, with a link; empty for none."""
     if newest.cut:
         parts.caption(
             f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} "
             "runs of each.",
-            "Older runs of them are not read.",
+            "Older runs of these cases are not read.",
         )
         parts.link(links.runs(), "All runs →")
     if not newest.runs:
@@ -179,7 +178,7 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
 
 
 def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
-    """Which runs the page shows, of what and since when."""
+    """The runs that the page shows, with their subject and time."""
     rows = [
         f"{markup.link(links.run(each.run), each.run)} <span>{escape(_of_run(each, cases, now))}</span>"
         for each in readings
@@ -198,7 +197,7 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
 
 
 def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
-    """How many cases are faster than the baseline, in a sentence."""
+    """The number of cases that are faster than the baseline, as a sentence."""
     against = technique_words(readings[0].baseline)
     timed = [found for case in frames.single_rank_cases(cases) if (found := case.speed_up) is not None]
     statuses = [columns.status(found)[1] for found in timed]
@@ -213,20 +212,20 @@ def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) 
 
 
 def endings_text(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
-    """How the replicates of the cases ended, in a few words."""
+    """The statuses of the cases' replicates, in a few words."""
     if failed := sum(case.failed is not None for case in cases):
-        return f"{wording.plural(failed, 'case')} not measured: the reasons stand below."
+        return f"{wording.plural(failed, 'case')} not measured: see the reasons below."
     if lost := sum(case.lost for case in cases):
-        return f"{wording.plural(lost, 'replicate')} did not end well."
+        return f"{wording.plural(lost, 'replicate')} not ok."
     runs = {case.run for case in cases}
     unreached = sum(each.unreached for each in readings if each.run in runs)
-    return f"All that were reached ended well, {unreached:,} were not." if unreached else "All ended well."
+    return f"All that ran are ok, {unreached:,} did not run." if unreached else "All ended well."
 
 
 def _matrix(
     chosen: Techniques, cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About
 ) -> None:
-    """All workloads by techniques, from which a workload is picked."""
+    """Show all workloads by techniques, with links to each workload."""
     title = f"Speed-up over {technique_words(chosen.baseline)}"
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
     if frames.single_rank_cases(cases):
@@ -250,7 +249,7 @@ def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
 
 
 def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
-    """One case of the matrix; only what its interval proves is shaded."""
+    """One case of the matrix; it is shaded only if its interval proves a change."""
     name, link = wording.case(case.case).text, chosen.case_address(case.case)
     if case.failed is not None:
         status = wording.status(case.failed[0])
@@ -270,9 +269,9 @@ def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
 
 
 def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:
-    """Why there is none, and what would measure one."""
+    """Show why there is no ratio, and the command that would measure one."""
     if not any(case.alone for case in cases):
-        parts.caption("There is no ratio: the reasons stand below.")
+        parts.caption("There is no ratio: see the reasons below.")
         return
     against = technique_words(readings[0].baseline)
     parts.caption(
@@ -287,7 +286,7 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
 def _workload(
     chosen: Techniques, found: WorkloadRanking, regressed: Sequence[Finding], about: _About
 ) -> None:
-    """The chosen workload: what to use, and its techniques in one table, the fastest first."""
+    """Show the chosen workload: the recommendation, and its techniques in one table, fastest first."""
     title, parameters = wording.workload(found.workload)
     ends = frames.axis(found.cases)
     against = technique_words(found.baseline)
@@ -313,13 +312,13 @@ def _workload(
     if regressed:
         parts.html("".join(map(_regression, regressed)))
     if not rows:
-        parts.caption("No technique of this workload ended well: the reasons stand below.")
+        parts.caption("No technique of this workload is ok: see the reasons below.")
         return
     parts.table(table)
 
 
 def _regression(one: Finding) -> str:
-    """That a technique, or what the others are set against, is itself slower than it was."""
+    """The note that a technique or the baseline has an open regression."""
     technique = technique_words(one.key.case.rpartition("/")[2])
     said = (
         f"{technique} has an open regression, {percent(one.change)} since {one.at:%Y-%m-%d}, "
@@ -331,7 +330,7 @@ def _regression(one: Finding) -> str:
 def _memory_and_claims(
     found: WorkloadRanking, readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult]
 ) -> None:
-    """Speed-up by memory, and beside it what is claimed about this workload."""
+    """Show speed-up by memory, and the claims about this workload."""
     rows = frames.pareto(found.cases, ranking.pareto(found.cases))
     mine = claims_of(readings, cases)
     claimed = {
@@ -371,7 +370,7 @@ def _pareto(rows: pd.DataFrame) -> None:
 
 
 def _details(found: WorkloadRanking, about: _About) -> None:
-    """Every metric of the workload's techniques, folded."""
+    """Show every metric of the workload's techniques, folded."""
     rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
     if not rows:
         return
@@ -400,16 +399,16 @@ def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     ]
     parts.chart(
         charts.scaling(len(curves.names), frames.most_ranks(curves)),
-        f"Items in a second over one rank, and the ideal: {'; '.join(ratios)}",
+        f"Items per second relative to one rank, and the ideal: {'; '.join(ratios)}",
         points=curves.points,
         ideal=frames.ideal(curves),
     )
     parts.caption(
         "Dashed: ideal. Bars: 95 % interval.",
-        "Ideal is that twice the ranks do twice the items. Bars end at twice the point.",
+        "Ideal: twice the ranks process twice the items. Bars end at twice the point.",
     )
     if len(curves.names) < curves.lines:
-        parts.caption(f"Drawn are {len(curves.names)} ways of {curves.lines}; the table has all.")
+        parts.caption(f"{len(curves.names)} of {curves.lines} ways are drawn; the table has all.")
 
 
 def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
@@ -427,12 +426,12 @@ def _batches(readings: Sequence[TechniqueRun], workload: str) -> None:
     parts.caption(
         "Items per second over the batch; higher is better.",
         "Each curve is of one run. Points: median of n replicates; bars: 95 % interval, to twice the point. "
-        "Batches were measured in sessions of their own: what lies between two of them is no ratio.",
+        "Batches were measured in separate sessions: the quotient of two of them is not a measured ratio.",
     )
     for number, each in enumerate(curves):
         parts.html(markup.strong(each.title) + markup.legend(each.names))
         if len(each.names) < each.lines:
-            parts.caption(f"Drawn are {len(each.names)} techniques of {each.lines}; the CSV file has all.")
+            parts.caption(f"{len(each.names)} of {each.lines} techniques are drawn; the CSV file has all.")
         values = [
             f"{row['case']} batch {row['batch']}: {wording.quantity(row['throughput'], 'items/s')}"
             for row in each.points.to_dict("records")

@@ -20,11 +20,11 @@ from records.kinds import RunSource
 from records.runs import Run
 from records.series import MeasurementConditions, SeriesPoint
 
-#: No run in particular: of each case the newest that has its baseline too.
+#: The newest run of each case that also has its baseline.
 NEWEST = "newest"
-#: Between the runs that an address names; at most so many.
+#: The separator of runs in an address, and their largest number.
 _AND, _NAMED_RUNS = ",", 8
-#: Runs to choose from at most.
+#: The most runs to choose from.
 _OFFERED_RUNS = 20
 
 
@@ -54,20 +54,20 @@ class Techniques(View):
     baseline: str = ""
 
     def query(self) -> dict[str, list[str]]:
-        """The selection as a URL's query; what is empty is left for the page to choose."""
+        """The selection as a URL's query; for an empty field the page chooses a value."""
         return View.query(replace(self, baseline="" if self.baseline == EAGER else self.baseline))
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The runs that are shown; none for the newest ones."""
+        """The selected runs; empty for the newest ones."""
         return () if self.run == NEWEST else tuple(self.run.split(_AND))
 
     def of_runs(self, runs: Sequence[str]) -> str:
-        """The address of as many of these `runs` as one may name."""
+        """The address with these `runs`, up to the largest number."""
         return replace(self, workload="", baseline="").permanent_address(runs[:_NAMED_RUNS])
 
     def permanent_address(self, runs: Sequence[str]) -> str:
-        """The address at which the same `runs` are shown tomorrow."""
+        """The permanent address of the same `runs`."""
         return replace(self, run=_AND.join(runs) or self.run).address
 
     def of_workload(self, workload: str) -> str:
@@ -85,7 +85,7 @@ class Where(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TechniqueChoices:
-    """What there is to choose from, given what is chosen: values to labels."""
+    """The options for the present selection: values to labels."""
 
     hardware: Mapping[str, str]
     presets: Mapping[str, str]
@@ -96,11 +96,11 @@ class TechniqueChoices:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Who answers while a selection is made.
+    """The queries of a selection.
 
-    `versions` of a hardware and a preset, newest first; the `points` of such and a version, newest run
-    first; a `run` by its id, None if there is none; `newest_with_ratios`: where the newest run with a ratio
-    was made, given a hardware, a preset and a version or empty texts for them.
+    `versions` of a hardware and a preset, newest first; `points` of these and a version, newest run first; a
+    `run` by id, None if it is unknown; `newest_with_ratios`: the place of the newest run with a ratio, for a
+    hardware, a preset and a version, each of which may be empty.
     """
 
     versions: Callable[[str, str], Sequence[str]]
@@ -112,17 +112,19 @@ class Sources:
 def techniques(
     query: Query, places: Sequence[MeasurementConditions], ask: Sources
 ) -> tuple[Techniques, TechniqueChoices, list[str]]:
-    """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
+    """The selection in `query`, the options, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is as in the run that it names, or as in the newest one with a ratio. Raises
-    SharedLabel for hardware or a preset that is named as several are.
+    The defaults are those of the run in `query`, or of the newest one with a ratio. Raises SharedLabel for
+    the label of several hardware or presets.
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST
     named_runs = [] if wanted == NEWEST else wanted.split(_AND)
     names = named_runs[:_NAMED_RUNS]
     if len(names) < len(named_runs):
-        complaints.append(f"The address names {len(named_runs):,} runs; the first {_NAMED_RUNS} count.")
+        complaints.append(
+            f"The address names {len(named_runs):,} runs; only the first {_NAMED_RUNS} are used."
+        )
     runs = {name: ask.run(name) for name in names}
     known = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
     first = next((run for run in known.values() if run is not None), None)
@@ -154,7 +156,7 @@ def techniques(
         if _fits(run, chosen_hardware, chosen_preset, version):
             kept.append(name)
             continue
-        about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
+        about = f"Run {name} has no results of torch {version} there; the page shows a default."
         complaints.append(unknown_value("run", name, offered) if run is None else about)
     chosen = Techniques(
         chosen_hardware,
@@ -171,10 +173,10 @@ def techniques(
 def resolve_selection(
     chosen: Techniques, workloads: Sequence[str], techniques_of: Callable[[str], Sequence[str]]
 ) -> tuple[Techniques, list[str]]:
-    """The selection once the runs are read, and complaints about what none of them has.
+    """The selection after the runs are read, and complaints about values that none of them has.
 
-    `workloads` are those that were measured, the default first, and must not be empty; `techniques_of` one
-    are those that it may be set against.
+    `workloads` are the measured ones, default first, and must not be empty; `techniques_of` returns the
+    possible baselines of one.
     """
     complaints: list[str] = []
     workload, baseline = chosen.workload or workloads[0], chosen.baseline or EAGER
@@ -189,7 +191,7 @@ def resolve_selection(
 
 
 def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[MeasurementConditions]) -> str:
-    """Where other runs are, in words: always of which PyTorch, and what else differs from `here`."""
+    """The place of other runs as text: always their PyTorch, and the other differences from `here`."""
     parts: list[str] = []
     hardware = distinct({place.hardware: place.hardware_label for place in places})
     if other_place.hardware != chosen_place.hardware:
@@ -205,7 +207,7 @@ def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[Measurem
 
 
 def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: Sources) -> Where | None:
-    """Where the newest run was made that has a ratio under all that an address names of it."""
+    """The place of the newest run with a ratio that matches the address."""
     hardware = find_fingerprint(
         last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places}
     )
@@ -217,7 +219,7 @@ def _opening_place(query: Query, places: Sequence[MeasurementConditions], ask: S
 def _home(
     first: Run | None, opening_place: Where | None, places: Sequence[MeasurementConditions]
 ) -> MeasurementConditions:
-    """Where a view opens: where the run that is named was made, or one with a ratio, or the newest."""
+    """The place with which a view opens: that of the named run, or of one with a ratio, or the newest."""
     made = opening_place[:2] if opening_place is not None else ()
     if first is not None:
         made = first.machine.hardware.fingerprint, first.preset.fingerprint
@@ -225,7 +227,7 @@ def _home(
 
 
 def _candidate(run: Run | None, versions: Sequence[str]) -> str:
-    """The version of the environment that a run gave last, as far as it is on offer; or the newest one."""
+    """The version of the last environment of a run, if it is an option; else the newest one."""
     own = [each.torch_version for each in run.environments] if run is not None else []
     found = [version for version in own if version in versions]
     return found[-1] if found else next(iter(versions), "")
@@ -241,7 +243,7 @@ def _fits(run: Run | None, hardware: str, preset: str, version: str) -> bool:
 
 
 def _runs(points: Sequence[SeriesPoint], kept: Sequence[str]) -> dict[str, str]:
-    """The runs to choose from; those that are `kept` among them, together if they are several."""
+    """The runs to choose from, including the selected ones as one option."""
     moments = {point.run: point.started_at for point in points}
     newest_first = sorted(moments, key=lambda run: moments[run], reverse=True)[:_OFFERED_RUNS]
     named = {run: f"{run}, {wording.timestamp(moments[run])}" for run in newest_first}

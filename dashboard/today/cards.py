@@ -1,4 +1,4 @@
-"""Each track's newest night as a card: how it ended, when, on what, and the nights before."""
+"""The newest night of each track as a card: status, time, machine, and the nights before."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def frame(items: Sequence[TrackStatus]) -> pd.DataFrame:
 
 
 def strip(one: TrackStatus) -> str:
-    """The newest nights as signs, the newest last."""
+    """The newest nights as signs, newest last."""
     nights = one.nights[::-1]
     states = [state for _, state in nights]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
@@ -72,7 +72,7 @@ def _row(one: TrackStatus) -> dict[str, object]:
 def _card(one: TrackStatus, now: datetime) -> str:
     task, state = one.newest, wording.status(one.state)
     if state.tone == "good":
-        # A task that is done is no good news where its numbers are not good.
+        # A finished task is not displayed as good if its results are not.
         state = replace(state, sign=wording.SIGNS[one.tone], tone=one.tone)
     where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
     spoiled = (
@@ -101,7 +101,7 @@ def _when(one: TrackStatus, now: datetime) -> str:
 
 
 def _what(one: TrackStatus) -> str:
-    """What the newest run came to: how many are ok, and on what it ran."""
+    """The result of the newest run: the number of ok outcomes, and the machine."""
     summary = one.summary
     if summary is None:
         return '<span class="py-quiet">no run yet</span>'
@@ -116,7 +116,7 @@ def _what(one: TrackStatus) -> str:
 def _coverage(one: TrackStatus) -> str:
     cover = one.coverage
     if cover is None or not cover.usual:
-        first = "no nights before to compare its cases with"
+        first = "no earlier nights to compare its cases with"
         return f'<span class="py-quiet">{first}</span>' if one.night_task else ""
     older = "" if one.night_task == one.newest and not one.without_task else "an earlier night: "
     share = f"{older}{cover.measured_cases:,} of {cover.usual:,} usual cases measured"

@@ -1,4 +1,4 @@
-"""The cases of a track's newest night against the nights before: what is confirmed, and what is noise."""
+"""The cases of a track's newest night against the nights before, with confirmed changes and noise."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,21 +25,22 @@ from records.tasks import TaskState
 from reports.table import Column, DataTable
 from reports.text.numbers import percent
 
-#: The metrics of a headline, the steadier first: a case without one uses the next.
+#: The metrics of a headline, least noisy first: a case without the first uses the next.
 METRICS = ("latency_floor", "latency")
-#: Tracks whose cases are listed, rows of each at least and of all together, nights of a picture.
+#: The most tracks whose cases are listed, the rows of each and of all together, and the nights of a
+#: sparkline.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
-#: Less of a confirmed change than this share is not there any more.
+#: If less than this share of a confirmed change remains, it counts as gone.
 _LEFT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class CaseNight:
-    """A case in the newest night of a track, `latest`, and how far it is from its level before.
+    """A case in the newest night of a track, `latest`, and its change from the level before.
 
-    `finding` is the confirmed change that the case is in: then the level is that of the nights before the
-    change. `candidate` is a change that is not confirmed yet. `against` is None without nights to compare
-    with: those of the same machine and harness.
+    `finding` is a confirmed change of the case: then the level is that of the nights before the change.
+    `candidate` is a change that is not confirmed yet. `against` is None without earlier nights of the same
+    machine and harness.
     """
 
     key: SeriesKey
@@ -50,14 +51,14 @@ class CaseNight:
 
     @property
     def left(self) -> bool:
-        """Whether the newest night still has half of the confirmed change or more."""
+        """Whether at least half of the confirmed change remains in the newest night."""
         if self.finding is None or self.against is None:
             return True
         return self.against.change * self.finding.change >= _LEFT * self.finding.change**2
 
     @property
     def verdict(self) -> str:
-        """The status of the case in a word or two; worse and better are confirmed and still there."""
+        """The status of the case in a word or two; worse and better are confirmed and still present."""
         if self.finding is not None:
             return self.finding.direction if self.left else "less last night"
         if self.against is None or self.against.band is None:
@@ -66,14 +67,16 @@ class CaseNight:
 
     @property
     def tone(self) -> wording.Tone:
-        """Only what is confirmed, and still there, is good or bad."""
+        """Only confirmed changes that are still present are good or bad."""
         tones: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
         return tones.get(self.verdict, "quiet")
 
 
 @dataclass(frozen=True, slots=True)
 class TrackHeadlines:
-    """A track's headlines: what is confirmed first, the largest first. `lines` has the course of each row."""
+    """The headlines of a track: confirmed ones first, largest first. `lines` has the sparkline of each
+    row.
+    """
 
     part: TrackStatus
     headlines: tuple[CaseNight, ...]
@@ -87,9 +90,9 @@ def headline_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
 
 
 def moving_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
-    """The tracks whose cases may have moved: those with the most nights, of as many those measured last.
+    """The tracks whose cases may have changed: those with the most nights, among equals those measured last.
 
-    Without the pinned ones, which are the baseline, unless all are pinned.
+    Pinned ones, which are the baseline, are left out unless all are pinned.
     """
     able = [(one.night_task.due_at, one) for one in parts if one.scheduled and one.night_task]
     unpinned = [each for each in able if each[1].newest.track != each[1].newest.baseline]
@@ -104,14 +107,14 @@ def _nights(one: TrackStatus) -> int:
 
 
 def runs_of(one: TrackStatus) -> tuple[str, ...]:
-    """The newest runs of a track, newest first, as many as its pictures show."""
+    """The newest runs of a track, newest first, as many as its sparklines show."""
     return tuple(task.run_id for task in one.tasks if task.run_id and task.state != TaskState.RUNNING)[
         :COURSE
     ]
 
 
 def recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
-    """The run `newest` of a track, and those of the nights that its level is of."""
+    """The run `newest` of a track, and those of the nights of its level."""
     return tuple(dict.fromkeys((newest, *runs_of(one)[: NIGHTS + 1])))
 
 
@@ -122,7 +125,9 @@ def headlines_since_changes(
     findings: Sequence[Finding],
     lines: Callable[[tuple[SeriesKey, ...], tuple[str, ...]], Lines],
 ) -> tuple[CaseNight, ...]:
-    """As `headlines`, with the nights before a change that is older than `found`, which `lines` reads."""
+    """As `headlines`, with the nights before a change that is older than the points in `found`; `lines` reads
+    them.
+    """
     made = headlines(one, newest, found, findings)
     if changed := tuple(each.key for each in made if each.finding):
         made = headlines(one, newest, {**found, **lines(changed, runs_of(one))}, findings)
@@ -132,7 +137,7 @@ def headlines_since_changes(
 def headlines(
     one: TrackStatus, newest: str, found: Lines, findings: Iterable[Finding]
 ) -> tuple[CaseNight, ...]:
-    """The cases of the run `newest` of a track, of each one metric; `found` are their points.
+    """The cases of the run `newest` of a track, one metric of each; `found` are their points.
 
     `findings` are those in these series, oldest first.
     """
@@ -159,7 +164,7 @@ def _headline(
         if each.started_at < latest.started_at
         and (each.machine, each.harness) == (latest.machine, latest.harness)
     ]
-    # Where several machines take turns in a track, each has nights and findings of its own.
+    # If several machines take turns in a track, each has its own nights and findings.
     findings = [each for each in findings if each.machine == latest.machine]
     confirmed = [
         each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
@@ -169,7 +174,7 @@ def _headline(
     if last is not None and _stands(last, before):
         earlier = [each.point for each in before if each.started_at < last.at]
         return CaseNight(key, latest, against(earlier, latest.point, least), last)
-    # From a change on that people know, its new level is what a night is compared with.
+    # After a triaged change a night is compared with the new level.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
     waiting = [each for each in findings if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
     return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
@@ -184,7 +189,7 @@ def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
 
 
 def rows(items: Sequence[CaseNight], tracks: int) -> tuple[CaseNight, ...]:
-    """Those that have a row of their own: what is confirmed, and as room is left, what is outside noise."""
+    """The headlines with a row: confirmed ones, then those outside noise as far as there is room."""
     apart = [each for each in items if each.verdict not in ("within noise", "too few nights")]
     confirmed = sum(each.finding is not None for each in apart)
     return tuple(apart[: max(confirmed, _LEAST, _ROWS // max(1, tracks))])
@@ -200,16 +205,16 @@ def summary(items: Sequence[CaseNight]) -> str:
     others = (
         ("worse", "confirmed worse"),
         ("better", "confirmed better"),
-        ("less last night", "confirmed, less than half of it last night"),
+        ("less last night", "confirmed, but less than half of it remained last night"),
         ("outside noise", "outside noise and not confirmed"),
-        ("too few nights", "with too few nights to say"),
+        ("too few nights", "with too few nights"),
     )
     counted = [f"{verdicts.count(word)} {words}" for word, words in others if word in verdicts]
     return ", ".join([inside, *counted])
 
 
 def history(items: Sequence[CaseNight]) -> str:
-    """The address of the history of cases that were measured in one place; of any without a case."""
+    """The address of the history of cases on one hardware under one preset; of any cases if none is given."""
     if not items:
         return links.HISTORY
     key = items[0].key
@@ -273,7 +278,7 @@ def _further(one: CaseNight) -> str:
 
 
 def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]:
-    """The course of the headlines that are shown, over the nights of their track."""
+    """The sparklines of the displayed headlines, over the nights of their track."""
     made: dict[SeriesKey, str] = {}
     for one in shown:
         values = [point.point for point in found.get(one.key, ())]
@@ -320,26 +325,26 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
 
 
 def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
-    """The point in a run; of several environments the one given last counts."""
+    """The point in a run; of several environments the last one counts."""
     return next((point for point in reversed(tuple(points)) if point.run == run), None)
 
 
 def _order(one: CaseNight) -> tuple[object, ...]:
-    """What is confirmed first, worse before better, then what is outside noise; the largest first."""
+    """The sort key: confirmed first, worse before better, then outside noise; largest first."""
     places = ("worse", "less last night", "better", "outside noise")
     place = places.index(one.verdict) if one.verdict in places else len(places)
     size = one.finding.change if one.finding else one.against.change if one.against else 0.0
     return place, -abs(size), one.key.case, one.key.hardware
 
 
-#: Workloads side by side in the matrix; further ones are in the CSV file of the changes.
+#: The most workloads of the matrix; further ones are in the CSV file of the changes.
 MOST_WORKLOADS = 12
 
 
 def matrix(label: str, nights: Sequence[CaseNight], lost: Sequence[LostCase] = ()) -> tuple[HeatMap, int]:
-    """The newest night of each case of a track, what has a colour first, and how many workloads are left out.
+    """The newest night of each case of a track, coloured ones first, and the number of workloads left out.
 
-    `lost` are the cases that used to be measured. Only what is confirmed is good or bad.
+    `lost` are cases that are no longer measured. Only confirmed changes are good or bad.
     """
     cells: dict[tuple[str, tuple[str, str]], HeatCell] = {}
     measured = ((each.key.case, _night_cell(each)) for each in nights)
@@ -355,7 +360,7 @@ def matrix(label: str, nights: Sequence[CaseNight], lost: Sequence[LostCase] = (
 
 
 def _lost_cell(one: LostCase) -> HeatCell:
-    """What crashed is broken; what the machine disturbed or lost, or was not reached, is not."""
+    """A crashed case is broken; one that was disturbed, lost or not reached is not."""
     if one.status in FAILED:
         return HeatCell("×", "", "broke", "bad")
     ended = wording.status(one.status)
@@ -365,7 +370,7 @@ def _lost_cell(one: LostCase) -> HeatCell:
 
 
 def _night_cell(one: CaseNight) -> HeatCell:
-    # Also of a confirmed change of which less than half was there.
+    # Also for a confirmed change of which less than half remained.
     known = one.finding or one.candidate
     link = links.finding(known.id) if known else ""
     if one.finding is not None and one.left:

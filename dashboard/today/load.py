@@ -32,18 +32,18 @@ from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
 from workflows.fleet_status import Patience, announced_patience, outages, recent_nights
 
-#: Days on offer and what they are called; the first is what the page opens with.
+#: The periods to choose from with their labels; the first is the default.
 DAYS = {"1": "a day", "3": "3 days", "7": "a week"}
 
 
 @dataclass(frozen=True, slots=True)
 class TodayView(View):
-    """The Today page. `days`: what was found or decided within so many is new."""
+    """The Today page. `days`: findings that were found or decided within this number of days are new."""
 
     days: str
 
     def since(self, now: datetime) -> datetime:
-        """From when on something is new."""
+        """The moment from which on a finding is new."""
         return now - timedelta(days=int(self.days))
 
 
@@ -53,11 +53,11 @@ def chosen(query: Query) -> tuple[TodayView, list[str]]:
     return TodayView(pick(query, "days", tuple(DAYS), next(iter(DAYS)), complaints)), complaints
 
 
-#: How far back missed nights are looked at.
+#: The period in which missed nights are counted.
 _BACK = timedelta(days=35)
-#: Findings of each kind at most.
+#: The most findings of each kind.
 _FINDINGS = 300
-#: Seconds for which it is not asked again how a night ended that is over, and what it measured.
+#: The lifetime in seconds of cached outcomes and measurements of nights that have ended.
 _LONG_SECONDS = 600
 
 _long_cache = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
@@ -66,16 +66,16 @@ _summaries = cache(by_url(queries.run_summaries))
 _spent = cache(by_url(queue_queries.attempt_seconds))
 findings_of = cache(by_url(findings.findings_of_series))
 compared = cache(by_url(queries.comparison_runs))
-# Of runs that are over.
+# For runs that have ended.
 _endings = _long_cache(by_url(queries.endings))
 lines = _long_cache(by_url(series_queries.lines))
 
 
 @dataclass(frozen=True, slots=True)
 class TodayData:
-    """The status of schedules and schedulers. `parts` and `silent` have the worst first.
+    """The status of schedules and schedulers.
 
-    `parts` have no results yet: those cost a question each.
+    `parts` and `silent` are sorted, worst first. `parts` have no results yet, because each takes a query.
     """
 
     parts: tuple[TrackStatus, ...]
@@ -116,13 +116,15 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
 
 
 def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
-    """How the cases ended in the newest night of a part that is over and in those before, by run."""
+    """The outcomes of the cases in the newest ended night of a part and in those before, by run."""
     return _endings(url, one.night.runs) if one.night else {}
 
 
 @cache
 def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
-    """What was decided within so many days, what waits to be, and how many regressions are open in all."""
+    """The findings decided within the period, the waiting candidates, and the number of all open
+    regressions.
+    """
     database, now = database_at(url), datetime.now(UTC)
     since = now - timedelta(days=days)
     return (
@@ -144,7 +146,7 @@ def still_open(url: str) -> list[Finding]:
 
 @_long_cache
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
-    """What these runs, which are over, measured of the metrics that headlines are made of."""
+    """The measurements of these ended runs in the metrics of headlines."""
     return series_queries.points_of_runs(database_at(url), runs, METRICS)
 
 

@@ -1,4 +1,4 @@
-"""The Today page where people measure by hand: what ran last, what failed and why, and the first numbers."""
+"""The Today page without schedules: the last run, failures with their reasons, and the newest numbers."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from records.runs import Run, RunSummary
 from records.series import Headline
 from runner.suites.references import baselines
 
-#: Runs in which what failed is looked for, and those among which such runs are looked for.
+#: The number of runs whose failures are listed, and the number of runs searched for them.
 SEARCHED, _AMONG = 5, 20
-#: Series whose newest number is shown, those of the newest runs.
+#: The most series, those of the newest runs, whose newest number is shown.
 SERIES = 20
 
 
 def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
-    """The last run, what did not end ok, and the newest latencies with their course."""
+    """Show the last run, failures, and the newest latencies with sparklines."""
     own = load.own_runs(url, _AMONG)
     if not own:
-        # What came from elsewhere has no last night: it is listed, and compared in History.
+        # Imported runs have no last night: they are listed, and compared in History.
         show_imports(url, runs)
         _failures(url, runs, own, now, mixed=False)
         return
@@ -44,14 +44,14 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
         first_run(url, last)
     _failures(url, runs, own, now, mixed=mixed)
     if len(own) != 1:
-        # A single run has nothing to be compared with: its page has its numbers.
+        # A single run cannot be compared: its page has the numbers.
         _headlines(url, now)
 
 
 def _failures(
     url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
 ) -> None:
-    # Pairs that a comparison leaves out say nothing of the cases: its own page shows them.
+    # Pairs that a comparison leaves out do not describe the cases; its page shows them.
     comparing = today_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
     searched = alone if own else [run for run in runs if run.source != RunSource.IMPORTED]
@@ -72,8 +72,7 @@ def _headlines(url: str, now: datetime) -> None:
     parts.heading("Latest latency", every, "latest-latency.csv")
     parts.caption(
         "Against the previous run: a hint, not a verdict.",
-        "The previous run is on the same hardware and preset. Lower is better; n replicates, with their "
-        "range.",
+        "The previous run has the same hardware and preset. Lower is better; n replicates, with their range.",
     )
     course = today_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
@@ -86,26 +85,26 @@ def _headlines(url: str, now: datetime) -> None:
 
 
 def _newest_first(one: Headline) -> tuple[object, ...]:
-    """The newest run's, by name; what is the machine's own comes last."""
+    """The headlines of the newest run by name; those of the machine itself come last."""
     key, own = one.key, one.latest.environment_kind == EnvironmentKind.CANARY
     return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.preset
 
 
-#: Hardware of imports that is named, that with the most series.
+#: The most hardware of imports that is named, most series first.
 _NAMED = 12
-#: With so many runs of its own a machine is not new any more.
+#: A machine with this number of runs is no longer new.
 FEW = 3
-#: What to do where others disturbed a run.
-_WHEN_QUIET = "contended: other programs took part of the cores; measure again when nothing else runs"
-#: What a star says.
-_DISTURBED = r"\*: in some pair other programs took part of a core; such a ratio may be anything."
+#: The advice for a disturbed run.
+_WHEN_QUIET = "contended: other programs used part of the cores; measure again when no other program runs"
+#: The meaning of a star.
+_DISTURBED = r"\*: in some pair other programs used part of a core; such a ratio is not reliable."
 
 
 def bars(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """The speed-ups of a run over eager fp32, the largest first, as `charts.speed_ups` draws them.
 
-    A label is short where that names one case only; a star marks a ratio that may be anything, for others
-    took part of a core in some pair.
+    A label is shortened if it still names one case only; a star marks a ratio that is not reliable, because
+    other programs used part of a core in some pair.
     """
     found = [
         (gain, gain.ratio)
@@ -134,9 +133,9 @@ def _short(case: str) -> str:
 
 
 def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
-    """What limited a run: how many processes that it needed did not end ok, and its own notes.
+    """The limitations of a run: the number of needed processes that are not ok, and its notes.
 
-    The canary's are not among those that a run plans, and are not counted.
+    Those of the canary are not planned and do not count.
     """
     canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
     needed = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
@@ -152,7 +151,7 @@ def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def first_run(url: str, last: RunSummary) -> None:
-    """The newest run of a machine that is new here."""
+    """Show the newest run of a new machine."""
     found = load.run(url, last.id)
     if found is None:
         return
@@ -176,7 +175,7 @@ def first_run(url: str, last: RunSummary) -> None:
 
 
 def next_steps(last: RunSummary) -> None:
-    """Three commands that go on from a first run."""
+    """Show three next commands after a first run."""
     version = query_params.public(last.torch_versions[0]) if last.torch_versions else "2.13.0"
     parts.heading("Next steps")
     for words, command in (
@@ -184,15 +183,15 @@ def next_steps(last: RunSummary) -> None:
             "Compare this PyTorch with the newest nightly:",
             f"pyrometer upgrade {version} nightly --suite smoke",
         ),
-        ("Measure every night what pyrometer.toml schedules, and find regressions:", "pyrometer serve"),
-        ("Bring in results of other tools:", "pyrometer import PATH"),
+        ("Run the schedules of pyrometer.toml every night, and find regressions:", "pyrometer serve"),
+        ("Import results of other tools:", "pyrometer import PATH"),
     ):
         parts.caption(words)
         parts.code(command)
 
 
 def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
-    """What came in from other tools and scripts, and what of it can be compared."""
+    """Show the imported and submitted runs, and links to their comparisons."""
     counted = machine_load.foreign_runs(url)
     if not counted:
         return

@@ -1,4 +1,4 @@
-"""Today where schedules measure: is everything fine, and what happened last night?"""
+"""The Today page with schedules: what needs attention, and the results of the last night."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,14 +17,17 @@ from dashboard.today.load import DAYS, TodayData, TodayView
 from dashboard.today.track_status import TrackStatus
 from records.findings import Finding
 
-#: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
+#: The most tracks whose results are read, worst first, the most cards of them, and the most findings in the
+#: list.
 LOOKED, CARDS, FINDINGS = 24, 12, 40
-#: Causes in the list of those that are still open, those of them with a card, and runs that come next.
+#: The most causes in the list of those still open, the most of them with a card, and the most next runs.
 STILL_OPEN, OPEN_CARDS, NEXT = 8, 3, 4
 
 
 def show(url: str, chosen: TodayView, now: datetime) -> None:
-    """What needs a person, what changed and why, whether the night can be trusted, and what is open."""
+    """Show what needs attention, the changes with their causes, the quality of the night, and open
+    regressions.
+    """
     morning = load.morning(url)
     looked = load.results(url, morning.parts[:LOOKED])
     every = (*looked, *morning.parts[LOOKED:])
@@ -41,7 +44,7 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
         _findings(url, found, chosen, now)
         if older and not found.items:
             parts.caption("Still open from earlier nights:")
-            # A morning without anything new is one for what is still open: its chart and its buttons.
+            # Without new findings the open ones are shown with chart and buttons.
             cause_cards.cards(url, causes.causes(older)[:OPEN_CARDS], now)
         _problems(failed)
         _changes(items, len(headlines.moving_tracks(looked)), now)
@@ -53,7 +56,7 @@ def show(url: str, chosen: TodayView, now: datetime) -> None:
 
 
 def first_night(url: str, now: datetime) -> None:
-    """When the first night comes, where a scheduler is there and nothing was due yet."""
+    """Show the time of the first night, if a scheduler is running and nothing was due yet."""
     measuring = [one for one in load.morning(url).plan if one.alive and one.job == MEASURE]
     coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
     if coming is not None:
@@ -68,24 +71,24 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
     parts.html(cards.cards(shown, now))
     rest = [f"{wording.plural(len(tracks) - len(shown), 'track')} more"] if len(tracks) > len(shown) else []
     if tracks and len(every) > len(tracks):
-        rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} that no schedule has any more")
+        rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} no longer scheduled")
     if rest:
         more = f"and {' and '.join(rest)}: Machines →"
         parts.link(links.MACHINES, more)
     if len(tracks) > len(looked):
-        parts.caption(f"Coverage is checked for {len(looked)} of {len(tracks):,} tracks.")
+        parts.caption(f"Coverage was checked for {len(looked)} of {len(tracks):,} tracks.")
 
 
 def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
     shown = found.items[:FINDINGS]
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
-    parts.segments("New is what was decided within", "days", DAYS, chosen)
+    parts.segments("New: decided within", "days", DAYS, chosen)
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(
-            f"Nothing new but {many} that are triaged or muted."
+            f"Nothing new except {many} that are triaged or muted."
             if found.known
-            else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
+            else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate is waiting."
         )
         return
     cause_cards.cards(url, causes.causes(shown), now)
@@ -94,13 +97,13 @@ def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: date
 
 
 def _older(url: str, found: verdict.NewFindings, now: datetime) -> list[Finding]:
-    """The open regressions from before what is new."""
+    """The open regressions that are not new."""
     new = {one.id for one in found.items}
     return [one for one in load.still_open(url) if one.id not in new and not one.silenced(now)]
 
 
 def _still_open(older: Sequence[Finding]) -> None:
-    """Open regressions from before what is new, by cause."""
+    """Show the open regressions that are not new, by cause."""
     items = causes.causes(older)
     parts.heading("Still open", lambda: findings.frame(older), "still-open.csv")
     if not items:
@@ -111,7 +114,7 @@ def _still_open(older: Sequence[Finding]) -> None:
 
 
 def _next_runs(morning: TodayData, now: datetime) -> None:
-    """The next scheduled runs, the first one first."""
+    """Show the next scheduled runs, earliest first."""
     coming = sorted(
         (moment, one.schedule)
         for one in morning.plan
@@ -129,7 +132,7 @@ def _next_runs(morning: TodayData, now: datetime) -> None:
 
 
 def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
-    """Whether the numbers of last night can be trusted."""
+    """Show the quality of the last night's numbers."""
     outside: list[str] = []
     within: list[str] = []
     for one in headlines.headline_tracks(looked):
@@ -145,7 +148,7 @@ def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
         verdict.measured_machines(looked),
     )
     if unseen := len(every - seen):
-        within.append(f"the canary is looked at on {len(seen)} of {len(seen) + unseen} machines")
+        within.append(f"the canary was checked on {len(seen)} of {len(seen) + unseen} machines")
     parts.html(markup.card_title("Can I trust last night?", markup.label(answer.word, answer.tone)))
     parts.html(markup.bullets(dict.fromkeys((*answer.sentences, *within))))
 
@@ -176,11 +179,7 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
         lost = one.part.coverage.lost if one.part.coverage else ()
         cells, omitted = headlines.matrix(f"All cases: {where}", one.headlines, lost)
-        more = (
-            f'<p class="py-quiet">and {omitted:,} more workloads: the CSV file has them</p>'
-            if omitted
-            else ""
-        )
+        more = f'<p class="py-quiet">and {omitted:,} more workloads in the CSV file</p>' if omitted else ""
         body = cells.html() + more
         if one.rows or lost:
             parts.html(body)
@@ -193,7 +192,7 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
 
 
 def _track_headlines(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
-    """The cases of a track; None where its newest night measured nothing."""
+    """The cases of a track; None if its newest night measured nothing."""
     newest = one.night_task.run_id if one.night_task else None
     if newest is None:
         return None

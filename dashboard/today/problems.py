@@ -1,4 +1,4 @@
-"""Failures of the newest nights: new ones first, and a count of those that failed before."""
+"""Failures of the newest nights: new ones first, and the number of earlier ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,19 +16,19 @@ from dashboard.today.track_status import TrackStatus
 from records.outcomes import Outcome, OutcomeCount, OutcomeStatus
 from reports.table import Column, DataTable
 
-#: Causes at most: the pages of the runs list all.
+#: The most causes; the pages of the runs list all.
 _ROWS = 20
-_FELL, _NEW, _FIRST = "used to be measured", "not so in the earlier night", "no earlier night"
-#: How the reason of a replicate begins that was planned and turned out not to be needed.
+_FELL, _NEW, _FIRST = "used to be measured", "ok in the earlier night", "no earlier night"
+#: The beginning of the reason of a planned replicate that was not needed.
 _NOT_NEEDED = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
 class CaseProblem:
-    """So many replicates of a case, `of` those that ended, that did not end ok in the newest night of a part.
+    """The number of replicates of a case, `of` all that ended, that are not ok in the newest night of a part.
 
-    `since` says in words what is new about it; it is empty where they ended so in the earlier night, too.
-    `newly`: nothing of the case ended badly in the earlier night, or there was none.
+    `since` tells what is new; it is empty if the same happened in the earlier night. `newly`: the case had no
+    failure in the earlier night, or there was none.
     """
 
     part: str
@@ -44,14 +44,14 @@ class CaseProblem:
 
 
 def needed(outcome: Outcome) -> bool:
-    """Whether an outcome says anything: spare pairs of a comparison are skipped on purpose."""
+    """Whether an outcome matters: unneeded pairs of a comparison are skipped on purpose."""
     return _needed(outcome.status, outcome.reason)
 
 
 def problems(
     parts: Iterable[TrackStatus], endings: Mapping[str, Sequence[OutcomeCount]]
 ) -> list[CaseProblem]:
-    """What did not end ok in the newest night of each part that is over, the worst first."""
+    """The failures in the newest ended night of each part, worst first."""
     found: list[CaseProblem] = []
     for one in parts:
         night = one.night
@@ -88,33 +88,33 @@ def problems(
 
 
 def newly_failed(items: Iterable[CaseProblem]) -> int:
-    """How many cases failed that did not in the earlier night, or in a first one.
+    """The number of cases that failed and did not fail in the earlier night, or that failed in a first night.
 
-    Without those that gave no number, which are counted apart, and without what says nothing of the case: an
-    outcome that was disturbed, or lost with its machine.
+    Cases without a number are counted separately; outcomes that were disturbed or lost with their machine do
+    not count.
     """
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What ended alike in one run on one machine."""
+    """Equal failures in one run on one machine."""
 
     items: tuple[CaseProblem, ...]
 
     @property
     def count(self) -> int:
-        """How many replicates ended so."""
+        """The number of these replicates."""
         return sum(one.count for one in self.items)
 
     @property
     def of(self) -> int:
-        """How many replicates of its cases ended."""
+        """The number of ended replicates of its cases."""
         return sum({one.case: one.of for one in self.items}.values())
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, that of most replicates first."""
+        """The reasons, most frequent first."""
         counted: Counter[str] = Counter()
         for one in self.items:
             counted[one.reason] += one.count
@@ -122,13 +122,13 @@ class Cause:
 
 
 def causes(items: Iterable[CaseProblem]) -> list[Cause]:
-    """Problems by how they ended, why, and in which run, the worst first.
+    """Problems by status, reason and run, worst first.
 
-    A case that was disturbed in the earlier night too is part of the same cause: the machine is.
+    A case that was also disturbed in the earlier night belongs to the same cause, which is the machine.
     """
     by_cause: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
     for one in items:
-        # A reason of the machine's holds the share of time that each case lost.
+        # Reasons of disturbances contain the lost share of time, which differs between cases.
         why = () if one.status in DISTURBED else (one.reason, one.since)
         by_cause[one.part, one.machine, one.run, one.status, *why].append(one)
     found = [Cause(tuple(own)) for own in by_cause.values() if any(one.since for one in own)]
@@ -136,7 +136,9 @@ def causes(items: Iterable[CaseProblem]) -> list[Cause]:
 
 
 def table(items: Sequence[CaseProblem]) -> str:
-    """A row for each cause, which opens to its cases; what was so in the earlier night is counted."""
+    """A row for each cause with its folded cases; failures that also occurred in the earlier night are
+    counted.
+    """
     found = causes(items)
     columns: list[Column[Cause]] = [
         Column("", "Outcome", html=_outcome),
@@ -144,7 +146,7 @@ def table(items: Sequence[CaseProblem]) -> str:
         Column("", "Cases", html=lambda one: _cases(one.items)),
         Column("", "Where", html=lambda one: _where(one.items)),
     ]
-    parts: list[str] = [DataTable("What did not end ok", columns, found[:_ROWS]).html()] if found else []
+    parts: list[str] = [DataTable("Outcomes that are not ok", columns, found[:_ROWS]).html()] if found else []
     if len(found) > _ROWS:
         left = [one for each in found[_ROWS:] for one in each.items]
         parts.append(_rest(f"and {len(found) - _ROWS:,} more", left))
@@ -155,19 +157,19 @@ def table(items: Sequence[CaseProblem]) -> str:
 
 
 def _outcome(one: Cause) -> str:
-    """How many ended so, of how many processes: one of three may be chance, three are not."""
+    """The number of failed processes and of all: one of three may be chance, three are not."""
     chip = markup.chip(one.items[0].status, one.count)
     return f"{chip}<small>of {wording.plural(one.of, 'process', 'processes')}</small>"
 
 
 def _why(reasons: Sequence[str]) -> str:
-    """The first reason; each case that is opened has its own."""
+    """The first reason; the unfolded cases have their own."""
     more = f"<small>and {len(reasons) - 1} more, by case</small>" if len(reasons) > 1 else ""
     return f'<span class="py-reason">{escape(reasons[0] if reasons else wording.NONE)}</span>{more}'
 
 
 def _cases(items: Sequence[CaseProblem]) -> str:
-    """The case, or how many there are and, opened, each of them with its own reason."""
+    """The case, or the number of cases and, unfolded, each with its own reason."""
     if len(items) == 1:
         return markup.case(items[0].case)
     lines = "".join(
@@ -197,7 +199,7 @@ def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
 
 
 def _rest(title: str, items: Sequence[CaseProblem]) -> str:
-    """A line for many: how they ended, and the runs whose pages list them."""
+    """A line for many failures: their statuses, and the runs whose pages list them."""
     counted = Counter(one.status for one in items)
     counts = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
     runs: dict[str, str] = defaultdict(str)

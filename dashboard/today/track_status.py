@@ -1,4 +1,4 @@
-"""The status of each track by its nights, and of each schedule by the facts that schedulers store."""
+"""The status of each track from its nights, and of each schedule from the reports of schedulers."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,10 +34,10 @@ from workflows.fleet_status import Patience, measures
 
 @dataclass(frozen=True, slots=True)
 class ServedSchedule:
-    """A schedule as one scheduler or several serve it: `by` are their machines, in order.
+    """A schedule that one or several schedulers serve: `by` are their machines, in order.
 
-    `alive`: one of them was seen lately. `next` are its next fire times as announced last;
-    of a scheduler that died some lie in the past. `labels` is empty for any machine.
+    `alive`: one of them was seen lately. `next` are its next fire times as announced last; those of a dead
+    scheduler may be in the past. `labels` is empty for any machine.
     """
 
     schedule: str
@@ -58,7 +58,7 @@ class ServedSchedule:
 def served_schedules(
     seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int
 ) -> list[ServedSchedule]:
-    """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
+    """Every schedule that any scheduler serves, by name; equal ones of several schedulers once."""
     living = {one.owner for one in alive(seen, now, silent_minutes)}
     by_schedules: dict[ServedSchedule, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
     for one in seen:
@@ -89,7 +89,7 @@ def _about(body: Mapping[str, Any], zone: str) -> ServedSchedule:
     )
 
 
-# Another version may have written it: what cannot be read is not shown.
+# Another version may have written it: unreadable parts are left out.
 
 
 def _bodies(value: object) -> list[Mapping[str, Any]]:
@@ -113,12 +113,12 @@ def _moments(value: object) -> tuple[datetime, ...]:
     return tuple(sorted(found))
 
 
-#: Nights of a part that are shown one by one.
+#: The number of nights of a part that are displayed.
 NIGHTS = 14
 
-#: After so many runs of its schedule without a task for it, a part is no longer expected.
+#: The number of runs of its schedule without a task after which a part is no longer expected.
 _WITHOUT = 2
-#: The worst first; what is not asked for any more comes last.
+#: The order of states: worst first, parts that are no longer scheduled last.
 _ORDER = (
     "late",
     TaskState.FAILED,
@@ -132,21 +132,21 @@ _ORDER = (
 )
 _MISSING = (TaskState.FAILED, TaskState.LOST, "missed", TaskState.CANCELLED)
 
-#: When a night was due, and its result.
+#: The fire time of a night, and its result.
 Night = tuple[datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
 class TrackStatus:
-    """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
+    """A part of a schedule.
 
-    `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
-    night waits, None where it does not. `scheduled`: some scheduler still has it in its timetable, as far as
-    is known. `summary` is the run of the newest task that has one. `coverage` is that of the newest night
-    that is over, None where there is nothing to hold it against. `failed` of its outcomes crashed, were
-    wrong, ran eager or the like; `disturbed` says how many the machine spoiled, where that is worth a word.
-    `spent` are the seconds of all attempts at the newest task that are over, and how many those are; None
-    before there are any.
+    `tasks` and `nights` are newest first, at least one of each. `late` is a sentence about a missing or late
+    night, if any. `waits` is the reason why its newest night waits, None if it does not. `scheduled`: some
+    scheduler still has it in its timetable, as far as known. `summary` is the run of the newest task with a
+    run. `coverage` is that of the newest ended night, None without earlier nights to compare with. `failed`
+    is the number of its outcomes that crashed, were wrong, ran eager or the like; `disturbed` is a sentence
+    about outcomes spoiled by the machine, if they exceed the limit. `spent` are the seconds of all ended
+    attempts at the newest task, and their number; None without one.
     """
 
     tasks: tuple[Task, ...]
@@ -172,14 +172,14 @@ class TrackStatus:
 
     @property
     def state(self) -> str:
-        """Its status in a word: late, the state of its newest night, or not scheduled any more."""
+        """Its status in a word: late, the state of its newest night, or no longer scheduled."""
         if not self.scheduled:
             return "not asked for"
         return "late" if self.late else self.nights[0][1]
 
     @property
     def without_task(self) -> bool:
-        """Whether its newest night was missed: the newest task is an earlier night's."""
+        """Whether its newest night was missed, so that the newest task is that of an earlier night."""
         return self.nights[0][0] > self.newest.due_at
 
     @property
@@ -189,23 +189,23 @@ class TrackStatus:
 
     @property
     def unschedulable(self) -> bool:
-        """Whether its newest night waits, not for long yet, and no live scheduler could claim it."""
+        """Whether its newest night waits, not for long yet, and no live scheduler can claim it."""
         return self.scheduled and not self.late and self.waits in ("unscheduled", "no such label")
 
     @property
     def lost_count(self) -> int:
-        """How many cases used to be measured and were not in the newest night."""
+        """The number of usual cases that were not measured in the newest night."""
         return len(self.coverage.lost) if self.coverage and self.scheduled else 0
 
     @property
     def blank(self) -> bool:
-        """Whether its newest night is done and has no number: whatever it measured ended some other way."""
+        """Whether its newest night is done without any measurement, because no outcome is ok."""
         counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
         return self.state == TaskState.DONE and any(counts.values()) and not counts.get(OutcomeStatus.OK)
 
     @property
     def tone(self) -> wording.Tone:
-        """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
+        """The tone of the status: the worst of its task, its outcomes, and disturbances."""
         tone = (
             "bad" if self.lost_count or self.unschedulable or self.blank else wording.status(self.state).tone
         )
@@ -214,12 +214,12 @@ class TrackStatus:
 
     @property
     def missing(self) -> int:
-        """How many of the nights shown brought nothing whole."""
+        """The number of displayed nights without a complete result."""
         return sum(state in _MISSING for _, state in self.nights)
 
     @property
     def night(self) -> MeasuredNight | None:
-        """The newest night that is over and has a run, with the runs that its coverage is held against."""
+        """The newest ended night with a run, with the earlier runs of its coverage."""
         return newest_measured(self.tasks)
 
     @property
@@ -234,7 +234,7 @@ class TrackStatus:
 
     @property
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
-        """What sorts parts, the worst first."""
+        """The sort key of parts, worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0
         # Lost coverage and an unschedulable night weigh as much as a night that failed.
         return (min(place, 1) if self.tone == "bad" else place, -self.lost_count, self.name)
@@ -249,7 +249,7 @@ def standings(
     patience: Patience,
     overdue: Mapping[str, Outage],
 ) -> list[TrackStatus]:
-    """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
+    """Every part with a task, worst first; `tasks` and moments are newest first.
 
     `overdue` are the nights that did not begin, by name.
     """
@@ -271,7 +271,7 @@ def standings(
         late = overdue.get(name) or (since and unplanned_outage(name, since, now, hours)) or None
         # Two runs without a task for a part: it was taken out of the schedule.
         dropped = sum(due_at > own[0].due_at for due_at in fire_times[schedule]) >= _WITHOUT
-        # A schedule that is switched off runs only when it is triggered by hand: nothing of it is missing.
+        # A disabled schedule runs only when it is triggered by hand: it has no missing nights.
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
         scheduled = (served is None or schedule in served) and not dropped and not gone
@@ -289,9 +289,9 @@ def with_results(
     spent: Mapping[int, tuple[float, int]],
     disturbed_share: float,
 ) -> TrackStatus:
-    """A part with its newest run, its coverage, its time and what disturbed it.
+    """A part with its newest run, its coverage, its duration and its disturbances.
 
-    `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.
+    `endings` are by run, `spent` is by task; disturbances are mentioned from `disturbed_share` on.
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     night = one.night
@@ -317,7 +317,7 @@ def _by_schedule(tasks: Iterable[Task]) -> dict[str, list[Task]]:
 
 
 def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
-    """What became of each moment."""
+    """The result of each moment."""
     found: dict[datetime, str] = dict.fromkeys(missed, "missed")
     for task in own:
         found[task.due_at] = task.state
@@ -327,10 +327,10 @@ def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
 def _missed_of(
     own: Sequence[Task], missed: Iterable[datetime], fire_times: Collection[datetime]
 ) -> list[datetime]:
-    """The missed runs of a schedule that would have had a task for a target, as far as is known.
+    """The missed runs of a schedule that would have had a task for a target, as far as known.
 
-    None before its first task where an earlier one of `fire_times` had none for it, and none after its newest
-    where a later one had none: it joined the schedule meanwhile, or left it.
+    Runs before its first task do not count if an earlier fire time had no task for it, nor runs after its
+    newest one if a later fire time had none: the target was added or removed meanwhile.
     """
     joined, left = own[-1].due_at > min(fire_times), own[0].due_at < max(fire_times)
     return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
@@ -343,7 +343,7 @@ def _overdue_schedules(
     off: Collection[str],
     now: datetime,
 ) -> dict[str, datetime]:
-    """By schedule, since when a run of it is missing in the queue."""
+    """By schedule, the time since which a run is missing in the queue."""
     announced: dict[str, list[datetime]] = defaultdict(list)
     living: set[str] = set()
     for each in plan:
@@ -352,7 +352,7 @@ def _overdue_schedules(
             living |= {each.schedule} if each.alive else set()
     found: dict[str, datetime] = {}
     for schedule, own in _by_schedule(tasks).items():
-        # Where a scheduler runs nothing is missing: what is due is planned within seconds.
+        # While a scheduler is running nothing is missing: due runs are planned within seconds.
         if schedule in living or schedule in off:
             continue
         due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
@@ -363,7 +363,7 @@ def _overdue_schedules(
 
 
 def _schedule_names(plan: Sequence[ServedSchedule]) -> frozenset[str] | None:
-    """The schedules with a scheduler; None where no scheduler is alive to report them."""
+    """The schedules with a scheduler; None if no live scheduler reports them."""
     if not any(each.alive for each in plan):
         return None
     return frozenset(each.schedule for each in plan)

@@ -1,4 +1,4 @@
-"""Is everything fine, and can last night be trusted? A line that says so, and the sentences behind it."""
+"""The summary of the Today page and the quality of the last night, each as a line and sentences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from records.tasks import TaskState
 from reports.text.numbers import percent
 from reports.text.staleness_text import describe_disturbance, silence
 
-#: Sentences that stand below the verdict at most.
+#: The most sentences below the verdict.
 _SENTENCES = 6
 
 
@@ -26,8 +26,8 @@ _SENTENCES = 6
 class NewFindings:
     """Recent findings that are neither triaged nor muted, each list with the largest change first.
 
-    `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new
-    or waits and was triaged or muted, `older` the regressions from before that are open still and not muted.
+    `waiting` are candidates of any age that will be measured again. `known` counts new or waiting ones that
+    were triaged or muted, `older` the earlier regressions that are still open and not muted.
     """
 
     regressions: tuple[Finding, ...] = ()
@@ -39,7 +39,7 @@ class NewFindings:
 
     @property
     def items(self) -> tuple[Finding, ...]:
-        """All of them in the order in which they matter."""
+        """All of them in the order of importance."""
         return (*self.regressions, *self.improvements, *self.machine, *self.waiting)
 
 
@@ -50,10 +50,10 @@ def new_findings(
     since: datetime,
     now: datetime,
 ) -> NewFindings:
-    """What is new since a moment.
+    """The findings since a moment: those of `recent` that were confirmed or attributed to the machine since
+    then; `waiting` are the candidates.
 
-    Of `recent` what was confirmed, or found to be the machine's, since then; `waiting` are the candidates.
-    `still_open` is how many regressions are confirmed, open and not muted, old and new.
+    `still_open` is the number of confirmed regressions that are open and not muted, old and new.
     """
     new = [one for one in recent if (one.decided_at or one.found_at) >= since]
     left = list(waiting)
@@ -73,10 +73,10 @@ def new_findings(
 
 @dataclass(frozen=True, slots=True)
 class OverviewVerdict:
-    """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent.
+    """The summary in one line, worst first; `sentences` are about late nights and silent machines.
 
-    `things` counts what needs a person: causes of new regressions, kinds of failures of nights and machines,
-    and older regressions that are open, as one.
+    `things` is the number of items that need attention: causes of new regressions, kinds of failures of
+    nights and machines, and older open regressions, which count as one.
     """
 
     tone: wording.Tone
@@ -87,23 +87,24 @@ class OverviewVerdict:
 
     @property
     def needs(self) -> str:
-        """Whether anything needs a person: `nothing needs you`, `2 things need you`."""
+        """The number of items that need attention as text: `nothing needs you`, `2 things need you`."""
         if not self.things:
             return "nothing needs you"
         return f"{wording.plural(self.things, 'thing')} {'needs' if self.things == 1 else 'need'} you"
 
     @property
     def text(self) -> str:
-        """With a sign, so that colour never speaks alone."""
+        """With a sign in addition to the colour."""
         return f"{wording.SIGNS[self.tone]} {self.headline}"
 
 
 def verdict(
     parts: Sequence[TrackStatus], silent: Sequence[Outage], found: NewFindings, newly_failed: int = 0
 ) -> OverviewVerdict:
-    """The verdict over the nights, the machines and the findings.
+    """The verdict on the nights, the machines and the findings.
 
-    So many cases have `newly_failed`, perhaps with some of their replicates only; lost cases are not counted.
+    `newly_failed` is the number of cases that newly failed, at least with some replicates; lost cases do not
+    count.
     """
     tracks = [one for one in parts if one.scheduled]
     states = [one.state for one in tracks]
@@ -132,14 +133,14 @@ def verdict(
     all_parts = [each for each in (*problems, *good) if each]
     tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if tracks else "quiet"
     open_still = TaskState.RUNNING in states or TaskState.WAITING in states
-    quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No night is asked for any more"
+    quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No night is scheduled any more"
     headline = ", ".join(all_parts) if problems else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
         *map(silence, silent),
         *(silence(one.late) for one in tracks if one.late),
         *(_unschedulable(one) for one in tracks if one.unschedulable),
     )
-    # Who has seen an older one acknowledges it, and then it is no older one that is open.
+    # Older regressions count until they are acknowledged.
     things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:]) + bool(found.older)
     return OverviewVerdict(tone, headline, _track_counts(states), sentences, things)
 
@@ -164,14 +165,14 @@ def _track_counts(states: Sequence[str]) -> str:
 
 
 def banner(summary: OverviewVerdict, found: NewFindings) -> str:
-    """The verdict as HTML, with what else there is to know of findings."""
+    """The verdict as HTML, with further numbers of findings."""
     more = [escape(summary.counted)] if summary.counted else []
     if found.known:
-        more.append(escape(f"{wording.plural(found.known, 'finding')} more that people know or muted"))
+        more.append(escape(f"{wording.plural(found.known, 'finding')} more, triaged or muted"))
     if found.older:
         text = f"{wording.plural(found.older, 'older regression')} open"
         if found.regressions:
-            text += f", {found.older + len(found.regressions):,} with the new"
+            text += f", {found.older + len(found.regressions):,} including the new ones"
         more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
     part_label = summary.sentences[:_SENTENCES]
     left = len(summary.sentences) - len(part_label)
@@ -189,7 +190,7 @@ def _many(many: int, word: str, after: str = "") -> str:
 
 
 def _active_findings(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
-    """Those that are neither triaged nor muted, the largest change first."""
+    """Those that are neither triaged nor muted, largest change first."""
     return tuple(sorted((one for one in items if not one.silenced(now)), key=_largest_first))
 
 
@@ -207,9 +208,9 @@ class NightTrust:
 
 
 def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
-    """How far the newest nights can be trusted; `canary` are sentences about canaries outside their noise.
+    """The quality of the newest nights; `canary` are sentences about canaries outside their noise.
 
-    Of a track whose newest night measured nothing, an earlier night says nothing.
+    If the newest night of a track measured nothing, its earlier nights do not count.
     """
     measured = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
     if not measured:
@@ -234,7 +235,9 @@ def measured_machines(tracks: Iterable[TrackStatus]) -> set[str]:
 
 
 def canary_sentences(found: Lines, newest: str) -> tuple[list[str], list[str]]:
-    """What the canaries did in the run `newest` against the nights before: outside noise, and within it."""
+    """The canaries in the run `newest` against the nights before: those outside noise, and those within
+    it.
+    """
     outside: list[str] = []
     within: list[str] = []
     for key, points in sorted(found.items(), key=lambda each: each[0].case):

@@ -1,4 +1,4 @@
-"""The section of a page that holds the chart of a history: its heading, its legend, and the lines."""
+"""The section with the chart of a history: its heading, its legend, and the lines."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from records.series import SeriesPoint
 def show(
     chosen: Trends, metric: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
 ) -> None:
-    """The lines with all marks on them, and how to read them."""
+    """Show the lines with all marks, and their explanation."""
     newest = max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
     baseline = chosen.baseline if chosen.scale == "relative" else ""
     title = words.title(metric, stacked=drawn.look.stacked, baseline=baseline)
@@ -30,7 +30,7 @@ def show(
     )
     parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
     if drawn.points.empty:
-        parts.caption("None of these lines can be set against that baseline.")
+        parts.caption("None of these lines can be compared with that baseline.")
         return
     ring = marks.ring_points(opened, chosen.axis, drawn.points, drawn.levels)
     parts.subject(*words.measured_on(drawn.lines))

@@ -1,4 +1,4 @@
-"""The chart of a trend: bands, lines and points, and what is marked on them."""
+"""The chart of a trend: bands, lines, points and marks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,28 +20,28 @@ from dashboard.components.charts import (
 from dashboard.trends.view import Axis
 
 _HEIGHT, _PANEL_HEIGHT, _TICK = 360, 128, 13
-#: How the lines of the first track, the second and so on are drawn: pixels on and off, as in the style sheet.
+#: The dashes of the lines of the first track, the second and so on: pixels on and off, as in the style sheet.
 DASHES = ((1, 0), (6, 3), (2, 3), (9, 3), (4, 2), (1, 2))
-#: Room on both sides of the lines, for the labels of the axis and for the letters at the lines' ends.
+#: The margins on both sides of the lines, for the labels of the axis and for the letters at the ends.
 _PADDING = 62
-#: What the links of all points begin with: in each of thousands it would be most of what a page sends.
+#: The common beginning of the links of all points; repeated in thousands of points it would be most of the
+#: data of a page.
 _PREFIX = "address"
-#: The selection of the moment that the pointer meets.
+#: The selection of the moment under the pointer.
 _POINTED = "hover"
-#: Labels within the chart would lie over each other on a phone.
+#: Labels within the chart would overlap on a phone.
 _WIDE_ONLY = "width < 500 ? 0 : 1"
 
 
 @dataclass(frozen=True, slots=True)
 class TrendStyle:
-    """What a trend chart must know of its data before it sees them.
+    """The properties of the data on which the spec of a trend chart depends.
 
-    `stacked` gives each line a panel and a scale of its own, `bars` draws the range at every point too (which
-    is what shows it where a line has one point), `clock` writes the time of day on the date axis, `relative`
-    draws shares. `tracks` is how many there are along dates. The others say which marks there are: `rules`
-    where the version changes, the letters of the lines that have `moves`, `ticks` where something else
-    changed, a point that is `opened`. `series` are the lines that the tooltip of a moment names, with their
-    titles. `dark` is the page's theme.
+    `stacked` gives each line its own panel and scale, `bars` also draws the range at every point (needed for
+    lines with one point), `clock` adds the time of day to the date axis, `relative` draws shares. `tracks` is
+    the number of tracks along dates. The others are the marks: `rules` where the version changes, the letters
+    of the lines with `moves`, `ticks` where something else changed, an `opened` point. `series` are the lines
+    in the tooltip of a moment, with their titles. `dark` is the page's theme.
     """
 
     stacked: bool
@@ -57,11 +57,11 @@ class TrendStyle:
     dark: bool = False
 
     def field(self, name: str) -> str:
-        """The column that is drawn of a value."""
+        """The drawn column of a value."""
         return f"{name}_share" if self.relative else name
 
     def moved(self, only: str) -> bool:
-        """Whether any line has moves, or that of one letter."""
+        """Whether any line has moves, or the one with the given letter."""
         return bool(self.moves) and only in self.moves
 
 
@@ -78,7 +78,8 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     if style.stacked:
         drawn = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
     if style.series and axis == "date":
-        # One for all panels; each panel's own would light up alone. Stacking gives their layers new names.
+        # One selection for all panels; with one in each panel only that panel would react. Stacking renames
+        # their layers.
         select = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["from"])
         stacked = drawn.vconcat if isinstance(drawn, alt.VConcatChart) else [drawn]
         views = [layer.name for panel in stacked for layer in panel.layer if layer.name is not alt.Undefined]
@@ -87,21 +88,21 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
 
 
 def leading_to(spec: Spec, prefix: str) -> Spec:
-    """The same spec, whose points lead to addresses that begin so."""
+    """The same spec with this common beginning of the links of points."""
     return {**spec, "params": [*spec.get("params", ()), {"name": _PREFIX, "value": prefix}]}
 
 
 def point_sets(points: pd.DataFrame, style: TrendStyle) -> dict[str, pd.DataFrame]:
     """The named data `ends`, and `points`, or in stacked panels those of each line by its letter.
 
-    A browser would look through all of them for each panel otherwise, by an interpreter of its own.
+    Otherwise the browser would filter all points for each panel in Vega's slow interpreter.
     """
     found = {"points": points}
     if style.stacked:
         letters = dict.fromkeys(points["letter"])
         found = {_points_of(each): points.loc[points["letter"] == each] for each in letters}
     found["ends"] = points.loc[points["last"]]
-    # Numbered anew: other numbers would travel with the rows.
+    # Reset the index, which would be sent with the rows.
     return {name: rows.reset_index(drop=True) for name, rows in found.items()}
 
 
@@ -114,7 +115,7 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
     x = _dates(style, labels=last) if axis == "date" else _versions()
     only = letter(place) if style.stacked else ""
     dated = axis == "date"
-    # The x channel of marks leaves scale and axis to that of the lines.
+    # The x channel of marks without scale and axis, which are those of the lines.
     marked = alt.X("x:T") if dated else alt.X("x:Q")
     layers = [
         *([_moments(unit, style, only)] if style.series and dated else ()),
@@ -129,8 +130,8 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
 
 
 def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
-    """Band, line, points and end labels; of every line, or `only` of one letter."""
-    # No range: the colours come from Streamlit's theme, which has its own for light and for dark.
+    """Band, line, points and end labels of every line, or `only` of the one with a letter."""
+    # Without a range, so that the colours are those of Streamlit's theme, light or dark.
     letters = lines_of(lines)
     shared: dict[str, Any] = {
         "x": x,
@@ -145,8 +146,8 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     span: dict[str, Any] = {**shared, "y": _values(style, "smallest", only), "y2": style.field("largest")}
     points = alt.Chart(alt.NamedData(_points_of(only)))
     line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
-    # Names for thousands of them take as long as all the rest, and they are not read out: the chart has
-    # one itself, and a table has the points.
+    # No text for screen readers on single points: thousands of texts take as long as all the rest. The chart
+    # has one, and a table has the points.
     size = 60 if style.bars else 8
     address = alt.ExprRef(f"{_PREFIX} + datum.link")
     dot = points.mark_point(filled=True, size=size, opacity=1, aria=style.bars, href=address)
@@ -173,7 +174,7 @@ def _moments_of(only: str) -> str:
 
 
 def _moments(unit: str, style: TrendStyle, only: str) -> alt.Chart:
-    """What the pointer meets between points: the nearest moment, with the values of all lines."""
+    """The tooltip between points: the nearest moment, with the values of all lines."""
     suffix = f" ({unit})" if unit else ""
     values = [alt.Tooltip(f"{end}:N", title=f"{title}{suffix}") for end, title in style.series]
     pointed = alt.when(alt.selection_point(name=_POINTED), empty=False)
@@ -197,7 +198,7 @@ def _zero() -> alt.Chart:
 
 
 def _values(style: TrendStyle, name: str, only: str) -> alt.Y:
-    # Labels stand inside, above their lines: stacked panels then start and end where the page's column does.
+    # Labels are inside, above their lines, so that stacked panels have the width of the page's column.
     axis = alt.Axis(
         tickCount=4 if only else 6,
         format="+.1~%" if style.relative else ",.5~r",
@@ -227,8 +228,8 @@ def _dates(style: TrendStyle, *, labels: bool) -> alt.X:
 
 
 def _versions() -> alt.X:
-    # By place, not by name: only a continuous scale leaves room on the left for the other axis's labels.
-    # Not without an axis: Vega-Lite fails to put stacked panels together whose shared axis is missing.
+    # By position, not by name: only a continuous scale leaves room on the left for the labels of the other
+    # axis. The axis is needed: Vega-Lite fails to stack panels without the shared axis.
     unseen = alt.Axis(labels=False, ticks=False, grid=False, domain=False)
     return alt.X("x:Q", title=None, scale=alt.Scale(zero=False, nice=False, padding=_PADDING), axis=unseen)
 
@@ -258,7 +259,7 @@ def _version_rules(x: alt.X, *, labels: bool) -> list[alt.Chart]:
     rule = versions.mark_rule(color=QUIET, opacity=0.6, strokeDash=[4, 3])
     rules = [rule.encode(x=x, tooltip=alt.Tooltip("version:N", title="torch"))]
     if labels:
-        # The rule's tooltip says the version where there is no room.
+        # If there is no room, only the tooltip of the rule has the version.
         text = versions.mark_text(
             color=QUIET, baseline="bottom", dy=-4, fontSize=11, opacity=alt.ExprRef(_WIDE_ONLY)
         )
@@ -279,8 +280,8 @@ def _version_names(x: alt.X) -> alt.Chart:
 
 def _ticks(x: alt.X, style: TrendStyle) -> alt.Chart:
     """A short rule on the axis where something else than PyTorch changed."""
-    # One panel is fitted into its height with its axis; of several each has its own, which no expression
-    # knows.
+    # One panel is fitted into its height with its axis; each of several panels has its own, which no
+    # expression knows.
     top = _PANEL_HEIGHT - _TICK if style.stacked else alt.ExprRef(f"height - {_TICK}")
     ticks = alt.Chart(alt.NamedData("ticks")).mark_rule(color=QUIET, strokeWidth=3, opacity=0.85)
     tooltip = [
@@ -292,7 +293,7 @@ def _ticks(x: alt.X, style: TrendStyle) -> alt.Chart:
 
 
 def _moves(x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
-    """Where lines moved: what went up is written above its point, what went down below."""
+    """The moves of lines: labels of increases are above their point, of decreases below."""
     colour: Any = alt
     for tone, value in TONES[style.dark].items():
         colour = colour.when(f"datum.tone === '{tone}'").then(alt.value(value))
@@ -314,7 +315,7 @@ def _moves(x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
 
 
 def _point_ring(x: alt.X, style: TrendStyle, only: str) -> alt.Chart:
-    """A ring around what is opened below the chart."""
+    """A ring around the points that are opened below the chart."""
     ring = _only(alt.Chart(alt.NamedData("opened")), only).mark_point(
         filled=False, size=260, strokeWidth=2, color=QUIET, opacity=1
     )
@@ -322,7 +323,7 @@ def _point_ring(x: alt.X, style: TrendStyle, only: str) -> alt.Chart:
 
 
 def _plain(style: TrendStyle) -> alt.Y:
-    """The median of a mark, which leaves scale and axis to that of the lines."""
+    """The y channel of marks without scale and axis, which are those of the lines."""
     return alt.Y(style.field("point"), type="quantitative")
 
 

@@ -1,4 +1,4 @@
-"""Lines made into the DataFrames that the trend chart draws and CSV files hold."""
+"""Converts lines to the DataFrames of the trend chart and CSV files."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,25 +18,26 @@ from dashboard.trends.view import Axis, Scale
 from interchange.foreign_runs import is_undated
 from records.series import SeriesPoint
 
-#: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
+#: The most labels on a date axis; with more versions only changes of the release are marked, not every
+#: nightly.
 _MAX_VERSION_RULES = 10
-#: Names along a version axis, side by side; of these a phone has room for every third.
+#: The most names along a version axis; a phone shows every third of them.
 _MAX_VERSION_NAMES, _ON_PHONES = 8, 3
-#: The share of the axis that one character of a label takes.
+#: The width of one character of a label as a share of the axis.
 _LABEL_ROOM = 0.007
-#: Lines that differ by more than this factor get scales of their own.
+#: Lines that differ by more than this factor get separate scales.
 _ONE_SCALE = 3
-#: Between the first and the last version at one moment.
+#: The separator of the first and the last version at one moment.
 _SPAN = " … "
-#: Within less than this, dates alone do not distinguish points.
+#: If all points lie within this time, the axis also shows the time of day.
 _DATES_SUFFICE = timedelta(days=3)
-#: Moments that a pointer can meet on one chart.
+#: The most moments with a tooltip on one chart.
 _MOST_MOMENTS = 400
-#: Above this many points a bar at every point is noise, and the band alone says the range.
+#: With more points only the band shows the range, without a bar at every point.
 _MAX_BARS = 120
 
 Row = dict[str, Any]
-#: By letter, what each line is set against.
+#: The baseline value of each line, by letter.
 Levels = Mapping[str, float]
 
 
@@ -45,10 +46,10 @@ def points(
 ) -> pd.DataFrame:
     """One row per point for `charts.trend`, in the order of its lines.
 
-    `tracks` are their labels, in the order in which they are numbered. With `levels` the numbers are shares
-    of them, less one, and lines without a level are left out. On the version axis x is the version's place
-    among all, and the runs of one version are put together: the median of their points, the range of all
-    their replicates, n summed.
+    `tracks` are their labels, in the order in which they are numbered. With `levels` the values are relative
+    to them, minus one, and lines without a level are left out. On the version axis x is the position of the
+    version among all, and the runs of one version are combined: the median of their points, the range of all
+    their replicates, the sum of n.
     """
     places = _places(point.torch_version for line in drawn for point in line.points)
     rows: list[Row] = []
@@ -66,9 +67,9 @@ def points(
 
 
 def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
-    """What the tooltip of all lines names: the end of each line, and its case with its track.
+    """The lines of the common tooltip: the end of each line, and its case with its track.
 
-    Nothing where there are too few moments to choose between, or too many to be met by a pointer.
+    Empty if there are too few or too many moments.
     """
     moments = set(points["x"].tolist()) if len(points) else set()
     if not 2 <= len(moments) <= _MOST_MOMENTS:
@@ -83,10 +84,10 @@ def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def hover_rows(points: pd.DataFrame) -> pd.DataFrame:
-    """What the pointer meets along dates: columns x, from, to, measured, and each line's value in words.
+    """The tooltips along dates: columns x, from, to, measured, and the value of each line as text.
 
-    Every moment has the time around it that is nearer to it than to any other. Of a line that has no point
-    there, its last one before speaks.
+    Every moment covers the time that is nearer to it than to any other. A line without a point there has its
+    last value before.
     """
     if not (names := [end for end, _ in series(points)]):
         return pd.DataFrame(columns=["x", "from", "to", "measured"])
@@ -105,7 +106,7 @@ def hover_rows(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def look(drawn: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
-    """How a trend chart of these lines is best drawn; there must be at least one point."""
+    """The shape of a trend chart of these lines; there must be at least one point."""
     every = [point for line in drawn for point in line.points]
     medians = [median(abs(point.point) for point in line.points) for line in drawn if line.points]
     moments = [point.started_at for point in every]
@@ -118,10 +119,10 @@ def look(drawn: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
 
 
 def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
-    """Where the PyTorch version differs from the point before it in its track: columns x, version, label.
+    """The changes of the PyTorch version from the preceding point of a track: columns x, version, label.
 
-    The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
-    change of it. Several PyTorches at one moment, as of files written at once, share a rule.
+    The label is empty if it would overlap the one before. Points without a PyTorch (the canary's) are
+    ignored. Several versions at one moment, for example from imported files, share a rule.
     """
     columns = ["x", "version", "label"]
     tracks: dict[tuple[str, str], list[SeriesPoint]] = defaultdict(list)
@@ -155,14 +156,15 @@ def at_one_moment(changes: pd.DataFrame) -> bool:
 
 
 def version_names(drawn: Iterable[TrendLine]) -> pd.DataFrame:
-    """The versions along their axis: columns x (the place), version, label (in short; empty where crowded).
+    """The versions along their axis: columns x (the position), version, label (short; empty if there is no
+    room).
 
     `narrow`: the label is drawn on narrow screens too.
     """
     places = _places(point.torch_version for line in drawn for point in line.points)
     every = -(-len(places) // _MAX_VERSION_NAMES)
     names = {version: wording.version(public(version)) if version else "no PyTorch" for version in places}
-    # Builds of one version for two devices keep what sets them apart.
+    # Builds of one version for two devices keep the part that distinguishes them.
     shared = {name for name, many in Counter(names.values()).items() if many > 1}
     rows: list[Row] = []
     for version, place in places.items():
@@ -195,7 +197,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
         group = groups[version]
         newest = row(line, group[-1])
         if len(group) > 1:
-            # The interval of one point is none of all of them.
+            # The interval of a single point is not that of the median.
             newest |= {"interval": wording.NONE, "run": _run_names(group)}
         rows.append(
             {
@@ -211,7 +213,7 @@ def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
 
 
 def _run_names(group: Sequence[SeriesPoint]) -> str:
-    """Which runs have the points of a version, oldest first; one may have several, an environment each."""
+    """The runs with points of a version, oldest first; a run may have several, one for each environment."""
     many, newest = len({point.run for point in group}), group[-1].run
     if many == 1:
         return f"{newest}, in {len(group)} environments"
@@ -251,7 +253,7 @@ def _places(versions: Iterable[str]) -> dict[str, int]:
 def _all_changes(
     tracks: Iterable[Sequence[SeriesPoint]], spelled: Callable[[str], str]
 ) -> list[tuple[datetime, str]]:
-    """The changes of all tracks, each once, in their order; those at one moment are one."""
+    """The changes of all tracks, each once, in order; those at the same moment are combined."""
     moments: dict[datetime, set[str]] = defaultdict(set)
     for own in tracks:
         for moment, version in _changes(own, spelled):
@@ -260,7 +262,7 @@ def _all_changes(
 
 
 def _changes(ordered: Sequence[SeriesPoint], spelled: Callable[[str], str]) -> list[tuple[datetime, str]]:
-    """The moments at which the versions, as they are `spelled`, are not those of the moment before."""
+    """The moments at which the versions, in the form of `spelled`, differ from those of the moment before."""
     moments = groupby(ordered, key=lambda p: p.started_at)
     found = [(moment, _span({spelled(p.torch_version) for p in own})) for moment, own in moments]
     begins = found[:1] if _SPAN in found[0][1] else []

@@ -1,4 +1,4 @@
-"""Series as lines of a chart: which points are connected, and the baseline they are compared with."""
+"""Series as lines of a chart: the tracks whose points are connected, and the baseline."""
 
 import math
 from collections import Counter, defaultdict
@@ -15,20 +15,20 @@ from dashboard.components.query_params import public
 from records.kinds import EnvironmentKind
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
-#: The track of manual runs of environments that were measured once: one environment after the other.
+#: The track of manual runs of environments that follow each other.
 OTHER = "other"
-#: After the name of an environment that a schedule's track has too: sessions and single runs of it.
+#: The suffix for sessions and single runs of an environment with the name of a schedule's track.
 SINGLE = ", single runs"
 
-#: A run with one of its environments, by id and fingerprint: what a point of any series was measured in.
+#: A run (id) with one of its environments (fingerprint), the place of a point.
 Place = tuple[str, str]
-#: By place, whom it was measured for.
+#: By place, the track it was measured for.
 PlaceTracks = Mapping[Place, MeasuredFor]
 
 
 @dataclass(frozen=True, slots=True)
 class TrendLine:
-    """One series: its points oldest first, and the track of each. `letter` is what the chart calls it."""
+    """One series: its points oldest first, and the track of each. `letter` is its name in the chart."""
 
     letter: str
     key: SeriesKey
@@ -37,7 +37,7 @@ class TrendLine:
 
     @property
     def place(self) -> int:
-        """Which of the lines it is, from 1."""
+        """Its position among the lines, from 1."""
         return ascii_uppercase.index(self.letter) + 1
 
     @property
@@ -63,7 +63,7 @@ class TrendLine:
 
 
 def since(drawn: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]:
-    """Lines without what is more than so many days older than the newest point of all; None leaves all."""
+    """Lines without points that are more than `days` older than the newest point of all; None keeps all."""
     if days is None:
         return tuple(drawn)
     newest = max((point.started_at for line in drawn for point in line.points), default=None)
@@ -74,7 +74,7 @@ def since(drawn: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]
 
 
 def place_of(point: SeriesPoint) -> Place:
-    """Where a point was measured."""
+    """The place of a point."""
     return point.run, point.environment
 
 
@@ -97,11 +97,11 @@ def lines(
 
 
 def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> dict[Place, str]:
-    """The tracks of what was measured on one hardware: points of one track hang together along dates.
+    """The tracks of points on one hardware: points of one track are connected along dates.
 
-    A schedule says itself which track it measures. Of what was measured by hand an environment is a track of
-    its own where another one was measured in between, or in one session as its candidate: otherwise the line
-    would go to and fro between the two. All others follow one after the other and are one track.
+    Schedules name their tracks. Among manual runs an environment is a separate track if another one was
+    measured in between, or in the same session as its candidate: otherwise the line would alternate between
+    the two. All other environments follow one after the other and form one track.
     """
     places = {place_of(point): point for point in sorted(points, key=lambda point: point.started_at)}
     by_hand = [
@@ -122,7 +122,7 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
         elif about.track:
             found[place] = about.track
         elif about.name in apart:
-            # What a session measured of a pinned release is no night of that release's track.
+            # Sessions that measure a pinned release are not nights of that release's track.
             found[place] = about.name + (SINGLE if about.name in taken else "")
         else:
             found[place] = OTHER
@@ -140,7 +140,9 @@ def scheduled_tracks(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -
 
 
 def _detached_environments(by_hand: Sequence[MeasuredFor]) -> set[str]:
-    """The environments, by name, that return after another one or share a session with their candidate."""
+    """The names of environments that were measured again after another one, or share a session with their
+    candidate.
+    """
     ends: dict[str, tuple[int, int]] = {}
     for number, each in enumerate(by_hand):
         ends[each.name] = (ends.get(each.name, (number, 0))[0], number)
@@ -150,36 +152,35 @@ def _detached_environments(by_hand: Sequence[MeasuredFor]) -> set[str]:
 
 
 def in_order(tracks: Iterable[str], tracks_of_place: PlaceTracks) -> list[str]:
-    """Tracks as they are numbered: what is followed first, then pinned baselines, then the rest."""
+    """Tracks in their order: followed ones first, then pinned baselines, then the others."""
     pinned = {each.baseline for each in tracks_of_place.values() if each.baseline}
     return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned, name))
 
 
 def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], tracks_of_place: PlaceTracks) -> dict[str, str]:
-    """What tracks are called; the one of all others by the name of its environment if there is just one."""
+    """The labels of tracks; the track of all others has the name of its environment if there is only one."""
     places = {place_of(point) for line in drawn for point in line.of_track(OTHER)}
     names = {tracks_of_place[place].name for place in places if place in tracks_of_place}
     name = next(iter(names)) if len(names) == 1 else ""
-    # What a schedule follows has that name already.
+    # A track of a schedule has that name already.
     other = name if name and name not in tracks else "other runs"
     return {track: other if track == OTHER else track for track in tracks}
 
 
 def versions(drawn: Iterable[TrendLine]) -> list[str]:
-    """The public versions that any line has, in no order."""
+    """The public versions of all lines, in no order."""
     return list({public(version): None for version in whole_versions(drawn)})
 
 
 def whole_versions(drawn: Iterable[TrendLine]) -> list[str]:
-    """The versions that any line has with their local parts, in no order."""
+    """The versions of all lines with their local parts, in no order."""
     return list({p.torch_version: None for line in drawn for p in line.points if p.torch_version})
 
 
 def baselines(drawn: Sequence[TrendLine]) -> dict[str, str]:
-    """Every version that any line has, and how it is named as what lines are set against.
-
-    By its public version where each line has one build of that, so that it is the same for a CPU and a GPU;
-    where a line has several builds, which are several releases, by the whole one.
+    """Every version of the lines with its name as a baseline: the public version if each line has one build
+    of it, so that the name is the same for a CPU and a GPU; else, if a line has several builds, the whole
+    version.
     """
     several: set[str] = set()
     for line in drawn:
@@ -190,9 +191,9 @@ def baselines(drawn: Sequence[TrendLine]) -> dict[str, str]:
 
 
 def build(line: TrendLine, baseline: str) -> str:
-    """The version of a line that `baseline` stands for; empty where the line has none.
+    """The version of a line that `baseline` means; empty if the line has none.
 
-    A public version stands for one build: the one without a local part, else the highest.
+    A public version means one build: the one without a local part, else the highest.
     """
     own = whole_versions([line])
     if baseline in own:
@@ -201,15 +202,15 @@ def build(line: TrendLine, baseline: str) -> str:
 
 
 def runs(drawn: Iterable[TrendLine]) -> list[str]:
-    """The ids of all runs that have a point."""
+    """The ids of all runs with a point."""
     return list({point.run: None for line in drawn for point in line.points})
 
 
 def default_baseline(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
-    """The default baseline of lines; empty where there are no points.
+    """The default baseline of lines; empty without points: the last measured version of the schedule's pinned
+    baseline, else the oldest version, else the oldest run.
 
-    The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
-    the oldest run. Versions are named as in `baselines`.
+    Versions are named as in `baselines`.
     """
     points = sorted((p for line in drawn for p in line.points), key=lambda point: point.started_at)
     tracks = {each.baseline for each in tracks_of_place.values() if each.baseline}
@@ -227,15 +228,15 @@ def _track(tracks_of_place: PlaceTracks, point: SeriesPoint) -> str | None:
 
 
 def measured(line: TrendLine, baseline: str) -> bool:
-    """Whether a line has a point of `baseline`, whatever it is worth: see `level`."""
+    """Whether a line has a point of `baseline`, also one that cannot be a divisor: see `level`."""
     return bool(build(line, baseline)) or any(point.run == baseline for point in line.points)
 
 
 def level(line: TrendLine, baseline: str) -> float | None:
-    """What `baseline` measured in a line: the median over the runs of a build, or one run's point.
+    """The value of `baseline` in a line: the median over the runs of a build, or the point of a run.
 
-    Of a public version one build speaks, see `build`: two have no median. Of a run with several environments
-    the one given last counts. None where the line has no such point, or one that is nothing to divide by.
+    A public version means one build, see `build`. Of a run with several environments the last one counts.
+    None if the line has no such point, or one that is not above 0.
     """
     of_run = [point.point for point in line.points if point.run == baseline]
     own = build(line, baseline)

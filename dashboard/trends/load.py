@@ -1,4 +1,4 @@
-"""The data of the Trends page, kept for a few seconds: points, facts of their runs, all that a view draws.
+"""The data of the Trends page, cached for a few seconds: points, facts of their runs, all data of a view.
 
 All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
@@ -37,16 +37,18 @@ from records.runs import RunChange
 from records.series import SeriesKey, SeriesPoint
 from reports.text.dispatch_text import PARTS
 
-#: So many changes of one case before one point are named, those with a warning first.
+#: The most changes of operators and kernels of one case at one point, those with a warning first.
 _NAMED = 4
-#: The kind of a change that is one of what runs.
+#: The kind of changes of operators and kernels.
 DISPATCH = "dispatch"
 
 
 def dispatch_changes(
     database: Database, drawn: Sequence[TrendLine]
 ) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
-    """What runs differently from the point before in its track, by a line's letter and place."""
+    """The differing operators and kernels from the preceding point of the track, by the letter and place of a
+    line.
+    """
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     for line in drawn:
         key, environments = line.key, {point.environment for point in line.points}
@@ -60,9 +62,9 @@ def dispatch_changes(
 def changes_along(
     line: TrendLine, fingerprints: Mapping[str, DispatchFingerprint]
 ) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
-    """As `dispatch_changes`, of one line with its `fingerprints` by environment.
+    """As `dispatch_changes`, for one line with its `fingerprints` by environment.
 
-    A night of an environment without one is passed over: what changed since then is said of the next.
+    A night without a fingerprint is skipped: the changes since then are those of the next night.
     """
     found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     before: dict[tuple[str, str], DispatchFingerprint] = {}
@@ -72,7 +74,7 @@ def changes_along(
             continue
         last = before.get((track, point.machine))
         before[track, point.machine] = current
-        # The same content is the same object.
+        # Equal contents are the same object.
         if last is not None and last is not current:
             changes = compare_fingerprints(last, current).changes
             if changes:
@@ -98,18 +100,18 @@ def _in_words(case: str, changes: Sequence[DispatchChange]) -> tuple[RunChange, 
     return tuple(listed)
 
 
-#: A history, as the places that follow each other on one machine.
+#: A history as the sequence of places on one machine.
 _Along = tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known of some lines.
+    """The data of some lines.
 
-    `findings` are those of the lines, and of the metric by which a line's own is judged (`judged_by`).
-    `changes` are by place, against the place before it in its track, whichever line was measured there;
-    `of_line`, by a line's letter and place, are against the place before it in that line, as is `dispatch`,
-    which is what runs differently.
+    `findings` are those of the lines, and of the metric by which the metric of a line is judged
+    (`judged_by`). `changes` are by place, relative to the preceding place of the track, of all lines
+    together; `of_line`, by a line's letter and place, are relative to the preceding place of that line, and
+    so is `dispatch`, the differing operators and kernels.
     """
 
     lines: tuple[TrendLine, ...]
@@ -123,13 +125,13 @@ class History:
 
     @property
     def borders(self) -> Borders:
-        """Before which points of each line a segment starts."""
+        """The points of each line at which a segment starts."""
         return {point for point, changes in self.of_line.items() if border(changes)}
 
 
 @load.cache
 def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
-    """The newest points of some series, up to so many of each, with the facts of their runs."""
+    """The newest points of some series, at most `most` of each, with the facts of their runs."""
     database = database_at(url)
     points, measured_for = _points(database, keys, newest)
     drawn = tuple(lines.lines(keys, points, measured_for))
@@ -140,7 +142,7 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
 def _points(
     database: Database, keys: Sequence[SeriesKey], newest: int
 ) -> tuple[dict[SeriesKey, list[SeriesPoint]], PlaceTracks]:
-    """The newest points of some series, and by place what each was measured for."""
+    """The newest points of some series, and the track of each place."""
     points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
     # Points name their case and not their hardware.
     for hardware in dict.fromkeys(key.hardware for key in keys):
@@ -153,7 +155,7 @@ def _points(
 
 
 def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
-    """The series whose findings hold for some series of another metric."""
+    """The series whose findings apply to some series of another metric."""
     found = ((key, judged_by(key.metric)) for key in keys)
     return [replace(key, metric=metric) for key, metric in found if metric not in ("", key.metric)]
 
@@ -161,9 +163,9 @@ def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
 def _changes(
     url: str, drawn: Sequence[TrendLine]
 ) -> tuple[Mapping[Place, Sequence[RunChange]], Mapping[tuple[str, Place], Sequence[RunChange]]]:
-    """What else changed before each place, along all lines together and along each by itself.
+    """The other changes before each place, along all lines together and along each line.
 
-    They are asked for apart: a case that missed the night of a change has it before its next point.
+    They are queried separately: a case without a point in the night of a change has it before its next point.
     """
     own = {line.letter: _along([line]) for line in drawn}
     all_lines = _along(drawn)
@@ -186,11 +188,11 @@ def _changes(
 
 
 def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
-    """The places of some lines as they follow each other, apart for what cannot be set against each other."""
+    """The sequences of places of some lines, separate for places that cannot be compared."""
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
         for point, track in line.points_with_tracks:
-            # The canary has an environment of its own in each run.
+            # The canary has a separate environment in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
     return [
@@ -201,7 +203,7 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
 
 @lru_cache(maxsize=64)
 def _query_changes(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
-    """For each history, what changed before each place. What a run was measured in never changes."""
+    """The changes before each place, for each history; cached, because the facts of a run do not change."""
     return run_changes.changes_around(database_at(url), every)
 
 
@@ -210,8 +212,8 @@ class ChartData:
     """The data of a view: its lines with the points of its tracks, and all marks on and around them.
 
     `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
-    order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.
-    `sets` are the points as the chart has them by name: see `charts.point_sets`.
+    order in which tracks are numbered. `levels` are the baseline values of lines, None on an absolute scale.
+    `sets` are the named data of the chart: see `charts.point_sets`.
     """
 
     lines: tuple[TrendLine, ...]
@@ -231,12 +233,12 @@ class ChartData:
 @load.cache
 def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory]:
     """The newest nights of many series."""
-    # Two tracks share the nights of a series.
+    # Twice the number, because two tracks share the points of a series.
     return tables.histories(*_points(database_at(url), keys, 2 * tables.NIGHTS))
 
 
 def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
-    """What is known of a view's lines; one that opens a run of longer ago has all points."""
+    """The data of a view's lines; with all points if the opened run is older than the newest ones."""
     found = of_view(url, keys, chosen)
     if chosen.recent and chosen.at and chosen.at not in lines.runs(found.lines):
         chosen = replace(chosen, points="all")
@@ -245,7 +247,7 @@ def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[Histor
 
 
 def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
-    """What is known of as many points as the view has."""
+    """The data of the points of the view."""
     return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
 
 
@@ -263,12 +265,12 @@ def resolve(past: History, chosen: Trends) -> tuple[Trends, list[str]]:
 
 @load.cache
 def chart_data(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
-    """What a resolved view draws, whichever point is opened; the lines must have a point."""
+    """The chart data of a resolved view, independent of the opened point; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
 
 
 def of(past: History, chosen: Trends, better: Better) -> ChartData:
-    """What a resolved view draws of a history."""
+    """The chart data of a resolved view of a history."""
     every = lines.in_order((track for line in past.lines for track in line.tracks), past.tracks_of_place)
     labels = lines.labels(past.lines, every, past.tracks_of_place)
     kept = set(chosen.tracks) or _default_tracks(past, chosen.axis, every)
@@ -280,7 +282,7 @@ def of(past: History, chosen: Trends, better: Better) -> ChartData:
     versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
     moved = [
         *moves.moves_of_findings(shown, past.findings),
-        # By themselves versions stand in an order that is none of time.
+        # The order of versions is not that of time.
         *(
             ()
             if along_versions
@@ -335,10 +337,10 @@ def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
 
 
 def _default_tracks(past: History, axis: Axis, every: Sequence[str]) -> set[str]:
-    """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
+    """The default tracks: along dates those of schedules.
 
-    Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
-    between its points. Where no schedule measured anything, and along versions, they are all there is to see.
+    Sessions that confirm a finding, upgrades and single runs are not nights: a line between their points has
+    no meaning. They are drawn if no schedule measured anything, and along versions.
     """
     if axis == "version":
         return set(every)
@@ -347,13 +349,13 @@ def _default_tracks(past: History, axis: Axis, every: Sequence[str]) -> set[str]
     for line in past.lines:
         for point, track in line.points_with_tracks:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
-    # No more than can be distinguished.
+    # At most as many as can be distinguished.
     return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
 
 
 @dataclass(frozen=True, slots=True)
 class TrendsData:
-    """A resolved view with what it can choose from, the `past` of its `lines` lines, and what it draws."""
+    """A resolved view with its options, the `past` of its `lines` lines, and its chart data."""
 
     chosen: Trends
     offer: TrendChoices
@@ -366,13 +368,13 @@ class TrendsData:
 
 
 def complaints(url: str, query: Query) -> list[str]:
-    """What a query names that no series has."""
+    """Complaints about values of a query that no series has."""
     keys = load.series_keys(url)
     return view.trends(query, keys, load.opening_places(url))[2] if keys else []
 
 
 def load_trends(url: str, query: Query) -> TrendsData | None:
-    """What the page of this query shows; None where there is nothing to draw."""
+    """The content of the page for this query; None if there is nothing to draw."""
     keys = load.series_keys(url)
     if not keys:
         return None
@@ -390,6 +392,6 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     points = [point for line in past.lines for point in line.points]
     undated = len({point.started_at for point in points}) == 1
     if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:
-        # As imported files that state no time are: along dates all points would lie on one another.
+        # For example imported files without a time: along dates all points would coincide.
         return load_trends(url, {**query, "axis": ["version"]})
     return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, past, drawn)

@@ -20,11 +20,11 @@ from records.series import SeriesPoint
 from reports.text.finding_text import interval
 from reports.text.numbers import percent
 
-#: Changes that come with PyTorch itself, which the version rules show.
+#: Changes that belong to PyTorch, which the rules of versions show.
 _PYTORCH = ("torch", "torch_git", "build_digest")
-#: So many changes before one point are listed in a tooltip.
+#: The most changes before one point in a tooltip.
 _LISTED = 4
-#: The sign of a move that is not decided.
+#: The sign of an undecided move.
 _SIGNS: Mapping[str, str] = {
     FindingState.CANDIDATE: "?",
     FindingState.CONFIRMING: "?",
@@ -35,9 +35,9 @@ _SIGNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TrackChange:
-    """What else changed before a point: all in which its run differs from the one before in its track.
+    """The other changes before a point: the differences of its run from the preceding one of the track.
 
-    `levels` are what lines did across it where nothing judges that.
+    `levels` are the level changes of lines across it, if nothing judges them.
     """
 
     point: SeriesPoint
@@ -48,13 +48,13 @@ class TrackChange:
 
     @property
     def text(self) -> str:
-        """In a few words."""
+        """The changes in a few words."""
         changes = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes]
         return some(changes, _LISTED, "; ")
 
 
 def sign(move: Move) -> str:
-    """An arrow where a change is decided, filled where pairs confirmed it; a sign where it is not."""
+    """An arrow for a decided change, filled if pairs confirmed it; another sign for an undecided one."""
     up = move.change > 0
     if move.state == MOVED:
         return "△" if up else "▽"
@@ -62,14 +62,14 @@ def sign(move: Move) -> str:
 
 
 def tone(move: Move) -> wording.Tone:
-    """Good or bad only for moves that were measured again."""
+    """Only moves that were measured again are good or bad."""
     if move.state == FindingState.CONFIRMED:
         return "bad" if move.direction == "worse" else "good"
     return "quiet" if move.state == MOVED else "odd"
 
 
 def what(move: Move) -> str:
-    """A move in words: what it is called, by how much, and which way that is."""
+    """A move as text: its kind, its size, and its direction."""
     size = interval(move.change, move.low, move.high)
     text = f"moved here by {size} (not confirmed)" if move.state == MOVED else f"{move.word}: {size}"
     text = f"{text}, {move.direction}" if move.direction else text
@@ -77,12 +77,14 @@ def what(move: Move) -> str:
 
 
 def _behind(move: Move) -> str:
-    """The metric that a change is of where that is another than the line's."""
+    """The metric of a change if it is not that of the line."""
     return METRICS[move.metric].title if move.metric else ""
 
 
 def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:
-    """The moves as the chart marks them; along versions at the point of the version. `drawn`: its points."""
+    """The moves as marks of the chart; along versions at the point of the version. `drawn` are the points of
+    the chart.
+    """
     rows: list[frames.Row] = []
     for move in items:
         found = _place(move.line, move.point, axis, drawn, levels)
@@ -115,19 +117,19 @@ def steps(
     levels: Sequence[LevelShift] = (),
     dispatch: Mapping[tuple[str, Place], Sequence[RunChange]] | None = None,
 ) -> list[TrackChange]:
-    """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
+    """The other changes along the lines, each once, newest first, without those of PyTorch's version.
 
-    `changes` are by place, each against the place before it in its track; `dispatch` is what runs
-    differently, by a line's letter and place.
+    `changes` are by place, relative to the preceding place of the track; `dispatch` are the differing
+    operators and kernels, by a line's letter and place.
     """
     found: dict[tuple[str, str], TrackChange] = {}
     for line in drawn:
         for point, track in line.points_with_tracks:
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
-            # First, for it says why a line may have moved.
+            # First, because it may explain a move of the line.
             own = [*(dispatch or {}).get((line.letter, place_of(point)), ()), *own]
             if own:
-                # The canary's environment is another one, in the same run.
+                # The canary has another environment in the same run.
                 known = found.get((point.run, track))
                 both = dict.fromkeys([*(known.changes if known else ()), *own])
                 moved = [one for one in levels if (one.point.run, one.track) == (point.run, track)]
@@ -138,7 +140,7 @@ def steps(
 
 
 def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
-    """The steps as the chart marks them; those of one moment and machine are one."""
+    """The steps as marks of the chart; those of one moment and machine are combined."""
     by_moment: dict[tuple[datetime, str], list[TrackChange]] = {}
     for step in items:
         by_moment.setdefault((step.point.started_at, step.point.machine), []).append(step)
@@ -156,7 +158,7 @@ def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
 
 
 def step_table(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> pd.DataFrame:
-    """Everything else that changed, for CSV: a row for each."""
+    """A row for each other change, for CSV."""
     rows = [
         {
             "before (UTC)": step.point.started_at,
@@ -178,7 +180,7 @@ def step_table(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> pd.Da
 def _place(
     line: TrendLine, point: SeriesPoint, axis: Axis, drawn: pd.DataFrame, levels: Levels | None
 ) -> frames.Row | None:
-    """The row of a point as it is drawn; None where its line is not."""
+    """The drawn row of a point; None if its line is not drawn."""
     if levels is not None and line.letter not in levels:
         return None
     row = frames.row(line, point)

@@ -1,4 +1,4 @@
-"""Where lines moved: the findings of the nights, and level shifts of lines that are not watched."""
+"""The moves of lines: findings of detection, and level shifts of lines that are not watched."""
 
 import math
 from collections import defaultdict
@@ -18,10 +18,11 @@ from records.runs import NOT_PYTORCHS, RunChange
 from records.series import MeasuredFor, SeriesPoint
 from reports.text.finding_text import kind
 
-#: Where segments start: the letter of a line, and the place before whose point the machine changed.
+#: The starts of segments: the letter of a line, and the place of the first point after a change of the
+#: machine.
 Borders = Collection[tuple[str, Place]]
 
-#: Findings that say something of a line today: the others were taken back, or were never there.
+#: States of findings that are marked on lines; the others were refuted or have disappeared.
 _STANDING = (
     FindingState.CANDIDATE,
     FindingState.CONFIRMING,
@@ -29,11 +30,11 @@ _STANDING = (
     FindingState.UNCLEAR,
     FindingState.MACHINE,
 )
-#: What is known of a point that no run of ours measured.
+#: The value for a point that was not measured by an own run.
 _UNSCHEDULED = MeasuredFor("", "", "", last=False)
-#: A change that only the line itself shows.
+#: The state of a change that only the points of the line show.
 MOVED = "moved"
-#: A change of a line within so many points of a finding of the metric it follows from is that finding.
+#: A change of a line within this number of points of a finding of the metric it follows from is that finding.
 _NEAR = 3
 
 
@@ -41,10 +42,9 @@ _NEAR = 3
 class Move:
     """A line that moved: `point` is the first one after it, `before` the last one before.
 
-    `change`, `low` and `high` are log ratios of new to old. `state` is a finding's, or `MOVED` where none
-    stands behind it; then there is no `finding` either. `direction` is worse or better; empty
-    where the metric has neither. `metric` is the finding's where that is another than the line's: then
-    `change` and its ends are those of that metric.
+    `change`, `low` and `high` are log ratios of new to old. `state` is that of a finding, or `MOVED` without
+    a `finding`. `direction` is worse or better; empty if the metric has neither. `metric` is that of the
+    finding if it differs from that of the line: then `change` and its ends are of that metric.
     """
 
     line: TrendLine
@@ -62,19 +62,19 @@ class Move:
 
     @property
     def word(self) -> str:
-        """What it is called: regression, improvement, or by its state."""
+        """Its kind: regression, improvement, or its state."""
         return self.state if self.state == MOVED else kind(self.state, self.direction)
 
 
 def moves_of_findings(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
-    """The findings of some lines, each at the point that it names; others are left out.
+    """The findings of some lines, each at its point; findings without a point are left out.
 
-    A line whose metric follows from a watched one has the findings of that one.
+    A line whose metric follows from a watched one has the findings of that metric.
     """
     moves: list[Move] = []
     for line, one in _shown_findings(drawn, findings):
         of_run = [each for each in line.points_with_tracks if each[0].run == one.at_run]
-        # A session of that name that measured several environments: the one that the finding is about.
+        # Of a session with several environments the one of the finding.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
         if not own:
             continue
@@ -122,7 +122,7 @@ def detect_moves(
     borders: Borders,
     better: Better,
 ) -> list[Move]:
-    """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed.
+    """The steps and drifts of lines that no schedule watches, for each machine; they are not confirmed.
 
     A move that a finding of the line's metric covers is not listed again.
     """
@@ -143,7 +143,7 @@ def detect_moves(
 
 
 def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Finding]) -> bool:
-    """Whether a change is one that was found in the metric behind its line."""
+    """Whether a change corresponds to a finding of the metric behind its line."""
     places = {point.run: place for place, point in enumerate(points)}
     return any(
         one.direction == move.direction
@@ -156,9 +156,10 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
 
 @dataclass(frozen=True, slots=True)
 class LevelShift:
-    """A line whose level moved by `change` (a log ratio) across a border before `point`, by so many `nights`.
+    """A change of a line's level by `change` (a log ratio) across a border before `point`, over `nights`
+    nights.
 
-    Nothing judges it: no pinned baseline was measured that would show the machine's part.
+    It is not judged, because without a pinned baseline the part of the machine is unknown.
     """
 
     line: TrendLine
@@ -169,7 +170,7 @@ class LevelShift:
 
 
 def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Borders) -> list[LevelShift]:
-    """What the levels of lines did across borders, where their schedule pins no baseline."""
+    """The level changes of lines across borders if their schedule has no pinned baseline."""
     found: list[LevelShift] = []
     for line in drawn:
         for track in dict.fromkeys(line.tracks):
@@ -189,7 +190,7 @@ def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Bo
 
 
 def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:
-    """The points of each machine that have a logarithm: what has none cannot be judged."""
+    """The points of each machine with values above 0, which have a logarithm."""
     machines: dict[str, list[SeriesPoint]] = defaultdict(list)
     for point in points:
         if 0 < point.point < math.inf:
@@ -198,7 +199,7 @@ def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:
 
 
 def border(changes: Collection[RunChange]) -> bool:
-    """Whether any of some changes is the machine's or the way of measuring: not PyTorch's."""
+    """Whether any of these changes is of the machine or the measuring, not of PyTorch."""
     return any(change.kind in NOT_PYTORCHS for change in changes)
 
 
@@ -218,7 +219,7 @@ def _of_machine(
             track=track,
             point=own[one.index],
             change=one.change,
-            # Of a metric without a better, what rises is no worse than what falls.
+            # A metric without a better direction has neither worse nor better.
             direction=one.direction if better != "neither" else "",
             shape=one.shape,
             state=MOVED,
@@ -232,7 +233,7 @@ def _of_machine(
 def _history_changes(
     values: tuple[float, ...], begins: tuple[bool, ...], metric: str, better: Better
 ) -> tuple[Change, ...]:
-    """Every change of a history, as it looks from today; where a segment `begins` there is none."""
+    """Every change of a history, seen from today; there are none at the beginnings of segments."""
     nights = _nights(values, begins)
     rules = history_rules(metric) if metric in METRICS else Rules()
     return change_points(nights, better, rules)

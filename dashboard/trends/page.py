@@ -1,4 +1,4 @@
-"""Series over dates or PyTorch versions: how they moved, and what else changed meanwhile."""
+"""Series over dates or PyTorch versions: their moves, and other changes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,19 +22,19 @@ from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
 
-#: Versions that a baseline is chosen from; an address may name any.
+#: The most versions to choose a baseline from; an address may name any.
 _OFFERED_VERSIONS = 60
 
 
 def show() -> None:
-    """The series that the address names, else those of the watched metric."""
+    """Show the series that the address names, else those of the watched metric."""
     url = ServerSettings.from_environment().database_url
     parts.title("History")
     address = parts.query()
     query = page_context.complete_query(address, Trends.context, lambda query: complaints(url, query))
     found = load_trends(url, query)
     if found is None:
-        words = "with a measurement; their pages say why. This measures some:"
+        words = "with a measurement; see the reasons on their pages. This measures some:"
         parts.no_match(load.count_runs(url), "No number yet", words, load.suite_command(url))
         st.stop()
 
@@ -68,7 +68,7 @@ def show() -> None:
 
 
 def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
-    """What other views share with this one."""
+    """The parameters that other views share with this one."""
     places = wording.hardware_choices(offer.hardware)
     parts.several("Hardware", "hardware", places, chosen, MAX_LINES)
     titles = {workload: wording.workload_title(workload) for workload in offer.workloads}
@@ -80,7 +80,7 @@ def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) ->
 
 
 def _choices(chosen: Trends, offer: TrendChoices, past: History, drawn: ChartData) -> None:
-    """What can be chosen of these lines, all of it in the address."""
+    """The choices for these lines, which are stored in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
         parts.segments("X axis", "axis", {"date": "date", "version": "PyTorch version"}, chosen)
@@ -96,14 +96,14 @@ def _choices(chosen: Trends, offer: TrendChoices, past: History, drawn: ChartDat
 
 
 def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
-    """The versions that lines may be set against, and what is chosen."""
+    """The possible baselines, and the selected one."""
     choices = version_choices(lines.baselines(drawn).values())
     known = dict(list(choices.items())[:_OFFERED_VERSIONS])
     return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
 
 
 def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -> None:
-    """What the chart is set against, and which tracks it leaves out."""
+    """The caption about the baseline of the chart and the tracks it leaves out."""
     parts.caption("A point opens its case in its run.")
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(past.lines)
@@ -116,30 +116,30 @@ def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -
         if not run:
             _measured_in_turns(chosen, past, drawn)
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
-        parts.caption("Several PyTorch versions at one moment: the axis of versions separates them.")
+        parts.caption("Several PyTorch versions at one moment: the version axis separates them.")
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
         parts.caption(_left_out(past, drawn))
 
 
 def _left_out(past: History, drawn: ChartData) -> str:
-    """Which tracks are not drawn unless they are chosen."""
+    """The note about tracks that are drawn only if selected."""
     scheduled = lines.scheduled_tracks(past.lines, past.tracks_of_place)
     sentences: list[str] = []
     if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
         tracks = wording.plural(single, "track")
         sentences.append(f"Not drawn: {tracks} of confirmations, upgrades and single runs; see Series.")
     if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
-        sentences.append(f"Drawn: the {MAX_TRACKS} of {many} tracks that were measured last.")
+        sentences.append(f"Only the {MAX_TRACKS} of {many} tracks that were measured last are drawn.")
     return " ".join(sentences)
 
 
 def _point_limit(chosen: Trends, past: History, many: int) -> None:
-    """Which points of so many lines are left out, and where they are."""
+    """The note about points that are left out, with a link to them."""
     shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
     if max(len(line.points) for line in past.lines) >= shown:
         alone = load.newest_points(1, recent=chosen.recent)
-        fewer = "; fewer lines show more of each" if shown < alone else ""
-        parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
+        fewer = "; with fewer lines more of each" if shown < alone else ""
+        parts.caption(f"The newest {shown} points of each line{fewer}; `pyrometer export` has all.")
         if shown < most:
             parts.link(chosen.after("points", "all").address, f"Up to {most:,} points of each line →")
     if chosen.points == "all" and replace(chosen, points="recent").recent and not chosen.at:
@@ -147,7 +147,7 @@ def _point_limit(chosen: Trends, past: History, many: int) -> None:
 
 
 def _measured_in_turns(chosen: Trends, past: History, drawn: ChartData) -> None:
-    """Where, or by which command, the baseline is set against the newest version without the drift."""
+    """The link or the command for a comparison of the baseline with the newest version without drift."""
     old = public(chosen.baseline)
     others = [
         (point, line)
@@ -167,7 +167,7 @@ def _measured_in_turns(chosen: Trends, past: History, drawn: ChartData) -> None:
 
 
 def _at(past: History, run: str) -> list[tables.Own]:
-    """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
+    """The points of one run in the order of the lines, including tracks that are not drawn."""
     return [
         (point, line, track)
         for line in past.lines
@@ -189,7 +189,7 @@ def _of_panel(points: Sequence[SeriesPoint]) -> SeriesPoint | None:
 def _point(
     url: str, chosen: Trends, metric: Metric, past: History, drawn: ChartData, own: Sequence[tables.Own]
 ) -> None:
-    """One run's points: their numbers, what they can be compared with, and what else had changed."""
+    """Show the points of one run: their values, comparisons, and other changes."""
     run = chosen.at
     table = tables.points(own, chosen, metric, drawn.tracks, drawn.levels)
     parts.heading(parts.plain(f"Point of run {run}"), table, f"point-{chosen.metric}-{run}.csv")
@@ -210,7 +210,7 @@ def _point(
 
 
 def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | None:
-    """The point before one in its track on its machine; None for the first that is shown."""
+    """The preceding point of the same track and machine; None for the first one."""
     earlier = [
         each
         for each in line.of_track(track)
@@ -222,23 +222,23 @@ def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | No
 def _against(past: History, before: SeriesPoint, point: SeriesPoint) -> None:
     old, new = past.tracks_of_place.get(place_of(before)), past.tracks_of_place.get(place_of(point))
     command = words.comparison(old, new, before, point)
-    # What a tool or a script measured no command of ours measures again.
+    # Runs of other tools or scripts cannot be measured again by a command.
     if command and {point.source, before.source} == {RunSource.MEASURED}:
-        parts.caption("Runs drift apart by themselves; this measures both A/B interleaved:")
+        parts.caption("Runs also differ by drift; this measures both A/B interleaved:")
         parts.code(command)
 
 
 def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
     if not changes:
-        parts.caption("Nothing else that is stored differs from the run before.")
+        parts.caption("No other stored fact differs from the run before.")
         return
     table = findings.changes(changes)
     name = f"changes-{chosen.metric}-{chosen.at}.csv"
-    parts.table_section("What differs from the run before in its track", table, name)
+    parts.table_section("Differences from the run before in its track", table, name)
 
 
 def _move_section(chosen: Trends, drawn: ChartData) -> None:
-    """The change points; nothing where there are none."""
+    """Show the change points, if any."""
     if not drawn.moves:
         return
     table = tables.moves(drawn.moves, drawn.tracks, several=len(drawn.drawn) > 1)
@@ -247,11 +247,11 @@ def _move_section(chosen: Trends, drawn: ChartData) -> None:
 
 
 def _change_section(chosen: Trends, drawn: ChartData) -> None:
-    """What else changed along the lines; nothing where nothing did."""
+    """Show other changes along the lines, if any."""
     if not drawn.steps:
         return
     parts.heading(
-        "What changed along the way",
+        "Other changes",
         lambda: marks.step_table(drawn.steps, drawn.tracks),
         f"changes-{chosen.metric}.csv",
         words.ABOUT_STEPS,
@@ -260,14 +260,16 @@ def _change_section(chosen: Trends, drawn: ChartData) -> None:
 
 
 def _every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
-    """The newest points with their links; all of them as CSV."""
+    """Show the newest points with their links; all of them as CSV."""
     items, several = tables.newest_first(drawn.lines), len(drawn.drawn) > 1
     table = tables.points(items, chosen, metric, drawn.tracks, drawn.levels, several=several)
     parts.table_section("Data", table, f"points-{chosen.metric}.csv")
 
 
 def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
-    """All cases of the metric and the workload as small pictures: more than one chart has room for."""
+    """Show all cases of the metric and the workload as sparklines, because they are too many for one
+    chart.
+    """
     keys = [
         key
         for key in load.series_keys(url)
@@ -278,12 +280,12 @@ def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
     rows = trends_load.every_case(url, label_series(keys))
     table = tables.every_case(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
-    parts.caption("Not coloured: a change of one night is no finding.")
+    parts.caption("Not coloured: a change of one night is not a finding.")
     parts.table(table)
 
 
 def _canary(chosen: Trends, offer: TrendChoices) -> None:
-    """A link that adds the machine's own series to the lines, where there is one and room for it."""
+    """A link that adds the series of the canary to the lines, if there is one and room for it."""
     own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
     room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
     if not own or room < 1 or any(map(is_canary, chosen.cases)):

@@ -1,4 +1,4 @@
-"""The legend and tables of a history, and the nights of every case as small pictures."""
+"""The legend and tables of a history, and the nights of every case as sparklines."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,18 @@ from reports.table import Column, DataTable
 from reports.text.finding_text import interval
 from reports.text.numbers import percent
 
-#: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
+#: The most points and steps on the page; the CSV files have all. A hundred points take a tenth of a second to
+#: render.
 MOST_POINTS, MOST_STEPS = 50, 40
-#: So many changes of one step are listed.
+#: The most changes of one step that are listed.
 _LISTED = 6
 
-#: One point, the line and the track that it is of.
+#: One point with its line and track.
 Own = tuple[SeriesPoint, TrendLine, str]
 
 
 def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
-    """The meaning of the letters and the dashes; it wraps, and never cuts what distinguishes two lines."""
+    """The meaning of the letters and the dashes; it wraps and does not shorten case keys."""
     several = len({line.key.hardware for line in drawn}) > 1
     entries = "".join(f"<li>{_key(line)}{_line_name(line, several)}</li>" for line in drawn)
     found = f'<ul class="py-legend">{entries}</ul>'
@@ -52,9 +53,9 @@ def _line_name(line: TrendLine, several: bool) -> str:
 
 
 def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) -> DataTable[Move]:
-    """The change points, the newest first; in CSV files ratios are new / old.
+    """The change points, newest first; in CSV files ratios are new / old.
 
-    `tracks` are their labels, which pages name where there are `several`.
+    `tracks` are their labels, which pages show if there are `several`.
     """
     columns: list[Column[Move]] = [
         Column(
@@ -96,7 +97,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str], *, several: bool) ->
 
 
 def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[TrackChange]:
-    """What else changed along the way, the newest first."""
+    """The other changes, newest first."""
     columns: list[Column[TrackChange]] = [
         Column("", "Before (UTC)", html=lambda step: _whole(f"{step.point.started_at:%Y-%m-%d %H:%M}")),
         Column(
@@ -107,8 +108,8 @@ def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[
         Column("", "What changed", html=_changes),
         Column("", "", format=lambda _: "Run\u00a0→", link=lambda step: links.run(step.point.run)),
     ]
-    rest = "earlier ones, which the CSV file has"
-    return DataTable("What changed along the way", columns, items, MOST_STEPS, rest)
+    rest = "earlier ones in the CSV file"
+    return DataTable("Other changes", columns, items, MOST_STEPS, rest)
 
 
 def points(
@@ -122,8 +123,8 @@ def points(
 ) -> DataTable[Own]:
     """Every point of a view, each with links to its numbers and to the replicates behind it.
 
-    With `levels` a column says each point's share of its line's level, less one. `tracks` are labels, which
-    pages name where there are `several`.
+    With `levels` a column has each point relative to the level of its line, minus one. `tracks` are labels,
+    which pages show if there are `several`.
     """
 
     def share(own: Own) -> float | None:
@@ -153,7 +154,7 @@ def points(
         *(Column(name, value=_of(name)) for name in ("machine", "harness", "environment")),
         Column("", "", html=lambda own: _point_links(own[0], chosen)),
     ]
-    rest = "older ones, which the CSV file has"
+    rest = "older ones in the CSV file"
     return DataTable("The newest points", columns, items, MOST_POINTS, rest, dense=True)
 
 
@@ -162,7 +163,7 @@ def _of(name: str) -> Callable[[Own], Any]:
 
 
 def _numbers(metric: Metric) -> list[Column[Own]]:
-    """What a point measured, and how sure that is."""
+    """The value of a point with its interval."""
 
     def point(own: Own) -> str:
         return f"<strong>{escape(wording.number(own[0].point, metric.unit))}</strong>"
@@ -195,24 +196,24 @@ def _point_links(point: SeriesPoint, chosen: Trends) -> str:
 
 
 def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, observed: bool) -> str:
-    """Where a point leads: its replicates with their samples, its run, what it may be set against."""
+    """The links of a point: its replicates with their samples, its run, its use as a baseline."""
     links_html = [
         markup.link(chosen.address_of(point), "Samples and log →"),
         markup.link(links.run(point.run), "The whole run →"),
     ]
     if observed:
-        # The page takes the first replicate that was observed.
+        # The page uses the first replicate with a telemetry window.
         address = links.windows(point.run, point.case, point.environment)
         links_html.append(markup.link(address, "Utilisation →"))
     against = chosen.after("scale", "relative").after("baseline", point.run)
-    links_html.append(markup.link(against.address, "Set all against it →"))
+    links_html.append(markup.link(against.address, "Use as baseline →"))
     if before is not None:
         links_html.append(markup.link(chosen.address_at(before.run), "← The point before"))
     return f"<p>{' · '.join(links_html)}</p>"
 
 
 def point_facts(line: TrendLine, point: SeriesPoint, metric: Metric, track: str, level: float | None) -> str:
-    """One point's numbers."""
+    """The values of one point."""
     unit = metric.unit
     about = {
         "median": wording.quantity(point.point, unit),
@@ -298,22 +299,23 @@ def _two(strong: str, *small: str) -> str:
 
 
 def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
-    """All points of some lines, the newest first."""
+    """All points of some lines, newest first."""
     every = [(point, line, track) for line in drawn for point, track in line.points_with_tracks]
     return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)
 
 
-#: Nights of a picture, and those before the last one that it is compared with.
+#: The nights of a sparkline, and the number of nights before the last one with which it is compared.
 NIGHTS, _COMPARED = 60, 14
-#: Cases in a table at most: the CSV file has all.
+#: The most cases in a table; the CSV file has all.
 _MOST = 120
 
 
 @dataclass(frozen=True, slots=True)
 class CaseHistory:
-    """The points of one series, oldest first; there is one at least.
+    """The points of one series, oldest first, at least one.
 
-    They are nights of one `track` on one machine; without a schedule that is empty, and they are all points.
+    They are nights of one `track` on one machine; without a schedule the track is empty, and they are all
+    points.
     """
 
     key: SeriesKey
@@ -322,7 +324,7 @@ class CaseHistory:
 
     @property
     def change(self) -> float | None:
-        """The last point against the median of the nights before it, less one; None with too few."""
+        """The last point relative to the median of the nights before it, minus one; None with too few."""
         before = [point.point for point in self.points[-_COMPARED - 1 : -1]]
         if len(before) < 2 or (level := median(before)) <= 0:
             return None
@@ -332,10 +334,10 @@ class CaseHistory:
 def histories(
     points: Mapping[SeriesKey, Sequence[SeriesPoint]], tracks_of_place: PlaceTracks
 ) -> list[CaseHistory]:
-    """The nights of every series, or all its points where no schedule measured it; by case and hardware.
+    """The nights of every series, or all its points if no schedule measured it; by case and hardware.
 
-    Where several tracks or machines have nights of it, they are those of the newest: levels of two PyTorches
-    or of two machines are no history of one.
+    If several tracks or machines have nights of it, those of the newest are used, because levels of two
+    PyTorch versions or two machines do not form one history.
     """
     found: list[CaseHistory] = []
     for key, own in points.items():
@@ -351,7 +353,7 @@ def histories(
 
 
 def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTable[CaseHistory]:
-    """A row for each case; nothing is coloured, for a change of one night is no finding."""
+    """A row for each case; nothing is coloured, because a change of one night is not a finding."""
 
     def picture(one: CaseHistory) -> Markup:
         return Markup(markup.sparkline([point.point for point in one.points], metric.unit, "nights"))
@@ -361,7 +363,7 @@ def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> D
 
     unit = f" ({metric.unit})" if metric.unit else ""
     common = wording.common_parameters(one.key.case for one in rows)
-    # One hardware for all rows stands in the bar above the table.
+    # A hardware that all rows share is in the bar above the table.
     several = len({one.key.hardware for one in rows}) > 1
     tracks = len({one.track for one in rows}) > 1
     columns: list[Column[CaseHistory]] = [

@@ -25,7 +25,7 @@ from runner.execution.canary_runner import CASES, GPU_CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
-#: The chosen cases as lines, or all cases of the metric as small pictures.
+#: The chosen cases as lines, or all cases of the metric as sparklines.
 Shown = Literal["lines", "grid"]
 Points = Literal["recent", "30d", "90d", "1y", "all"]
 
@@ -33,14 +33,14 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 SCALES: tuple[Scale, ...] = get_args(Scale)
 POINTS: tuple[Points, ...] = get_args(Points)
 SHOWN: tuple[Shown, ...] = get_args(Shown)
-#: How many days before the newest point a line begins; without one it has as many points as there are.
+#: The options for the days before the newest point at which a line begins; without one all points are drawn.
 DAYS: Mapping[Points, int] = {"30d": 30, "90d": 90, "1y": 365}
-#: What reaches further back than the newest points of a line.
+#: The options that need more than the newest points of a line.
 _LONG: tuple[Points, ...] = ("1y", "all")
 
-#: As many lines as there are colours that can be distinguished, and as many tracks as there are dashes.
+#: The most lines, by the number of distinguishable colours, and the most tracks, by the number of dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
-#: How many cases a view of all workloads starts with when the URL names none.
+#: The default number of cases of a view of all workloads.
 _FIRST_CASES = 3
 
 
@@ -48,16 +48,16 @@ _FIRST_CASES = 3
 class Trends(View):
     """The trends page. `hardware` (each) and `preset` are whole fingerprints.
 
-    Without `tracks` those of schedules are shown, or all where there is none. `baseline` is a PyTorch
-    version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
-    Both are empty where nothing was chosen.
-    `points`: the newest nights, those of some `DAYS`, or all that a chart has room for.
-    `workload` is a case key without its technique; only its cases are on offer. Empty for all workloads.
+    Without `tracks` those of schedules are shown, or all if there are none. `baseline` is a PyTorch version,
+    with or without its local part, or the id of a run; `at` is the id of the run whose points are opened.
+    Both are empty without a selection. `points`: the newest nights, those of some `DAYS`, or as many as a
+    chart can show. `workload` is a case key without its technique, to whose cases the options are limited.
+    Empty for all workloads.
     """
 
     context: ClassVar = ("metric", "hardware", "workload", "points")
     home: ClassVar = links.HISTORY
-    # Of other lines the point that is opened may show nothing, and another machine has other tracks.
+    # Other lines may not have the opened point, and another machine has other tracks.
     resets: ClassVar = {
         **dict.fromkeys(("hardware", "preset"), ("tracks", "at")),
         **dict.fromkeys(("workload", "cases", "tracks"), ("at",)),
@@ -82,16 +82,16 @@ class Trends(View):
 
     @property
     def recent(self) -> bool:
-        """Whether the last nights will do: a version's median, and what lines are set against, want all."""
+        """Whether the last nights are enough; the median of a version and a baseline need all points."""
         return self.points not in _LONG and self.axis == "date" and self.scale == "absolute"
 
     @property
     def days(self) -> int | None:
-        """How many days are drawn; None for no limit, as along versions, which are not dates."""
+        """The number of days that are drawn; None for no limit, also along versions."""
         return DAYS.get(self.points) if self.axis == "date" else None
 
     def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query; what is empty is left out."""
+        """The whole selection as a URL's query; empty fields are left out."""
         relative = self.scale == "relative"
         return {
             "metric": [self.metric],
@@ -109,7 +109,7 @@ class Trends(View):
         }
 
     def after(self, name: str, value: Any) -> "Trends":
-        """What was chosen of one selection of lines and is not there in another is given up."""
+        """The view without choices that do not exist for other lines."""
         changed = super(Trends, self).after(name, value)
         if name == "workload" and value:
             return replace(changed, cases=())
@@ -139,19 +139,19 @@ class Trends(View):
 
     @property
     def prefix(self) -> str:
-        """What the addresses of its points begin with; a chart has thousands, which end as `links.point`."""
+        """The common beginning of the addresses of points, which end as in `links.point`."""
         return f"{replace(self, at='').address}&"
 
 
 def label_series(keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
-    """Series that are shown together, in which each hardware has a label of its own."""
+    """Series that are shown together, with a unique label for each hardware."""
     labels = distinct({key.hardware: key.hardware_label for key in keys})
     return tuple(replace(key, hardware_label=labels[key.hardware]) for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
 class TrendChoices:
-    """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
+    """The options of the trends page for the present selection; fingerprints map to labels."""
 
     metrics: tuple[str, ...]
     hardware: Mapping[str, str]
@@ -160,7 +160,7 @@ class TrendChoices:
     workloads: tuple[str, ...]
 
 
-#: The cases of a metric, some hardware and a preset, what matters most first.
+#: The cases of a metric, some hardware and a preset, most important first.
 Leading = Callable[[str, tuple[str, ...], str], Sequence[str]]
 
 
@@ -170,12 +170,12 @@ def trends(
     opening: Sequence[tuple[str, str]] = (),
     leading: Leading | None = None,
 ) -> tuple[Trends, TrendChoices, list[str]]:
-    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
+    """The selection in `query`, the options, and complaints; `keys` must not be empty.
 
-    What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series
-    (of its workload, if it names one), and there the first `leading` cases, or without those the first by
-    name. Tracks, baseline and the opened point stand as they were asked for: see `resolve_selection`. Raises
-    SharedLabel for a preset named as several are.
+    The defaults are the first of `opening`, pairs of hardware and preset, with such a series (of the
+    workload, if given), and there the first `leading` cases, or without those the first by name. Tracks,
+    baseline and the opened point are not checked here: see `resolve_selection`. Raises SharedLabel for the
+    label of several presets.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
@@ -228,10 +228,10 @@ def trends(
 def resolve_selection(
     chosen: Trends, tracks: Sequence[str], baselines: Sequence[str], pinned: str, runs: Sequence[str]
 ) -> tuple[Trends, list[str]]:
-    """The selection once its points are known, and complaints about what none of them has.
+    """The selection after its points are known, and complaints about values that none of them has.
 
-    `baselines` are the versions that a line may be set against; `pinned` is the one taken where the address
-    names none (empty for nothing that could be). `runs` are those that have a point.
+    `baselines` are the possible baselines; `pinned` is the default (empty if there is none). `runs` are those
+    with a point.
     """
     complaints = [unknown_value("track", each, tracks) for each in chosen.tracks if each not in tracks]
     kept = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
@@ -242,7 +242,7 @@ def resolve_selection(
         baseline = pinned
     at = chosen.at
     if at and at not in runs:
-        complaints.append(f"Run {at} has no point in what is shown.")
+        complaints.append(f"Run {at} has no point in this selection.")
         at = ""
     return replace(chosen, tracks=kept, baseline=baseline, at=at), complaints
 
@@ -250,13 +250,13 @@ def resolve_selection(
 def _pick_hardware(
     query: Query, labels: Mapping[str, str], default: str, complaints: list[str]
 ) -> tuple[str, ...]:
-    """Each by fingerprint, by its beginning, or by label; the default where none is left."""
+    """Each by fingerprint, by its beginning, or by label; the default if none is left."""
     found: dict[str, None] = {}
     for wanted in dict.fromkeys(query.get("hardware", ())):
         if len(several := label_fingerprints(wanted, labels)) > 1:
             names = short_fingerprints(several)
             complaints.append(
-                f"{len(several)} kinds of hardware are called {wanted} ({names}): each has its own lines."
+                f"{len(several)} kinds of hardware have the label {wanted} ({names}): each has its own lines."
             )
             found |= dict.fromkeys(several)
         elif (one := find_fingerprint(wanted, labels)) is None:
@@ -269,11 +269,11 @@ def _pick_hardware(
 def _pick_workload(
     query: Query, workloads: Sequence[str], known: Sequence[str], complaints: list[str]
 ) -> str:
-    """The workload of the address; none where the address names cases of others."""
+    """The workload of the address; none if the address names cases of others."""
     workload = pick(query, "workload", ("", *workloads), "", complaints)
     if _all_of(workload, [case for case in query.get("case", ()) if case in known]):
         return workload
-    complaints.append(f"Not all of these cases are of workload {workload}: all workloads are on offer.")
+    complaints.append(f"Some of these cases are not of workload {workload}: all workloads can be chosen.")
     return ""
 
 
@@ -284,22 +284,24 @@ def _pick_cases(
     many: int,
     complaints: list[str],
 ) -> tuple[str, ...]:
-    """The cases of the address; without any the first so `many`."""
+    """The cases of the address; without any the first `many`."""
     wanted = list(dict.fromkeys(query.get("case", ())))
     complaints += [unknown_value("case", case, known) for case in wanted if case not in known]
     cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
     if cases:
         return cases
     ordered = list(dict.fromkeys([*(case for case in leading() if case in known), *known]))
-    # The machine's own series open a view only where nothing else is there.
+    # Series of the canary are the default only if there are no others.
     models = [case for case in ordered if not is_canary(case)]
     return tuple((models or ordered)[:many])
 
 
 def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
-    """As many as there may be lines."""
+    """The first ones, up to the most lines."""
     if len(wanted) > MAX_LINES:
-        complaints.append(f"A chart holds {MAX_LINES} lines; of {len(wanted)} {what} the first are shown.")
+        complaints.append(
+            f"A chart has at most {MAX_LINES} lines: only the first of {len(wanted)} {what} are shown."
+        )
     return wanted[:MAX_LINES]
 
 
@@ -313,12 +315,12 @@ def _all_of(workload: str, cases: Sequence[str]) -> bool:
 
 
 def _of_workload(keys: Sequence[SeriesKey], workload: str) -> Sequence[SeriesKey]:
-    """Those of a workload; all where it is of none."""
+    """The cases of a workload; all if it is empty."""
     return [key for key in keys if workload and _workload(key.case) == workload] or keys
 
 
 def is_canary(case: str) -> bool:
-    """Whether a case is the machine's own."""
+    """Whether a case is the canary."""
     return case in CASES or case in GPU_CASES
 
 
@@ -327,7 +329,7 @@ def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -
     found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
     complaints: list[str] = []
     if len(found) > MAX_LINES:
-        complaints.append(f"A chart holds {MAX_LINES} lines; of {len(found)} the first are shown.")
+        complaints.append(f"A chart has at most {MAX_LINES} lines: only the first of {len(found)} are shown.")
     there = {hardware for _, hardware in found}
     preset = offer.presets[chosen.preset]
     return complaints + [
@@ -338,7 +340,9 @@ def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -
 
 
 def _first_place(keys: Sequence[SeriesKey], opening: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
-    """Those of the first hardware and preset in `opening` that any of `keys` has; all if there is none."""
+    """The series of the first hardware and preset in `opening` that any of `keys` has; all if there is
+    none.
+    """
     there = {(key.hardware, key.preset) for key in keys}
     place = next((place for place in opening if place in there), None)
     return keys if place is None else [key for key in keys if (key.hardware, key.preset) == place]
@@ -353,6 +357,6 @@ def _preset(key: SeriesKey) -> str:
 
 
 def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:
-    # Ties go to the first in order, so that the same database always opens on the same view.
+    # Ties go to the first in order, so that the default view of a database is always the same.
     counted = Counter(part(key) for key in keys)
     return min(counted, key=lambda value: (-counted[value], value))

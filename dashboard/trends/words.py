@@ -1,4 +1,4 @@
-"""How a trend, its scale and its marks are put into words."""
+"""Text about a trend, its scale and its marks."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,36 +14,38 @@ from dashboard.trends.view import Axis
 from records.series import MeasuredFor, SeriesPoint
 from runner.environments.versions import date_of, parse
 
-#: The way along the axis that a metric had better go.
+#: The better direction of a metric along the axis.
 _BETTER: Mapping[str, str] = {"lower": "below 0 % is better", "higher": "above 0 % is better"}
 
 ABOUT_MOVES = (
     "▲ ▼ confirmed: measured again, A/B interleaved. ? a candidate, which may be noise. ! the machine "
-    "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its own "
-    "points say so. The arrow is the way the number went; the word says whether that is worse or better."
+    "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its points "
+    "show the move. The arrow is the direction of the value; the word tells whether that is worse or better."
 )
 
 
 def about_moves(metric: str) -> str:
-    """How marks are read; of a metric that follows from a watched one also where its findings come from."""
+    """The explanation of marks; for a metric that follows from a watched one also the source of its
+    findings.
+    """
     behind = judged_by(metric)
     if behind in ("", metric):
         return ABOUT_MOVES
     return (
-        f"{ABOUT_MOVES} Nights watch {METRICS[behind].title}, from which this metric follows: findings of it "
-        "are marked here too, with its numbers."
+        f"{ABOUT_MOVES} Schedules watch {METRICS[behind].title}, from which this metric follows: its "
+        f"findings are marked here too, with its values."
     )
 
 
 ABOUT_STEPS = (
-    "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
-    "machine and track, or a case runs differently by its fingerprint. Changes at the same point cannot be "
-    "separated by the line."
+    "Grey ticks on the axis: something other than PyTorch's version differs from the run before on the same "
+    "machine and track, or the dispatch fingerprint of a case differs. The line cannot separate changes at "
+    "the same point."
 )
 
 
 def title(metric: Metric, *, stacked: bool, baseline: str = "") -> str:
-    """What a trend chart's scale is; with `baseline` shares of it are drawn."""
+    """The title of a trend chart's scale; with `baseline` shares of it are drawn."""
     changed = f"{metric.title}, change against {baseline} (%)"
     parts = [changed if baseline else wording.with_unit(metric.title, metric.unit)]
     if metric.better != "neither":
@@ -54,7 +56,7 @@ def title(metric: Metric, *, stacked: bool, baseline: str = "") -> str:
 
 
 def how_to_read(metric: Metric, axis: Axis, tool: str = "", *, rules: bool = True) -> str:
-    """How a trend chart is to be read; a metric of another `tool` means what that tool says."""
+    """The explanation of a trend chart; a metric of another `tool` is defined by that tool."""
     definition = f"as {tool} reports it" if tool else metric.meaning
     meaning = f" {metric.title}: {definition}." if definition else ""
     if axis == "version":
@@ -62,15 +64,15 @@ def how_to_read(metric: Metric, axis: Axis, tool: str = "", *, rules: bool = Tru
             "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
             + meaning
         )
-    dashed = "Dashed upright: the PyTorch version changes." if rules else ""
+    dashed = "Dashed vertical lines: the PyTorch version changes." if rules else ""
     reading = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
     return " ".join(part for part in (reading, dashed) if part) + meaning
 
 
 def against(metric: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
-    """The caption of a relative trend: what 0 % is in each line, and what such a share is worth.
+    """The caption of a relative trend: the meaning of 0 % in each line, and the quality of such shares.
 
-    `run`: the baseline is one, and no version.
+    `run`: the baseline is a run, not a version.
     """
     builds = {} if run else {line.letter: _build(line, baseline) for line in drawn}
     each = ", ".join(
@@ -88,22 +90,19 @@ def against(metric: Metric, baseline: str, levels: Levels, drawn: Sequence[Trend
     if nothing:
         what = f"What {', '.join(nothing)} measured with {baseline}"
         sentences.append(f"{what} is not above 0: there is no share of it to draw.")
-    sentences.append(
-        "Points of different runs are set against each other, and machines drift between runs: a hint, not a "
-        "verdict."
-    )
+    sentences.append("The points are of different runs, between which machines drift: a hint, not a verdict.")
     return " ".join(sentences)
 
 
 def _build(line: TrendLine, baseline: str) -> str:
-    """The build that represents a public version in a line with several; empty where it has one."""
+    """The build that represents a public version in a line with several; empty if it has one."""
     several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
 def in_words(metric: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
-    """A trend chart in words, for screen readers."""
+    """The description of a trend chart, for screen readers."""
     many = sum(len(line.points) for line in drawn)
     names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
     where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
@@ -126,9 +125,9 @@ def measured_on(drawn: Sequence[TrendLine]) -> tuple[str, str]:
 def comparison(
     old: MeasuredFor | None, new: MeasuredFor | None, before: SeriesPoint, point: SeriesPoint
 ) -> str:
-    """What to type to measure two points against each other; empty where they are one PyTorch.
+    """The command that compares two points; empty if they have the same PyTorch.
 
-    Two builds of one release go by the names of their environments; empty where those are one, too.
+    Two builds of one release are named by their environments; empty if these are the same too.
     """
     if not before.torch_version or before.torch_version == point.torch_version:
         return ""
@@ -141,7 +140,7 @@ def comparison(
 
 
 def _upgrade_argument(torch_version: str, about: MeasuredFor | None) -> str:
-    """A version that a package index offers, else the name that an environment was measured under."""
+    """A version that a package index offers, else the name of the measured environment."""
     version = parse(torch_version)
     if version is not None:
         candidate = version.pre is not None and version.pre[0] == "rc"

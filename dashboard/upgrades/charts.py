@@ -1,4 +1,4 @@
-"""The chart of points with intervals below each other on one axis."""
+"""The chart of points with intervals, one row each, on one axis."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,13 @@ _SHAPES = {
     "unclear": "circle",
     "mean": "diamond",
 }
-#: What is neither good news nor bad, on a light and on a dark page.
+#: The colours of neutral marks on a light and on a dark page.
 _NEITHER = ("#5d6572", "#a3abb8")
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalStyle:
-    """What the chart must know of its data: how many lines, from where to where, which end is worse.
+    """The properties of the data on which the spec depends: the number of lines, the range, the worse end.
 
     `threshold` is the logarithm below which a change does not matter. `metric` is a title.
     """
@@ -47,7 +47,7 @@ def intervals(style: IntervalStyle) -> Spec:
 
 
 def _horizontal(style: IntervalStyle) -> dict[str, Any]:
-    """What the x channels of all layers share."""
+    """The common properties of the x channels of all layers."""
     ticks = (
         "abs(datum.value) < 1e-9 ? '0' : abs(datum.value) > 0.95"
         " ? (datum.value > 0 ? '×' : '1/') + format(exp(abs(datum.value)), '.3~r')"
@@ -62,7 +62,7 @@ def _horizontal(style: IntervalStyle) -> dict[str, Any]:
 
 
 def _behind(style: IntervalStyle) -> list[alt.Chart]:
-    """What does not matter, shaded, and the line of no change."""
+    """The shaded range below the threshold, and the line of no change."""
     within, shared = min(style.threshold, style.axis.limit), _horizontal(style)
     shade, rule = once().mark_rect(color=QUIET, opacity=0.14), once().mark_rule(color=QUIET, opacity=0.7)
     return [
@@ -78,7 +78,7 @@ def _whiskers(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
         x2="high",
         y=charts.row_y(style.lines),
         color=alt.Color("tone:N", scale=colours, legend=None),
-        # What reaches beyond the axis is no whole interval.
+        # An interval that extends beyond the axis is not drawn with an end.
         strokeDash=alt.when("datum.beyond").then(alt.value([4, 3])).otherwise(alt.value([1, 0])),
     )
 

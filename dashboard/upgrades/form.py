@@ -1,4 +1,4 @@
-"""The form in which a reader judges an upgrade by other rules, which then stand in the address."""
+"""The form for judging an upgrade by other rules, which are stored in the address."""
 
 import streamlit as st
 
@@ -15,16 +15,16 @@ _NAME = "ours"
 _METRIC, _THRESHOLD, _CASE, _WORST, _WEIGHTS, _MUST = (
     f"rules-{each}" for each in ("metric", "threshold", "case", "worst", "weight", "must")
 )
-#: Lines of text that are in sight.
+#: The number of visible lines of text.
 _HEIGHT = 82
 
 
 def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
-    """The form, filled with the rules that are in force; `stored` are those the run was measured under."""
+    """Show the form, filled with the rules in effect; `stored` are those the run was measured under."""
     policy = judged.subject.policy
     known = {metric for result in judged.results for metric in result.verdicts} | {policy.metric}
     shown = per_cent(policy, policy.metric)
-    # The address is the only place where rules live; what was typed is read when the form is sent.
+    # Rules are stored only in the address; the fields are read when the form is submitted.
     st.session_state[_METRIC] = policy.metric
     st.session_state[_THRESHOLD] = shown
     st.session_state[_CASE] = round(100 * policy.case, 10)
@@ -43,9 +43,9 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
             format_func=lambda name: METRICS[name].title,
         )
         left.number_input(
-            "A change of it matters from, %",
+            "Threshold of a change, %",
             0.0,
-            # The policy of a run from elsewhere may say anything.
+            # The policy of an imported run may contain any value.
             max(100.0, shown),
             step=0.5,
             format="%g",
@@ -62,28 +62,28 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
 
 
 def to_keep(chosen: UpgradeView, judged: JudgedUpgrade) -> None:
-    """How the rules of an address become those of every upgrade."""
+    """Show how to use the rules of an address for every upgrade."""
     if not chosen.rules.changed:
         return
-    with st.expander("Keep these rules: write them into pyrometer.toml"):
+    with st.expander("Keep these rules: add them to pyrometer.toml"):
         parts.code(toml(judged.subject.policy, _NAME))
         parts.caption(f"`pyrometer upgrade OLD NEW --policy {_NAME}` then measures and judges by them.")
 
 
 def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
-    """Write the typed values into the address; the page that it opens reports invalid ones.
+    """Write the typed values into the address; the page then reports invalid ones.
 
-    `metric` and `threshold` are those that stood in the form.
+    `metric` and `threshold` are the initial values of the form.
     """
     state = st.session_state
     changes = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]), case=float(state[_CASE]))
     if changes.metric != metric and changes.threshold == threshold:
-        # It was that of another metric, and was not edited.
+        # The threshold was that of another metric and was not edited.
         changes = RuleChanges(changes.metric, case=changes.case)
     query = UpgradeView(run, changes.differing_from(stored)).query()
     own, limits = _limits(stored), _lines(str(state[_WORST]))
     limited = {line.rpartition(":")[0].strip() for line in limits}
-    # A line that was taken out takes its limit away.
+    # Removing a line removes its limit.
     lifted = [f"{metric}:{NO_LIMIT}" for metric in stored.worst if metric not in limited]
     if worst := [*(line for line in limits if line not in own), *lifted]:
         query["worst"] = worst

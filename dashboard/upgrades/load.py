@@ -1,4 +1,4 @@
-"""What the upgrade page knows: runs of pairs, and each judged once for every policy it is looked at by."""
+"""The queries of the upgrade page: runs of pairs, and the cached judgement of each by every policy."""
 
 from dataclasses import replace
 
@@ -17,13 +17,13 @@ from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import JudgedUpgrade, judge_upgrade
 
-#: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
-#: which the nights make some each day.
+#: The most upgrades in the list, of which a team has a few in a year, and the most sessions about findings,
+#: of which there are some each day.
 UPGRADES, SESSIONS = 200, 100
-_REJUDGED = "judged by rules that a reader of the dashboard chose, and not by those it was measured under"
-#: What is kept is judged in full, and a large suite takes some MiB each time.
+_REJUDGED = "judged by rules that a reader of the dashboard chose, not by those it was measured under"
+#: The most cached judgements: a large suite takes some MiB each.
 _KEPT = 8
-#: Of a run on other hardware only four lines are kept.
+#: The most cached summaries of runs on other hardware, which are small.
 _HARDWARE = 200
 
 
@@ -41,21 +41,21 @@ def newest(url: str) -> UpgradeLists:
 
 
 def comparison_of(run: Run) -> Comparison:
-    """What a run compares; raises ValueError, a sentence, for one that says it of nothing or otherwise."""
+    """The comparison of a run; raises ValueError with a sentence for a run without a readable one."""
     try:
         found = stored_comparison(run.facts)
     except ValueError as error:
         raise ValueError(f"Run {run.id} holds {error}.") from error
     if found is None:
-        raise ValueError(f"Run {run.id} compares no environments, as far as this database knows.")
+        raise ValueError(f"Run {run.id} compares no environments, according to this database.")
     return found
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner="Judging")
 def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Report:
-    """The page of a run by these rules; raises ValueError, a sentence, where it cannot be judged.
+    """The page of a run by these rules; raises ValueError with a sentence if it cannot be judged.
 
-    `stored`, how many of its outcomes there are, and `state` identify what is still being measured.
+    `stored`, the number of its outcomes, and `state` are a part of the cache key of a running run.
     """
     return report(*_judge_run(url, run_id, rules), rules)
 
@@ -64,7 +64,7 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges
 def scorecard_of(
     url: str, run_id: str, stored: int, state: str, rules: RuleChanges
 ) -> tuple[Decision, str, tuple[scorecard.Entry, ...]]:
-    """The decision on a run by these rules, what weighs most for it, and its four metrics.
+    """The decision on a run by these rules, its main reason, and its four metrics.
 
     Raises ValueError as `judged_by` does.
     """
@@ -76,10 +76,10 @@ def scorecard_of(
 def _judge_run(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:
     run = queries.run_record(database_at(url), run_id)
     if run is None:
-        raise ValueError(f"Run {run_id} has just gone from the database.")
+        raise ValueError(f"Run {run_id} has just been deleted from the database.")
     comparison = comparison_of(run)
     if rules.changed:
-        # A reader of the exported report sees no address.
+        # The exported report does not contain the address with the rules.
         run = replace(run, notes=(*run.notes, _REJUDGED))
     wanted = replace(comparison, policy=rules.apply_to(comparison.policy))
     outcomes = queries.outcomes_of_run(database_at(url), run_id)

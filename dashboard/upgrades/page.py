@@ -1,4 +1,4 @@
-"""Should we move from A to B on this hardware? One upgrade with its verdict and evidence; the list of all."""
+"""One upgrade with its verdict and evidence, and the list of all upgrades."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -39,18 +39,18 @@ from reports.tables import metric_table
 from reports.upgrade_report import FORMATS, JudgedUpgrade
 
 _MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
-#: What the report's files are, by their endings.
+#: The types of the report's files, by suffix.
 _FILES = {
     ".html": ("HTML", "text/html"),
     ".md": ("Markdown", "text/markdown"),
     ".json": ("JSON", "application/json"),
 }
-#: Upgrades in the table at most, and sessions about findings.
+#: The most upgrades in the table, and the most sessions about findings.
 _UPGRADES, _SESSIONS = 50, 20
 
 
 def show() -> None:
-    """The upgrade that the address names, else the newest, and the list of all."""
+    """Show the upgrade that the address names, else the newest, and the list of all."""
     url = ServerSettings.from_environment().database_url
     query = parts.query()
     parts.title("Upgrade")
@@ -58,7 +58,7 @@ def show() -> None:
     found = resolve_address(query, known.items, older=known.older)
     parts.complain(found.complaints)
     if found.command:
-        parts.caption("This measures them, on the machine where it runs:")
+        parts.caption("This measures them on the machine on which it runs:")
         parts.code(found.command)
     shown = one(url, query, found, known.items)
     if known.items:
@@ -68,23 +68,23 @@ def show() -> None:
 
 
 def nothing_measured() -> None:
-    """The page before any upgrade: what to type."""
+    """The page without an upgrade, with the first command."""
     with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
-        st.caption("OLD and NEW: versions, names or interpreters. Shows up while it runs.")
+        st.caption("OLD and NEW: versions, names or interpreters. It is listed while it runs.")
 
 
 def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeSummary]) -> str | None:
-    """The upgrade that an address names, or the newest without such a run; answers which one is shown.
+    """Show the upgrade that an address names, or the newest if there is none; returns the shown one.
 
-    Where any hardware will do, that is the one with the worst verdict.
+    Without a given hardware it is the one with the worst verdict.
     """
     if choice.run is None:
         return None
     if records.run(url, choice.run) is None:
         missed, choice = choice.run, resolve_address({}, items)
-        instead = f" Shown is another upgrade, the newest: {choice.run}." if choice.run else ""
+        instead = f" The page shows the newest upgrade instead: {choice.run}." if choice.run else ""
         parts.complain([f"{wording.no_such_run(missed, [each.run.id for each in items])}{instead}"])
     if choice.run is None:
         return None
@@ -116,7 +116,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeS
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
-        parts.caption("A session that confirmed findings: a few cases, and no upgrade.")
+        parts.caption("A session that confirmed findings: a few cases, not an upgrade.")
     parts.html(report.verdict)
     _waive(report.judged)
     _hardware(url, verdicts, run)
@@ -135,7 +135,7 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeS
 
 
 def _tab_title(judged: JudgedUpgrade) -> str:
-    """`2.13.0 to 2.15.0: no-go`; environments by their names too where these say something else."""
+    """`2.13.0 to 2.15.0: no-go`; with the names of the environments if these differ from the versions."""
     sides: list[str] = []
     for side in (judged.subject.old, judged.subject.new):
         short = public(wording.version(side.torch))
@@ -144,7 +144,7 @@ def _tab_title(judged: JudgedUpgrade) -> str:
 
 
 def _remember(query: Query, run: Run, detail: str | None) -> None:
-    """Keep for other views the hardware of an upgrade that was chosen, and the workload of an opened case."""
+    """Remember for other views the hardware of a selected upgrade, and the workload of an opened case."""
     if detail or "run" in query or "hardware" in query:
         place = run.machine.hardware.fingerprint[: links.FINGERPRINT]
         about = {"workload": detail.rpartition("/")[0]} if detail else {}
@@ -154,7 +154,7 @@ def _remember(query: Query, run: Run, detail: str | None) -> None:
 def _on_all_hardware(
     url: str, query: Query, run_id: str, items: Sequence[UpgradeSummary]
 ) -> list[HardwareVerdict]:
-    """The pair of versions of a run on all hardware, the worst first; nothing for a run of no list."""
+    """The pair of versions of a run on all hardware, worst first; empty for a run that is not listed."""
     this = next((each for each in items if each.run.id == run_id and not each.confirms), None)
     if this is None:
         return []
@@ -175,7 +175,7 @@ def _hardware_verdict(url: str, query: Query, each: UpgradeSummary) -> HardwareV
 
 
 def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
-    """A row for each hardware that measured the pair, and what did not."""
+    """Show a row for each hardware that measured the pair, and the hardware that did not."""
     if not verdicts:
         return
     table = tables.hardware(verdicts, run.id)
@@ -187,7 +187,7 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
 
 
 def _choice(run: Run, items: Sequence[UpgradeSummary]) -> None:
-    """Which upgrade, and its own page as a run."""
+    """Show the choice of the upgrade, and the link to its run."""
     options = {each.run.id: each.label for each in items if not each.confirms or each.run.id == run.id}
     options.setdefault(run.id, f"{run.id} · {run.machine.hardware.label}")
     with st.container(horizontal=True, vertical_alignment="bottom", key="upgrade-choice"):
@@ -195,24 +195,25 @@ def _choice(run: Run, items: Sequence[UpgradeSummary]) -> None:
 
 
 def _unknown_comparison(run: Run, why: str) -> None:
-    """A run of which this database does not know what it compares."""
+    """Show a run whose comparison is not stored in this database."""
     if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
-            "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
-            "lies this gives the verdict:"
+            "Measured by an old version that did not store the comparison. The journal of the run contains "
+            "it: on its machine this command gives the verdict:"
         )
     parts.complain([why])
     parts.code(f"pyrometer report {run.id}")
-    parts.html(markup.link(links.run(run.id), "The run, with every number →"))
+    parts.html(markup.link(links.run(run.id), "The run with all numbers →"))
 
 
 def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
-    """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
+    """Show that other rules are used, the decision by the run's rules, and rules that match nothing."""
     many = len(judged.results)
     decision = report_wording.decision_word(own.upgrade)
     note = (
-        "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
-        f"{decision}. Pairs were taken until those were decided; by stricter ones more may stay unclear."
+        "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: by those "
+        f"it is {decision}. Pairs were measured until those were decided; with stricter rules more cases may "
+        "stay unclear."
     )
     cases = [each.case for each in judged.results]
     unmatched = [
@@ -223,19 +224,19 @@ def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
 
 
 def _waive(judged: JudgedUpgrade) -> None:
-    """How to decide without the cases that block: the dashboard judges nothing away."""
+    """Show the command that waives the blocking cases; the dashboard cannot waive them."""
     blockers = judged.upgrade.blockers
     if not blockers:
         return
     with parts.expander(f"Waive {wording.plural(len(blockers), 'blocker')}"):
-        parts.caption("This judges the run without them; the report names the reason:")
+        parts.caption("This judges the run without them; the report contains the reason:")
         waived = [part for case in blockers for part in ("--waive", case)]
         words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
         parts.code(shlex.join(words))
 
 
 def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
-    """Every case in one metric, which is chosen above it."""
+    """Show every case in one metric, which can be chosen above."""
     judged = report.judged
     drawn = tables.matrix(judged, report.rows, chosen.shown, chosen.case_address)
     if drawn is None:
@@ -254,7 +255,7 @@ def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> 
 
 
 def _files(summary: RunSummary, report: Report) -> None:
-    """What the verdict lacks so far, and the report as files."""
+    """Show notes on an unfinished verdict, and the report as files."""
     subject = report.judged.subject
     progress = sentences.so_far(subject)
     if subject.resume:
@@ -263,7 +264,7 @@ def _files(summary: RunSummary, report: Report) -> None:
     elif progress:
         parts.caption(progress)
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
-        # On one line with the buttons: what moved begins on the first screen.
+        # On one line with the buttons, so that changed cases begin on the first screen.
         parts.caption("Shaded: proved. · same, ? unclear (possible range), ✗ broken.")
         for ending, (name, mime) in _FILES.items():
             st.download_button(
@@ -275,7 +276,7 @@ def _files(summary: RunSummary, report: Report) -> None:
                 on_click="ignore",
                 help=f"The whole report in one file, judged as it is here, as {name}",
             )
-        st.html(markup.link(links.run(summary.id), "Every outcome of this run →"))
+        st.html(markup.link(links.run(summary.id), "All outcomes of this run →"))
 
 
 def _written(judged: JudgedUpgrade, ending: str) -> bytes:
@@ -308,22 +309,22 @@ def _chart(drawn: IntervalData) -> None:
 
 
 def lists(known: UpgradeLists, shown: str | None) -> None:
-    """All upgrades, and the sessions that confirmed findings."""
+    """Show all upgrades, and the sessions that confirmed findings."""
     if known.upgrades:
         table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)
         parts.heading("Upgrades", table, "upgrades.csv")
-        parts.caption("The decision is that by the policy an upgrade was measured under.")
+        parts.caption("Decisions are by the policy under which each upgrade was measured.")
         parts.table(table)
         _older(len(known.upgrades), "upgrades", older=known.older)
     if known.sessions:
         table = tables.upgrades("Sessions about findings", known.sessions, shown or "", _SESSIONS)
         parts.heading("Sessions about findings", table, "sessions.csv")
-        parts.caption("Each measured the findings of a night again: a few cases, and no upgrade.")
+        parts.caption("Each measured the findings of a night again: a few cases, not an upgrade.")
         parts.table(table)
         _older(len(known.sessions), "sessions", older=known.older_sessions)
 
 
 def _older(many: int, what: str, *, older: bool) -> None:
-    """Below a list: that there are older ones than it has."""
+    """The note below a list that there are older ones."""
     if older:
-        parts.caption(f"These are the newest {many:,} {what}; each older one opens from its page under Runs.")
+        parts.caption(f"These are the newest {many:,} {what}; open older ones from their pages under Runs.")

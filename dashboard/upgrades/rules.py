@@ -13,22 +13,22 @@ from analysis.metrics import METRICS
 from configuration.suggestions import unknown
 from dashboard.components.query_params import Query
 
-#: What can decide: metrics of which one knows a better.
+#: The metrics that can decide: those with a better direction.
 DECIDING = tuple(name for name, metric in METRICS.items() if metric.better != "neither")
-#: The threshold in pyrometer.toml is a share of at most 1.
+#: The largest threshold in per cent: in pyrometer.toml it is a share of at most 1.
 _MOST_PER_CENT = 100.0
-#: A limit that a policy has and that does not hold: in an address, and in pyrometer.toml as a share.
+#: The value that removes a limit of a policy: in an address, and in pyrometer.toml as a share.
 NO_LIMIT, _NEVER = "none", 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class RuleChanges:
-    """Changes to the policy that an upgrade was measured under; what is None stays as it was.
+    """Changes to the policy that an upgrade was measured under; None means no change.
 
-    `threshold` is that of the metric that decides; from `case` on a case is materially slower; `worst`, as
-    (metric, limit), stand over the policy's own limits for a single case; infinity takes one away. All are in
-    per cent. `weights`, as
-    (glob, number), and `must`, globs of cases that must not regress, stand instead of the policy's own.
+    `threshold` is that of the deciding metric; from `case` on a case is materially slower; `worst`, as
+    (metric, limit), override the limits of the policy for a single case; infinity removes one. All are in per
+    cent. `weights`, as (glob, number), and `must`, globs of cases that must not regress, replace those of the
+    policy.
     """
 
     metric: str | None = None
@@ -40,11 +40,11 @@ class RuleChanges:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is other than it was."""
+        """Whether there is any change."""
         return self != RuleChanges()
 
     def query(self) -> dict[str, list[str]]:
-        """The changes as a part of an address; a name without a value says that there is none of it."""
+        """The changes as a part of an address; a name without a value empties a list."""
         found: dict[str, list[str]] = {}
         if self.metric is not None:
             found["metric"] = [self.metric]
@@ -63,7 +63,7 @@ class RuleChanges:
         return found
 
     def apply_to(self, policy: Policy) -> Policy:
-        """The policy with these changes; raises ValueError for what cannot be meant."""
+        """The policy with these changes; raises ValueError for invalid ones."""
         metric = policy.metric if self.metric is None else self.metric
         thresholds = dict(policy.thresholds)
         if self.threshold is not None:
@@ -81,7 +81,7 @@ class RuleChanges:
         )
 
     def differing_from(self, policy: Policy) -> "RuleChanges":
-        """Without what the policy says itself."""
+        """The changes without those that equal the policy."""
         metric = policy.metric if self.metric is None else self.metric
         limits = {name: 100 * limit for name, limit in policy.worst.items()}
         worst = tuple(one for one in self.worst or () if not _same(one[1], limits.get(one[0], math.inf)))
@@ -105,16 +105,16 @@ def per_cent(policy: Policy, metric: str) -> float:
 
 
 def number(value: float) -> str:
-    """A number as people type it: `2`, `0.5`."""
+    """A number in the shortest form: `2`, `0.5`."""
     return f"{value:.12g}"
 
 
 def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
-    """The changes that an address asks for, and complaints about those that cannot be made."""
+    """The changes in an address, and complaints about invalid ones."""
     rules, complaints = RuleChanges(), list[str]()
     for field, (name, read) in _READERS.items():
         texts = [each for each in query.get(name) or () if each]
-        # Weights and globs without a value say that there are none.
+        # Weights and globs without a value mean empty lists.
         if not texts and not (name in query and field in ("weights", "must")):
             continue
         try:
@@ -122,7 +122,7 @@ def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
             changed.apply_to(policy)
         except ValueError as error:
             text = str(error)
-            complaints.append(f"{text[:1].upper()}{text[1:]}; judged is without it.")
+            complaints.append(f"{text[:1].upper()}{text[1:]}; the rule is ignored.")
         else:
             rules = changed
     return rules.differing_from(policy), complaints
@@ -137,16 +137,14 @@ def _parse_metric(texts: Sequence[str]) -> str:
 def _threshold(texts: Sequence[str]) -> float:
     share = _number(texts[-1])
     if not 0 <= share <= _MOST_PER_CENT:
-        raise ValueError(
-            f'a threshold is a number of per cent from 0 to 100, as 2, and "{texts[-1]}" is none'
-        )
+        raise ValueError(f'a threshold is a number of per cent from 0 to 100, such as 2, not "{texts[-1]}"')
     return share
 
 
 def _case(texts: Sequence[str]) -> float:
     limit = _number(texts[-1])
     if math.isnan(limit):
-        raise ValueError(f'the limit of a case is a number of per cent, as 5, and "{texts[-1]}" is none')
+        raise ValueError(f'the limit of a case is a number of per cent, such as 5, not "{texts[-1]}"')
     return limit
 
 
@@ -163,7 +161,7 @@ def limit_of(text: str) -> tuple[str, float]:
     metric, _, limit = (part.strip() for part in text.rpartition(":"))
     share = math.inf if limit == NO_LIMIT else _number(limit)
     if not metric or not (limit == NO_LIMIT or math.isfinite(share)):
-        raise ValueError(f'a limit is METRIC:PER_CENT, and "{text}" is none')
+        raise ValueError(f'a limit is METRIC:PER_CENT, not "{text}"')
     if metric not in DECIDING:
         raise ValueError(unknown("metric", metric, DECIDING))
     return metric, share
@@ -177,10 +175,10 @@ def weight_of(text: str) -> tuple[str, float]:
             return glob.strip(), float(weight)
     except ValueError:
         pass
-    raise ValueError(f'a weight is CASE_OR_GLOB:NUMBER, and "{text}" is none')
+    raise ValueError(f'a weight is CASE_OR_GLOB:NUMBER, not "{text}"')
 
 
-#: By field of `RuleChanges`, the parameter of an address that changes it, and what reads its values.
+#: By field of `RuleChanges`, its parameter in an address, and the function that reads its values.
 _READERS: Mapping[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
     "metric": ("metric", _parse_metric),
     "threshold": ("threshold", _threshold),
@@ -192,7 +190,9 @@ _READERS: Mapping[str, tuple[str, Callable[[Sequence[str]], Any]]] = {
 
 
 def toml(policy: Policy, name: str) -> str:
-    """The policy as a table of pyrometer.toml: what decides, and what is other than in the built-in one."""
+    """The policy as a table of pyrometer.toml: the deciding metric, and differences from the built-in
+    policy.
+    """
     usual = Policy()
     shares = {metric: own.relative for metric, own in policy.thresholds.items()}
     shares.setdefault(policy.metric, threshold_of(policy.metric).relative)
@@ -224,5 +224,5 @@ def _table(values: Mapping[str, float]) -> str:
 
 
 def _text(plain: str) -> str:
-    # A text of JSON is one of TOML, but for the one control character that JSON lets pass.
+    # A JSON string is a TOML string, except for one control character that JSON does not escape.
     return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")

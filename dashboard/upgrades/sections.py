@@ -1,4 +1,4 @@
-"""The page of an upgrade as sections: title, HTML, CSV file and chart of each, in the order of the page."""
+"""The sections of the page of an upgrade in order, each with title, HTML, CSV file and chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from reports.upgrade_report import JudgedUpgrade
 
 
 def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
-    """What `charts.intervals` draws of cases that have a ratio, and their geomean last."""
+    """The data of `charts.intervals` for cases with a ratio, and their geomean last."""
     found = [
         _chart_row(
             axis,
@@ -55,7 +55,7 @@ def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) ->
 
 
 def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
-    """What `charts.intervals` draws of the geomeans of these techniques, that over all last."""
+    """The data of `charts.intervals` for the geomeans of these techniques, that over all cases last."""
     upgrade = judged.upgrade
     means = [*((name, upgrade.techniques[name]) for name in names), ("all", upgrade.overall)]
     named = [(f"{name}, {wording.plural(mean.cases, 'case')}", mean) for name, mean in means]
@@ -78,7 +78,7 @@ def _chart_row(
     tone: str,
     summary: str,
 ) -> dict[str, object]:
-    """One line of the chart: what lies beyond its axis is drawn at the edge, with its true value as text."""
+    """One line of the chart: values beyond its axis are drawn at the edge, with the true value as text."""
     change, low, high = ends
     inside = [None if end is None else max(-axis.limit, min(axis.limit, end)) for end in ends]
     interval = wording.interval(low, high)
@@ -105,20 +105,20 @@ def _number_rows(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
 
 AnyRow = TypeVar("AnyRow")
 
-#: Lines of a chart at most, besides that of the whole.
+#: The most lines of a chart, besides that of the geomean.
 _DRAWN = 15
-#: What sections are folded together under.
+#: The title under which sections are folded together.
 _WHY, _METRICS, _HOW = "Why: every reason", "By technique, and other metrics", "How it was measured"
-#: Cases in groups, in the order of the page, and which of them are folded.
+#: Groups of cases in the order of the page, and whether they are folded.
 _GROUPS = ("broken", "slower", "unclear", "faster", "repaired")
 _FOLDED = ("same",)
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalData:
-    """A chart of `charts.intervals`: its data, how it looks, and what it shows in words.
+    """A chart of `charts.intervals`: its data, its shape, and its description.
 
-    `cut` is a sentence, after a blank, on what it leaves out; empty where it shows all.
+    `cut` is a sentence, after a blank, about lines that are left out; empty if there are none.
     """
 
     rows: pd.DataFrame
@@ -127,7 +127,7 @@ class IntervalData:
     cut: str
 
 
-#: What a section shows below its chart: a table, or HTML.
+#: The content of a section below its chart: a table, or HTML.
 Content = DataTable[Any] | str
 
 
@@ -135,8 +135,8 @@ Content = DataTable[Any] | str
 class ReportSection:
     """A part of the page: its title, `about` as plain text, a chart, tables and HTML.
 
-    The CSV file `file` holds the rows of `csv`, or of the section's tables. `folded` are tables that open
-    with a click, by what they hold. Sections of one `group` are folded together under that name.
+    The CSV file `file` holds the rows of `csv`, or of the section's tables. `folded` are folded tables by
+    title. Sections of one `group` are folded together under that name.
     """
 
     title: str
@@ -150,13 +150,13 @@ class ReportSection:
 
     @property
     def tables(self) -> list[DataTable[Any]]:
-        """What the CSV file holds."""
+        """The rows of the CSV file."""
         return [self.csv] if self.csv else [each for each in self.content if isinstance(each, DataTable)]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An upgrade judged, and everything that its page shows of it; `rows` are its cases, the worst first."""
+    """A judged upgrade with the content of its page; `rows` are its cases, worst first."""
 
     judged: JudgedUpgrade
     verdict: str
@@ -165,7 +165,7 @@ class Report:
 
 
 def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
-    """The page of `judged`, which is what `run` came to by some policy: its own with changed `rules`."""
+    """The page of `judged`, the result of `run` under its policy with changed `rules`."""
     worst_first = rows(judged)
     ordered = by_impact(worst_first, judged.subject.policy)
     others = (_means(judged), *_about_run(judged))
@@ -250,7 +250,7 @@ def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: Upgra
 
 
 def by_status(ordered: Sequence[Row]) -> dict[str, list[Row]]:
-    """Cases in groups of one status, as `2 slower`: what broke, slower, unclear, faster, then all others."""
+    """Cases in groups of one status, as `2 slower`: broken, slower, unclear, faster, then all others."""
     found: dict[str, list[Row]] = {}
     for row in ordered:
         found.setdefault(row.status, []).append(row)
@@ -272,22 +272,22 @@ def _at_most(table: DataTable[AnyRow], most: int = MOST_ROWS) -> DataTable[AnyRo
 
 
 def _order_of_cases(ordered: Sequence[Row]) -> str:
-    """Which cases come first, and why."""
+    """The explanation of the order of cases."""
     statuses = [row.status for row in ordered]
     moved = statuses.count("slower") + statuses.count("faster")
     first = "after what broke" if "broken" in statuses else "first"
     if moved:
         return (
-            f"{wording.plural(moved, 'case')} moved: those come {first}, the largest impact (weight x "
-            "change) before smaller ones."
+            f"{wording.plural(moved, 'case')} changed: those come {first}, in the order of impact (weight x "
+            f"change)."
         )
     if "unclear" in statuses:
-        return f"No case moved; the largest changes within the noise come {first}."
-    return "No case moved." if "same" in statuses else "Of no case is it known whether it moved."
+        return f"No case changed; the largest changes within the noise come {first}."
+    return "No case moved." if "same" in statuses else "No case has a verdict."
 
 
 def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
-    # What is the same is folded below, and would take all the room.
+    # Cases with verdict `same` are folded below; they would take all the space.
     shown = [row for row in ordered if row.status not in _FOLDED]
     every = [row for row in shown if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
@@ -310,7 +310,7 @@ def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData 
 
 
 def _limit_note(drawn: int, every: int, which: str) -> str:
-    return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
+    return f" Only the {drawn} {which} of {every:,} are drawn; the CSV file has all." if drawn < every else ""
 
 
 def _look(judged: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
@@ -371,14 +371,14 @@ def _drawn_means(judged: JudgedUpgrade) -> IntervalData | None:
     furthest = sorted(upgrade.techniques, key=lambda name: -abs(upgrade.techniques[name].change or 0.0))
     drawn = drawn_means(judged, sorted(furthest[:_DRAWN]), axis)
     many = wording.plural(len(furthest), "technique")
-    many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} that moved most"
+    many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} with the largest changes"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"
     cut = _limit_note(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
     return IntervalData(drawn, _look(judged, axis, len(drawn)), alt, cut)
 
 
 def _axis_of_means(means: Sequence[Geomean]) -> ForestAxis:
-    """As far as the points reach, and their intervals, but for those of a single noisy technique."""
+    """The range of the points and their intervals, except that of a single noisy technique."""
     points = [abs(mean.change) for mean in means if mean.change is not None]
     reaches = sorted(max(abs(mean.low or 0.0), abs(mean.high or 0.0)) for mean in means)
     return ForestAxis(
@@ -397,7 +397,7 @@ def _about_run(judged: JudgedUpgrade) -> list[ReportSection]:
 
 
 def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[Any]]:
-    """The heading of a table of one metric, with how to read it, and the table."""
+    """The heading of a table of one metric, its explanation, and the table."""
     about = sentences.about_table(table, policy)
     if missing := without_ratio(table):
         named = ", ".join(missing[:MOST_OTHERS]) + (" …" if len(missing) > MOST_OTHERS else "")

@@ -1,4 +1,4 @@
-"""An upgrade as HTML: verdict, reasons, tables; in the words of the reports, and every text escaped."""
+"""An upgrade as HTML: verdict, reasons, tables, in the words of the reports; all text is escaped."""
 
 import math
 from collections import Counter
@@ -27,16 +27,16 @@ from reports.text.numbers import NONE
 from reports.text.templates import chip, escape_text
 from reports.upgrade_report import JudgedUpgrade
 
-#: Rows of a table at most, for a page is to be read; the CSV files hold all.
+#: The most rows of a table; the CSV files have all.
 MOST_ROWS = 100
-#: Rows at most of a table of a metric that does not decide, and of a list of one thing said of many cases.
+#: The most rows of a table of another metric, and of a list of cases with the same note.
 MOST_OTHERS, MOST_LISTED = 25, 40
-#: Differences between the environments beside the verdict at most.
+#: The most differences between the environments next to the verdict.
 _MOST_CHANGES = 4
 
 
 def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
-    """From where to where, the decision, what weighs most for it, and what else differs."""
+    """The two environments, the decision, its main reason, and other differences."""
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
     lines = (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), also_different(subject))
@@ -52,7 +52,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
 
 
 def also_different(subject: Subject) -> str:
-    """What else differs in the new environment: `Also: triton 3.6 to 3.8`; empty for nothing."""
+    """Other differences of the new environment: `Also: triton 3.6 to 3.8`; empty for none."""
     found = [one for one in changes(subject.old, subject.new) if one.what != "PyTorch"]
     shown = [f"{one.what} {one.old or NONE} to {one.new or NONE}" for one in found[:_MOST_CHANGES]]
     more = [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
@@ -60,7 +60,7 @@ def also_different(subject: Subject) -> str:
 
 
 def metric_cards(judged: JudgedUpgrade) -> str:
-    """The four metrics, a card each, with all that is known of them."""
+    """The four metrics, a card each."""
     return markup.panels(
         *(
             markup.card(
@@ -101,7 +101,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
 
 
 def _hardware(one: HardwareVerdict, *, named: bool) -> Markup:
-    """The hardware of a verdict; `named`: with the machine, of several with this hardware."""
+    """The hardware of a verdict; `named`: with the machine, if several have this hardware."""
     machine = f" · {one.listed.run.machine}" if named else ""
     return Markup("<strong>{}</strong><small>{} · {}{}</small>").format(
         Markup(markup.hardware(one.listed.run.hardware_label)),
@@ -156,7 +156,7 @@ def _metric(one: Entry) -> Markup:
 def _title(subject: Subject) -> str:
     chip = "" if subject.state == "complete" else markup.chip(subject.state)
     torch = f"torch {subject.old.torch} to {subject.new.torch}"
-    # Of environments that are named after their PyTorch that would say it twice.
+    # Left out for environments that are named after their PyTorch, because it would be repeated.
     named = {_plain(subject.old), _plain(subject.new)} == {True}
     where = " · ".join(part for part in ("" if named else torch, f"on {sentences.place(subject)}") if part)
     return (
@@ -170,7 +170,7 @@ def _plain(one: ComparedEnvironment) -> bool:
 
 
 def how(subject: Subject) -> str:
-    """Everything around the numbers, what the run noted, and the rules it was judged by."""
+    """The context of the numbers, the notes of the run, and the rules."""
     rules = "".join(f"<li>{escape_text(rule)}</li>" for rule in sentences.rules(subject))
     run_facts = {name: printable(value) for name, value in sentences.facts(subject)}
     facts = markup.facts("How it was measured", subject.run, run_facts)
@@ -207,7 +207,7 @@ def upgrades(title: str, items: Sequence[UpgradeSummary], shown: str, most: int)
         Column("", "", format=lambda one: _open(one.run.id, shown)),
     ]
     what = "sessions" if title.startswith("Sessions") else "upgrades"
-    return DataTable(title, columns, items, most, f"more {what}: the CSV file has them.")
+    return DataTable(title, columns, items, most, f"more {what} in the CSV file.")
 
 
 def _versions(one: UpgradeSummary) -> Markup:
@@ -237,9 +237,9 @@ def _decision_cell(one: UpgradeSummary) -> str:
     return "not stored" if one.comparison is None else "open it to judge"
 
 
-#: More techniques or workloads than this are no matrix that one sees at a glance.
+#: The most techniques and workloads of the matrix.
 _WIDEST = 60
-#: The change at which the shade of a cell is full, and the least shade of one that is proved.
+#: The change at which a cell has the darkest shade, and the lightest shade of a proved change.
 _FULL_SHADE, _LEAST_SHADE = math.log(1.10), 0.2
 
 #: The address of the view with a case opened.
@@ -247,7 +247,7 @@ CaseAddress = Callable[[str], str]
 
 
 def metrics(judged: JudgedUpgrade) -> dict[str, str]:
-    """The metrics that the matrix can show, by name: the one that decides, then those of the tables."""
+    """The metrics of the matrix, by name: the deciding one, then those of the tables."""
     names = [judged.subject.policy.metric, *(table.metric for table in judged.upgrade.tables)]
     return {name: METRICS[name].title for name in names}
 
@@ -255,7 +255,7 @@ def metrics(judged: JudgedUpgrade) -> dict[str, str]:
 def matrix(
     judged: JudgedUpgrade, rows: Sequence[Row], metric: str, address: CaseAddress | None = None
 ) -> HeatMap | None:
-    """The changes of a metric; None where they would show nothing more than a list, or be too wide."""
+    """The changes of a metric as a matrix; None if a list would be as good, or if it would be too wide."""
     found = grid(rows, _WIDEST)
     if found is None:
         return None
@@ -297,14 +297,14 @@ def _cell(row: Row, verdict: Verdict | None, address: CaseAddress | None) -> Hea
         return HeatCell("·", "same", about=about, link=link)
     text = wording.change(verdict)
     if verdict.word == "unclear" and verdict.low is not None and verdict.high is not None:
-        # What is still possible.
+        # The possible range.
         text = wording.interval(verdict.low, verdict.high)
     mark = "?" if verdict.word == "unclear" else sign(verdict.word)
     return HeatCell(mark, numbers.word(verdict), text, tone(verdict.word), _shade(verdict), about, link)
 
 
 def _shade(verdict: Verdict) -> float:
-    """How strongly a proved change is shaded: full at 10 %, and least at what matters."""
+    """The shade of a proved change: darkest at 10 %, lightest at the threshold."""
     if verdict.word not in ("slower", "faster"):
         return 0.0
     if verdict.change is None or verdict.threshold >= _FULL_SHADE:

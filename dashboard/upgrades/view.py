@@ -1,4 +1,4 @@
-"""Which upgrade the page shows, by which rules, and the same pair of versions on all hardware."""
+"""The selection of an upgrade and its rules, and the same pair of versions on all hardware."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,15 +27,15 @@ from records.runs import UpgradeRun
 from reports.scorecard import Entry
 
 LATEST = "latest"
-#: The suite of a run whose cases were named one by one: it answers for those alone.
+#: The suite of a run of single cases.
 _CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeView(View):
-    """The upgrade page: a run, and what of its policy is other than it was measured under.
+    """The upgrade page: a run, and changes of its policy.
 
-    `shown` is the metric of the matrix; empty for the one that decides.
+    `shown` is the metric of the matrix; empty for the deciding one.
     """
 
     home: ClassVar = links.UPGRADE
@@ -50,15 +50,16 @@ class UpgradeView(View):
         return {"run": [self.run], **self.rules.query(), **shown}
 
     def after(self, name: str, value: Any) -> "UpgradeView":
-        """Another run has cases and a policy of its own: changes of rules were about this one."""
+        """Another run has other cases and another policy: changes of rules are dropped."""
         return UpgradeView(str(value)) if name == "run" else replace(self, **{name: value})
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSummary:
-    """An upgrade in a list. `comparison` is None where only the run's journal knows what was compared.
+    """An upgrade in a list.
 
-    `decision` and `because` are what it came to by its own policy; empty where that is not known.
+    `comparison` is None if it is only in the journal of the run. `decision` and `because` are by the policy
+    of the run; empty if unknown.
     """
 
     run: UpgradeRun
@@ -75,7 +76,7 @@ class UpgradeSummary:
 
     @property
     def label(self) -> str:
-        """What identifies it in a choice."""
+        """Its label in a choice."""
         sides = f"{version(self.old)} → {version(self.new)}"
         where = wording.hardware(self.run.hardware_label)
         return f"{sides} · {where} · {wording.timestamp(self.run.started_at)}"
@@ -100,14 +101,14 @@ class UpgradeLists:
 
 
 def version(environment: NamedEnvironment) -> str:
-    """An environment by its PyTorch, and by its name where that says something else."""
+    """An environment by its PyTorch, and by its name if that differs."""
     torch = environment.torch_version
     plain = environment.name in (torch, public(torch))
     return torch if plain else f"{environment.name} ({torch})"
 
 
 def upgrade_summaries(runs: Sequence[UpgradeRun]) -> tuple[UpgradeSummary, ...]:
-    """What is known of each run that measured two environments, in their order."""
+    """The list entries of runs that measured two environments, in their order."""
     found = (_upgrade_summary(run) for run in runs if run.source == RunSource.MEASURED)
     return tuple(one for one in found if one is not None)
 
@@ -116,7 +117,7 @@ def _upgrade_summary(run: UpgradeRun) -> UpgradeSummary | None:
     try:
         comparison = stored_comparison(run.facts)
     except ValueError:
-        # Its own page says what is wrong with it.
+        # The page of the run shows the error.
         comparison = None
     sides = {each.fingerprint: each for each in run.environments}
     old = sides.get(comparison.old) if comparison else next(iter(run.environments), None)
@@ -132,9 +133,9 @@ def _upgrade_summary(run: UpgradeRun) -> UpgradeSummary | None:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeAddress:
-    """What an address asks for: a run, or none with the reason; `command` would measure what is missing.
+    """The choice in an address: a run, or none with the reason; `command` would measure the missing upgrade.
 
-    `any_hardware`: the address names no run and no hardware, so that the worst of its pair may be shown.
+    `any_hardware`: the address names no run and no hardware, so that the worst of the pair can be shown.
     """
 
     run: str | None
@@ -144,10 +145,11 @@ class UpgradeAddress:
 
 
 def resolve_address(query: Query, items: Sequence[UpgradeSummary], *, older: bool = False) -> UpgradeAddress:
-    """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
+    """The run that an address names, by id or by its versions and hardware; else the newest one with a
+    verdict.
 
-    `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
-    no upgrades, and are shown only by their id. Raises SharedLabel for hardware named as several are.
+    `older`: the database has older upgrades than those of `items`. Sessions that confirm a finding are shown
+    only by their id. Raises SharedLabel for the label of several hardware.
     """
     run = last(query, "run")
     if run and run != LATEST:
@@ -173,7 +175,7 @@ def resolve_address(query: Query, items: Sequence[UpgradeSummary], *, older: boo
 
 
 def answers(one: UpgradeSummary) -> tuple[bool, bool, bool, datetime]:
-    """How well a run answers: judged before not, whole before a part, then the newest."""
+    """The sort key of runs for one pair: judged ones first, complete before partial ones, then the newest."""
     run = one.run
     return one.comparison is not None, run.state == "complete", run.suite != _CHOSEN, run.started_at
 
@@ -184,21 +186,26 @@ def _between(one: UpgradeSummary, old: str, new: str) -> bool:
 
 
 def _is(environment: NamedEnvironment, spec: str, text: str) -> bool:
-    """Whether a text means the environment: its name, its PyTorch with or without the build, as typed."""
+    """Whether a text means the environment: its name, its PyTorch with or without the build, or the typed
+    spec.
+    """
     torch = environment.torch_version
     return text in ("", environment.name, torch, public(torch), spec)
 
 
 def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:
-    """Nothing that was measured between these; with `among`, nothing of so many that are the newest."""
+    """The choice without a run between these; with `among`, without one among that number of newest
+    upgrades.
+    """
     if among:
         where += f", among the newest {among:,} upgrades"
     if not (old and new):
         ends = f"from {old}" if old else f"to {new}"
-        return UpgradeAddress(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
+        return UpgradeAddress(None, (f"No upgrade {ends} was measured{where}; the page shows another one.",))
     never = "not" if among else "never"
     sentence = (
-        f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
+        f"{old} and {new} were {never} measured together{where}, and numbers of two runs do not give a "
+        f"verdict."
     )
     return UpgradeAddress(None, (sentence,), shlex.join(["pyrometer", "upgrade", old, new]))
 
@@ -208,7 +215,9 @@ _WORST: tuple[Decision | None, ...] = (*WORST_FIRST, None)
 
 @dataclass(frozen=True, slots=True)
 class HardwareVerdict:
-    """What an upgrade came to on one hardware; `decision` is None where this database cannot judge it."""
+    """The result of an upgrade on one hardware; `decision` is None if it cannot be judged with this
+    database.
+    """
 
     listed: UpgradeSummary
     decision: Decision | None = None
@@ -217,11 +226,11 @@ class HardwareVerdict:
 
 
 def on_all_hardware(one: UpgradeSummary, items: Iterable[UpgradeSummary]) -> list[UpgradeSummary]:
-    """The run that answers best on each machine that measured the same pair of versions as `one`.
+    """The best run on each machine that measured the same pair of versions as `one`, which is `one` itself on
+    its machine, followed by the newest complete runs of other suites there: the result of one suite or
+    machine does not replace that of another.
 
-    On its own machine that is `one` itself. The newest whole runs of other suites there come after. What one
-    suite or one machine of a hardware found is not taken back by another. Builds for another device are the
-    same version.
+    Builds for other devices are the same version.
     """
     best = {_place(one): one}
     alike = [each for each in items if not each.confirms and _pair(each) == _pair(one)]
@@ -238,7 +247,7 @@ def on_all_hardware(one: UpgradeSummary, items: Iterable[UpgradeSummary]) -> lis
 
 
 def worst_first(verdicts: Iterable[HardwareVerdict]) -> list[HardwareVerdict]:
-    """No-go before unclear before go; equal ones by the name of the hardware."""
+    """The sort key: no-go, unclear, go; equal ones by the name of the hardware."""
     return sorted(
         verdicts,
         key=lambda one: (_WORST.index(one.decision), one.listed.run.hardware_label, one.listed.run.id),
@@ -257,5 +266,5 @@ def _place(one: UpgradeSummary) -> tuple[str, str]:
 
 def _pair(one: UpgradeSummary) -> tuple[str, ...]:
     old, new = strip_device(one.old.torch_version), strip_device(one.new.torch_version)
-    # One version against itself: the two are distinguished by their names.
+    # For one version compared with itself the two are distinguished by their names.
     return (old, new, one.old.name, one.new.name) if old == new else (old, new)

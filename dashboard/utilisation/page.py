@@ -1,4 +1,4 @@
-"""One telemetry window: how busy GPU and CPUs were while a case ran, on one axis of seconds."""
+"""One telemetry window: the utilisation of GPU and CPUs while a case ran, on one axis of seconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from dashboard.utilisation import telemetry, view
 from records.outcomes import Measurement
 from reports.table import Column, DataTable
 
-#: Utilisation by its source: numbers of two sources are never in one table.
+#: Utilisation metrics by source: values of two sources are never in one table.
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "GPM, hardware counters": ("sm_utilisation", "tensor_active", "dram_active"),
     "DCGM, hardware counters": ("dcgm_sm_utilisation", "dcgm_tensor_active", "dcgm_dram_active"),
     "the driver's samples": ("gpu_busy",),
     "polling": ("gpu_busy_polled",),
 }
-#: What every source has beside it.
+#: The metrics shown for every source.
 _EVERY_SOURCE = ("power", "energy_per_item", "sm_clock", "throttled", "process_memory")
 
 
@@ -37,7 +37,7 @@ class CaseUtilisation:
 
 
 def by_source(run: str, measured: Sequence[Measurement]) -> dict[str, list[CaseUtilisation]]:
-    """The cases that have a utilisation, by its source; the busiest first."""
+    """The cases with a utilisation, by its source, highest first."""
     cases: dict[tuple[str, str], dict[str, Measurement]] = {}
     for each in measured:
         cases.setdefault((each.case, each.environment), {})[each.metric] = each
@@ -52,9 +52,9 @@ def by_source(run: str, measured: Sequence[Measurement]) -> dict[str, list[CaseU
 def limits_table(
     source: str, cases: Sequence[CaseUtilisation], environments: Mapping[str, str] | None = None
 ) -> DataTable[CaseUtilisation]:
-    """Cases with the metrics of one source and those that all have, without columns that no case has.
+    """Cases with the metrics of one source and the common ones, without columns that no case has.
 
-    `environments` are their names by fingerprint: of a run of several each case has a row in each.
+    `environments` are their names by fingerprint: in a run of several each case has a row for each.
     """
     names = [name for name in (*SOURCES[source], *_EVERY_SOURCE) if any(name in one.metrics for one in cases)]
     several = len({one.environment for one in cases}) > 1
@@ -93,7 +93,7 @@ def _metric(name: str) -> list[Column[CaseUtilisation]]:
 
 
 def show() -> None:
-    """The telemetry window that the address names, else the newest run's first."""
+    """Show the telemetry window that the address names, else the first one of the newest run."""
     url = ServerSettings.from_environment().database_url
     query = parts.query()
     parts.title("Utilisation")

@@ -1,4 +1,4 @@
-"""A recording made into small charts: which panels it has, and the frames that they draw."""
+"""The panels of a recording, and their data."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -12,20 +12,20 @@ from dashboard.utilisation.window_charts import Panel, PanelScale, line_set
 from records.telemetry import Recording, mean_over_time
 from runner.telemetry.columns import COLUMNS
 
-#: Points drawn at most in one chart, all of its panels together; beyond, each bucket of a line keeps its
-#: smallest and its largest row.
+#: The most points in one chart, all panels together; of more, each bucket of a line keeps its smallest and
+#: its largest row.
 MAX_POINTS = 2000
-#: Rows above which nothing answers to the pointer: each row is a mark of its own in every panel.
+#: The most rows with tooltips: each row is a separate mark in every panel.
 MAX_HOVERED = 250
-#: CPUs above which lines can no longer be distinguished, and a map of colours shows them.
+#: The most CPUs that are drawn as lines; more are drawn as a map of colours.
 MAX_LINES = 6
-#: Rows that lie further apart than this share of the row before are not joined.
+#: Rows with a gap larger than this share of the row before are not joined.
 _APART = 0.5
 
 _Row = dict[str, Any]
 
-#: Panels of a GPU, top to bottom: title, scale, and the lines as column and label. The first four are one
-#: question asked of four sources, whose answers never share a panel.
+#: Panels of a GPU, top to bottom: title, scale, and the lines as column and label. The first four are
+#: utilisation by four sources, which never share a panel.
 _GPU: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     (wording.utilisation_title("gpm"), "percent", {"sm_utilisation": "SM utilisation"}),
     (wording.utilisation_title("dcgm"), "percent", {"dcgm_sm_utilisation": "SM utilisation"}),
@@ -75,22 +75,22 @@ _HOST: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     ("Context switches", "zero", {"switches": "switches"}),
     ("Pages on the local NUMA node", "percent", {"pages_local": "local pages"}),
 )
-#: Not drawn: it is power times a row's length, and stands in the CSV.
+#: Columns that are only in the CSV: power times the length of a row is not drawn.
 _UNDRAWN = frozenset({"energy"})
 
 
 def panels(recording: Recording) -> tuple[Panel, ...]:
-    """The panels of a recording, top to bottom: one for each question to which it has an answer."""
+    """The panels of a recording, top to bottom: those with values."""
     found = [_each_cpu(recording), *(_panel(recording, *known) for known in (*_GPU, *_HOST))]
     known = {column for _, _, lines in (*_GPU, *_HOST) for column in lines} | _UNDRAWN
     more = [column for column in recording.values if column not in known and not _cpu(column)]
-    # A column of a newer sampler is shown under its own name rather than not at all.
+    # An unknown column of a newer sampler is shown under its name.
     found += [_panel(recording, column, "zero", {column: column}) for column in more]
     return tuple(panel for panel in found if panel is not None)
 
 
 def without_values(recording: Recording) -> list[str]:
-    """Columns that were read in every row and never had a value: whole panels, or a line of one."""
+    """Columns without any value: whole panels, or a line of one."""
     missing: list[str] = []
     for title, _, named in (*_GPU, *_HOST):
         recorded = [column for column in named if column in recording.values]
@@ -101,12 +101,12 @@ def without_values(recording: Recording) -> list[str]:
 
 
 def origin(recordings: Iterable[Recording]) -> int:
-    """Where the seconds of one window begin for all its devices, CLOCK_MONOTONIC in nanoseconds."""
+    """The origin of the seconds of one window for all its devices, CLOCK_MONOTONIC in nanoseconds."""
     return min((recording.started_ns[0] for recording in recordings if recording.started_ns), default=0)
 
 
 def length(recordings: Iterable[Recording]) -> float:
-    """How far the axis of all devices reaches, in seconds: to the next tenth after the last row."""
+    """The end of the axis of all devices in seconds: the next tenth after the last row."""
     several = list(recordings)
     first = origin(several)
     last = max((recording.ended_ns[-1] for recording in several if recording.ended_ns), default=first)
@@ -116,8 +116,8 @@ def length(recordings: Iterable[Recording]) -> float:
 def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[str, pd.DataFrame]:
     """The lines of each panel by the name of its data: columns line, second, value, piece.
 
-    A line is stepped: a row's value holds from where it began to where it ended. Rows without a value, and
-    time without a row, lie between two pieces, which are never joined.
+    A line is stepped: a row's value holds from where it began to where it ended. Rows without a value and
+    time without a row separate pieces, which are not joined.
     """
     rows: dict[str, list[_Row]] = {}
     pieces = count()
@@ -133,9 +133,9 @@ def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[
 
 
 def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
-    """The map of all CPUs: columns began, ended (seconds), cpu, value; nothing where there is no value.
+    """The map of all CPUs: columns began, ended (seconds), cpu, value; empty without values.
 
-    Of more cells than `MAX_POINTS` neighbouring rows are put together, by their mean over time.
+    With more cells than `MAX_POINTS` neighbouring rows are combined by their mean over time.
     """
     columns = ["began", "ended", "cpu", "value"]
     cells = [column for panel in drawn if panel.heat for column, _ in panel.lines]
@@ -158,8 +158,8 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
 
 
 def hover_rows(recording: Recording, origin_ns: int) -> pd.DataFrame:
-    """What the pointer says of each row: began, ended (seconds), and every column in words."""
-    # Without a pointer: its texts would be made for nothing.
+    """The tooltips of rows: began, ended (seconds), and every column as text."""
+    # Without tooltips the texts are not needed.
     if len(recording.started_ns) > MAX_HOVERED:
         return pd.DataFrame(columns=["began", "ended", *recording.values], dtype="float64")
     words = {
@@ -172,7 +172,7 @@ def hover_rows(recording: Recording, origin_ns: int) -> pd.DataFrame:
 
 
 def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
-    """Every row and column of a recording, for CSV; empty cells where there is no value."""
+    """Every row and column of a recording, for CSV; cells without a value are empty."""
     seconds = {
         "began_s": [(at - origin_ns) / 1e9 for at in recording.started_ns],
         "ended_s": [(at - origin_ns) / 1e9 for at in recording.ended_ns],
@@ -206,7 +206,7 @@ def _cpu(column: str) -> bool:
 
 
 def _mean(recording: Recording, column: str, rows: Iterable[int]) -> float | None:
-    """The mean of some rows over the time they cover: some are thirty times as long as others."""
+    """The mean of some rows weighted by their length: some are thirty times as long as others."""
     return mean_over_time(
         [
             (value, recording.ended_ns[row] - recording.started_ns[row])
@@ -223,15 +223,15 @@ def _unit(column: str) -> str:
 
 
 def _within(recording: Recording, column: str, points: int) -> list[list[int]]:
-    """A line's pieces, of which as much is left out as it takes to draw them with so many points."""
-    # Every row is one point, and one more where a piece begins: here and there, or at every row.
+    """The pieces of a line, reduced to the given number of points."""
+    # Every row is one point, plus one where a piece begins, which may be at every row.
     pieces = _pieces(recording, column, points - 1)
     enough = sum(len(piece) + 1 for piece in pieces) <= points
     return pieces if enough else _pieces(recording, column, points // 2)
 
 
 def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
-    """The rows of a line that are drawn, in stretches that nothing interrupts."""
+    """The drawn rows of a line in uninterrupted stretches."""
     values = recording.values[column]
     kept = set(_extreme_rows(values, most))
     stretches: list[list[int]] = [[]]

@@ -1,4 +1,4 @@
-"""The parts of the utilisation page: a device's panels, all windows of a run, what is said without any."""
+"""The parts of the utilisation page: the panels of devices, all windows of a run, and the empty state."""
 
 import shlex
 from collections import Counter
@@ -18,12 +18,14 @@ from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
 from reports.table import Column, DataTable
 
-#: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
+#: The most windows of a run on the page: a run of a thousand outcomes has thousands, which the CSV file has.
 MOST_WINDOWS = 40
 
 
 def nothing_recorded(url: str) -> None:
-    """The page of a database without a single window: what to type, and which telemetry the machine lacks."""
+    """The page of a database without a window: the first command, and the telemetry that the machine
+    lacks.
+    """
     runs = load.count_runs(url)
     if runs == 0:
         parts.nothing_measured()
@@ -37,17 +39,18 @@ def nothing_recorded(url: str) -> None:
             st.write(f"Run {parts.plain(found[0].id)}: {why_none(found[0])}.")
         reasons = capabilities.absent(found[0]) if found else []
         if reasons:
-            st.write("Telemetry that the machine of the newest run lacks, and why:")
+            st.write("Telemetry that the machine of the newest run lacks, with reasons:")
             st.html(markup.notes(reasons))
         else:
-            st.write("Telemetry of this machine: available and missing, and why:")
+            st.write("Telemetry of this machine, available and missing with reasons:")
             st.html(markup.code("pyrometer doctor"))
 
 
 def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> None:
-    """Why the run of an address, or else the newest one of ours, has no telemetry, and what records some.
+    """Show why the run of an address, or else the newest own one, has no telemetry, and the command that
+    records some.
 
-    Nothing where it has some, or where there is no such run.
+    Nothing if it has some, or without such a run.
     """
     own = next(iter(load.own_runs(url, 1)), None)
     run_id = (own.id if own else None) if wanted in (None, "latest") else wanted
@@ -67,51 +70,53 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
 
 
 def why_none(run: Run) -> str:
-    """Why a run may have no telemetry window, as the end of a sentence in Markdown."""
+    """The reason why a run has no telemetry window, as the end of a sentence in Markdown."""
     if run.source != RunSource.MEASURED:
         return "Pyrometer did not measure it"
     timing = run.facts.get("timing")
     if run.kind == RunKind.TRACE:
         return "it was traced, not measured"
     if isinstance(timing, Mapping) and not timing.get("observe_seconds"):
-        named = ", as where cases were named without `--suite`" if run.suite == "chosen" else ""
+        named = ", for example for cases without `--suite`" if run.suite == "chosen" else ""
         return f"it was measured without a telemetry window (`observe_seconds` is 0{named})"
-    return "no first process of a case ended well, or its windows are older than `telemetry_days`"
+    return "no first process of a case is ok, or its windows are older than `telemetry_days`"
 
 
 def opening_run(newest: Sequence[TelemetryWindow]) -> str:
-    """The newest run with a utilisation, of the machine with the most such runs; without any, the newest run.
+    """The newest run with a utilisation of the machine with the most such runs; without any, the newest run.
 
-    A single run elsewhere, or one whose devices reported nothing, is not what people come for.
+    A single run on another machine, or one without values, is not a useful default.
     """
     with_utilisation = {window.run: window.machine for window in newest if window.utilisation is not None}
     if not with_utilisation:
         return newest[0].run
-    # The first of several machines with as many is the one that was measured last.
+    # Among equal machines the first one is the one that was measured last.
     (machine, _), *_ = Counter(with_utilisation.values()).most_common(1)
     return next(run for run, where in with_utilisation.items() if where == machine)
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
-    """The run to show: the one the address names, or else one that has something to show, and why."""
+    """The run to show: the one the address names, or a default with a complaint."""
     if wanted is None:
         return opening_run(newest), []
     if wanted == "latest" or load.windows(url, wanted):
         return (newest[0].run if wanted == "latest" else wanted), []
     if load.run(url, wanted) is None:
         known = list(dict.fromkeys(w.run for w in newest))
-        return newest[0].run, [f"{wording.no_such_run(wanted, known)} Shown is the newest with telemetry."]
-    return newest[0].run, [f"Run {wanted} has no telemetry; shown is the newest run that has some."]
+        return newest[0].run, [
+            f"{wording.no_such_run(wanted, known)} The page shows the newest with telemetry."
+        ]
+    return newest[0].run, [f"Run {wanted} has no telemetry; the page shows the newest run with telemetry."]
 
 
 def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Mapping[str, str]:
-    """The runs to choose from, newest first; the one that is shown is among them, however old it is."""
+    """The runs to choose from, newest first, including the shown one, of any age."""
     windows = [*newest, *([] if any(w.run == own.run for w in newest) else [own])]
     return {w.run: f"{wording.timestamp(w.started_at)} · {w.machine} · {w.run}" for w in windows}
 
 
 def side_by_side(url: str, chosen: Utilisation, windows: Sequence[TelemetryWindow]) -> None:
-    """The chosen devices side by side, on one axis of seconds."""
+    """Show the chosen devices side by side, on one axis of seconds."""
     found = [(window, _rows(url, window)) for window in windows]
     kept = [recording for _, recording in found if not isinstance(recording, str)]
     origin, seconds = panels.origin(kept), panels.length(kept)
@@ -126,7 +131,7 @@ def side_by_side(url: str, chosen: Utilisation, windows: Sequence[TelemetryWindo
 
 
 def _rows(url: str, window: TelemetryWindow) -> Recording | str:
-    """A recording, or why there is none: one that is damaged leaves the others as they are."""
+    """A recording, or the reason why there is none, so that a damaged one does not affect the others."""
     try:
         return load.recording(url, window) or "Its rows are deleted; the metrics computed from them remain."
     except (DamagedTelemetry, SchemaTooNew) as error:
@@ -164,7 +169,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
 
 
 def cards(window: TelemetryWindow) -> str:
-    """The summary of a window, in a row of numbers."""
+    """The summary of a window as a row of numbers."""
     what, source = wording.utilisation(window.device, window.utilisation_source)
     shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
     if window.power is not None:
@@ -220,12 +225,12 @@ def table(windows: Sequence[TelemetryWindow], case: str = "") -> DataTable[Telem
             link=lambda w: links.utilisation(w.run, w.case, w.environment, w.replicate) if leads(w) else "",
         ),
     ]
-    rest = "more, which the CSV file has; any case is chosen above"
+    rest = "more in the CSV file; choose any case above"
     return DataTable("All windows of this run", columns, ordered, MOST_WINDOWS, rest, folded=False)
 
 
 def _conditions() -> list[Column[TelemetryWindow]]:
-    """Where a window was recorded, in CSV files."""
+    """The columns of CSV files with the place of a window."""
     return [
         Column("torch", value=lambda w: w.torch_version),
         Column("machine", value=lambda w: w.machine),

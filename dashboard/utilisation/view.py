@@ -8,7 +8,7 @@ from dashboard.components import links, wording
 from dashboard.components.query_params import Query, View, pick, pick_fingerprint, unknown_value
 from records.telemetry import TelemetryWindow
 
-#: Devices side by side; a machine may have more GPUs than one compares.
+#: The most devices side by side.
 MAX_DEVICES = 4
 
 
@@ -17,7 +17,7 @@ class Utilisation(View):
     """The utilisation page: one replicate's window. `environment` is a whole fingerprint."""
 
     home: ClassVar = links.UTILISATION
-    # Another run or case has environments and devices of its own.
+    # Another run or case has other environments and devices.
     resets: ClassVar = dict.fromkeys(("run", "case"), ("environment", "devices"))
 
     run: str
@@ -27,7 +27,7 @@ class Utilisation(View):
     devices: tuple[str, ...]
 
     def query(self) -> dict[str, list[str]]:
-        """The selection as a URL's query; what is empty is left for the page to choose."""
+        """The selection as a URL's query; for an empty field the page chooses a value."""
         chosen = self.environment != ""
         return {
             "run": [self.run],
@@ -49,7 +49,7 @@ def utilisation(
     """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
 
     `windows` are those of the run and must not be empty; without a case in `query` it is one of `preferred`.
-    Raises SharedLabel for an environment that is named as several are.
+    Raises SharedLabel for the label of several environments.
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
@@ -58,7 +58,7 @@ def utilisation(
     first = next((each for each in opening if each in with_utilisation), opening[0])
     case = pick(query, "case", cases, first, complaints)
     own = [w for w in windows if w.case == case]
-    # The environment given last is the candidate, and stands first in a list that begins with the newest.
+    # The last environment is the candidate, and comes first in a list with the newest first.
     environments = {w.environment: w.environment_name for w in own}
     environment = pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
     own = [w for w in own if w.environment == environment]
@@ -74,7 +74,7 @@ def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> 
     complaints += [unknown_value("device", device, known) for device in wanted if device not in known]
     devices = [device for device in wanted if device in known]
     if len(devices) > MAX_DEVICES:
-        complaints.append(f"{MAX_DEVICES} devices stand side by side; the first {MAX_DEVICES} are shown.")
+        complaints.append(f"At most {MAX_DEVICES} devices are compared; the first {MAX_DEVICES} are shown.")
     if devices:
         return tuple(devices[:MAX_DEVICES])
     gpus = [device for device in known if device != wording.HOST]

@@ -9,17 +9,18 @@ import altair as alt
 
 from dashboard.components.charts import QUIET, Spec, as_spec, spec_cache
 
-#: `percent` reaches from 0 to 100, `zero` from 0 as far as needed, `free` has what it needs.
+#: The scales: `percent` from 0 to 100, `zero` from 0 to the largest value, `free` from the smallest to the
+#: largest.
 PanelScale = Literal["percent", "zero", "free"]
 
 _HEIGHT = 68
-#: A map of CPUs grows with them, up to here.
+#: The largest height of a map of CPUs.
 _HIGHEST = 260
-#: CPUs named next to a map at most.
+#: The most CPUs named next to a map.
 _CPU_NAMES = 10
-#: Room for the numbers left of the lines, as a share of the axis.
+#: The margin for the numbers left of the lines, as a share of the axis.
 _MARGIN = 0.11
-#: On the narrowest phones what stands above a panel would reach beyond it.
+#: On the narrowest phones the title of a panel needs a smaller font.
 _NARROW = "windowSize()[0] < 360"
 _DASHES = [[1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3]]
 _SCALES: dict[PanelScale, dict[str, Any]] = {
@@ -27,7 +28,7 @@ _SCALES: dict[PanelScale, dict[str, Any]] = {
     "zero": {"zero": True, "nice": True},
     "free": {"zero": False, "nice": True},
 }
-#: Panels are as wide as the page's column whatever the layout: numbers stand inside.
+#: Panels have the width of the page's column in every layout, because numbers are inside.
 _INSIDE: dict[str, Any] = {
     "ticks": False,
     "domain": False,
@@ -35,7 +36,7 @@ _INSIDE: dict[str, Any] = {
     "labelAlign": "left",
     "labelPadding": 0,
 }
-#: The selection of the row that the pointer meets, in all panels.
+#: The selection of the row under the pointer, in all panels.
 _POINTED = "hover"
 _SELECT = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["began"])
 _VALUE = "abs(datum.value) >= 1e5 ? format(datum.value, '.3~s') : format(datum.value, ',.5~r')"
@@ -65,7 +66,7 @@ def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> 
     """The panels of one device above each other; they share the axis, which reaches from 0 to `seconds`.
 
     Named data: `line_set` of every panel's place, `heat`, and where anything is `hovered`, `rows`: see
-    `dashboard.utilisation.panels.lines`, `heat` and `hover_rows`. Where the pointer is, that row lights up in
+    `dashboard.utilisation.panels.lines`, `heat` and `hover_rows`. The row under the pointer is highlighted in
     every panel.
     """
     last = len(panels) - 1
@@ -76,7 +77,7 @@ def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> 
     stacked = alt.vconcat(*charts, spacing=14)
     stacked = stacked.resolve_scale(x="shared", color="independent", strokeDash="independent")
     if hovered:
-        # One for all panels; each panel's own would light up alone.
+        # One selection for all panels; with one in each panel only that panel would react.
         views = [
             layer.name
             for panel in stacked.vconcat
@@ -88,13 +89,13 @@ def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> 
 
 
 def line_set(place: int) -> str:
-    """What the data of the panel at a place is called."""
+    """The name of the data of the panel at a position."""
     return f"lines{place}"
 
 
 def _panel(panel: Panel, place: int, horizontal: dict[str, Any], *, hovered: bool) -> alt.LayerChart:
     rows = [_rows(panel, horizontal)] if hovered else []
-    # Cells answer to the pointer themselves, and lie above what would.
+    # Cells have their own tooltips and cover the row marks.
     layers = [*rows, _cells(panel, horizontal)] if panel.heat else [_line(panel, place, horizontal), *rows]
     title = alt.Title(
         panel.heading, anchor="start", offset=7, fontSize=alt.ExprRef(f"{_NARROW} ? 10 : 12"), fontWeight=600
@@ -104,13 +105,13 @@ def _panel(panel: Panel, place: int, horizontal: dict[str, Any], *, hovered: boo
 
 
 def _seconds(seconds: float, *, labelled: bool) -> dict[str, Any]:
-    """What the x channels of a panel share."""
+    """The common properties of the x channels of a panel."""
     axis = alt.Axis(
         labels=labelled,
         ticks=labelled,
         title="seconds since the window began" if labelled else None,
         values=_ticks(seconds),
-        # Vega would shorten a `format` to the digits that distinguish ticks: 100 became 1e+2.
+        # With `format` Vega would shorten numbers to the digits that distinguish ticks: 100 became 1e+2.
         labelExpr="format(datum.value, '~r')",
         labelOverlap=True,
         labelBound=True,
@@ -131,13 +132,13 @@ def _line(panel: Panel, place: int, horizontal: dict[str, Any]) -> alt.Chart:
     legend = _legend(symbolType="stroke", offset=13, columns=columns) if len(labels) > 1 else None
     values = alt.Axis(**_INSIDE, tickCount=3, labelBaseline="line-bottom", labelOffset=-2, labelExpr=_VALUE)
     dashes = alt.Scale(domain=labels, range=_DASHES[: len(labels)])
-    # A row's value holds from its beginning to its end; pieces are never joined.
+    # The value of a row applies from its beginning to its end; pieces are not joined.
     line = alt.Chart(alt.NamedData(line_set(place))).mark_line(interpolate="step-before", strokeWidth=1.8)
     return line.encode(
         x=alt.X("second:Q", **horizontal),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(**_SCALES[panel.scale]), axis=values),
         detail="piece:N",
-        # No colours: they come from Streamlit's theme, which has its own for light and for dark.
+        # No colours are set: Streamlit's theme has some for light and for dark.
         color=alt.Color("line:N", scale=alt.Scale(domain=labels), legend=legend),
         strokeDash=alt.StrokeDash("line:N", scale=dashes, legend=legend),
     )
@@ -164,7 +165,7 @@ def _cells(panel: Panel, horizontal: dict[str, Any]) -> alt.Chart:
 
 
 def _rows(panel: Panel, horizontal: dict[str, Any]) -> alt.Chart:
-    """What the pointer meets: every row over the whole height, unseen until it is met."""
+    """The marks of tooltips: every row over the whole height, invisible until the pointer is on it."""
     suffix = f" ({panel.unit})" if panel.unit else ""
     lines = () if panel.heat else panel.lines
     values = [alt.Tooltip(column, type="nominal", title=label + suffix) for column, label in lines]

@@ -130,8 +130,8 @@ def test_enter_in_the_field_sends_no_form_and_few_rows_have_no_field(past_visito
         assert seen.count() > 0 and all("run-1" in text for text in seen.all_inner_texts())
         assert page.url == f"{past_visitor.home}/runs" and fits(page)
     page = past_visitor.open(f"{HISTORY}&metric=latency")
-    few = page.get_by_role("region", name="What changed along the way", exact=True).locator("tbody tr")
-    assert few.count() <= 12 and page.get_by_label("Filter What changed along the way").count() == 0
+    few = page.get_by_role("region", name="Other changes", exact=True).locator("tbody tr")
+    assert few.count() <= 12 and page.get_by_label("Filter Other changes").count() == 0
 
 
 def names(rows: Locator) -> list[str]:

@@ -53,8 +53,8 @@ def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> N
     assert [each.value for each in page.header] == ["Machines", "Environments"]
     page = open_page(filled_url, SCHEDULE)
     assert "No scheduler has run yet." in text(page) and "pyrometer scheduler" in text(page)
-    assert "No task of a schedule runs or waits." in text(page)
-    assert [each.value for each in page.header] == ["Schedules", "What runs and what waits"]
+    assert "No task of a schedule is running or waiting." in text(page)
+    assert [each.value for each in page.header] == ["Schedules", "Running and waiting tasks"]
 
 
 def test_environments_of_older_nightlies_are_folded(open_page: Open, past_url: str) -> None:
@@ -81,7 +81,7 @@ def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
     (machine,) = rows(page, "Machines")
     assert "✓ alive seen just now · version 0.1.0 one, h200 nightly 2.13.0@h200" in machine
     page = open_page(url, SCHEDULE)
-    running, left = rows(page, "What runs and what waits")
+    running, left = rows(page, "Running and waiting tasks")
     assert running.startswith("… running nightly measure · 2.13.0@h200") and "one for 6 hours" in running
     assert left.startswith("… waiting nightly") and "one is busy" in left
     schedules = rows(page, "Schedules")
@@ -105,7 +105,7 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     assert silent.startswith("one × silent seen 2 days ago") and gone.startswith("old – gone")
     assert "× 0 alive, 1 silent" in cards(page) and "no scheduler reported one" in cards(page)
     (nightly,) = (each for each in rows(open_page(url, SCHEDULE), "Schedules") if each.startswith("nightly "))
-    assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
+    assert " and its scheduler is silent never × silent one" in nightly and "× 20" in nightly
 
 
 def test_who_is_silent_is_judged_by_the_clock_that_the_machines_share(
@@ -130,8 +130,8 @@ def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
     page = open_page(url, MACHINES)
     alive, gone = rows(page, "Machines")
     assert alive.startswith("head ✓ alive") and gone.startswith("node – gone")
-    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
-    assert "node would do it and is silent" in task
+    (task,) = rows(open_page(url, SCHEDULE), "Running and waiting tasks")
+    assert "node could run it but is silent" in task
 
 
 def test_a_task_that_waits_for_a_missing_machine_comes_first(
@@ -143,7 +143,7 @@ def test_a_task_that_waits_for_a_missing_machine_comes_first(
     at, later = mornings.due(0, 2), mornings.now + HOUR
     tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
     assert queue.plan_run(database, "check", at, "timetable", tasks, at)
-    found = rows(open_page(url, SCHEDULE), "What runs and what waits")
+    found = rows(open_page(url, SCHEDULE), "Running and waiting tasks")
     assert "lost" not in found[2]
     assert "h200 × no scheduler that measures is running: start one with pyrometer scheduler" in found[0]
     assert "any machine × no scheduler that measures is running" in found[1]
@@ -158,8 +158,8 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
 ) -> None:
     mornings.scheduler("one", "a10")
     mornings.trigger(mornings.due(0, 1), ("nightly", label))
-    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
-    sentence = f'no running scheduler has the label "{label}": a machine gets it by machine_labels'
+    (task,) = rows(open_page(url, SCHEDULE), "Running and waiting tasks")
+    sentence = f'no running scheduler has the label "{label}": add it to machine_labels'
     assert sentence in task.replace("&quot;", '"')
     assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
 
@@ -174,7 +174,7 @@ def test_a_task_that_rests_says_that_it_was_lost(
             database, owner="one/1", labels=["h200"], jobs=["measure"], token=token, now=mornings.now
         )
         assert queue.lose(database, token, "gone", mornings.now, 5) == "waiting"
-    (task,) = rows(open_page(url, SCHEDULE), "What runs and what waits")
+    (task,) = rows(open_page(url, SCHEDULE), "Running and waiting tasks")
     assert "was lost 2 times and will not begin before" in task
 
 
@@ -198,12 +198,12 @@ def test_one_machine_is_opened_by_the_address(
     page = open_page(url, MACHINES, machine="one")
     shown = html(page)
     assert "580.1" in shown and "Conditions of its newest run" in shown and "no cpufreq here" in shown
-    assert len(rows(page, "What runs and what waits")) == 1
+    assert len(rows(page, "Running and waiting tasks")) == 1
     page = open_page(url, MACHINES)
     (abilities,) = rows(page, "What machines can measure")
     assert abilities == "one cpu busy No cpu frequency (no cpufreq here)."
     page.selectbox(key="choose-machine").select("two").run()
-    assert page.query_params["machine"] in ("two", ["two"]) and "not known before its first run" in html(page)
+    assert page.query_params["machine"] in ("two", ["two"]) and "unknown before its first run" in html(page)
     page = open_page(url, MACHINES, machine="tow")
     assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
 
@@ -216,7 +216,9 @@ def test_a_manual_run_is_shown_while_it_runs_and_that_of_a_task_is_not(
         run = a_run(f"{machine}-run", started_at=begun, state="running", machine=a_machine(machine))
         store.save_run(database, run)
     page = open_page(url, MACHINES, machine="desk")
-    sentence = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
+    sentence = (
+        "No task of a schedule is running or waiting; desk-run runs on desk, started by hand 30 minutes ago."
+    )
     assert parts.plain(sentence) in [each.value for each in page.caption]
     mornings.trigger(begun, ("nightly", "node"))
     assert queue.set_run(database, mornings.begin(begun, "node", "node"), "node-run")
@@ -225,7 +227,7 @@ def test_a_manual_run_is_shown_while_it_runs_and_that_of_a_task_is_not(
     desk, node = rows(page, "Machines")
     assert "desk-run by hand" in desk and "nightly" in node and "node-run by hand" not in node
     page = open_page(url, SCHEDULE)
-    assert "desk-run runs by hand on desk" in text(page)
+    assert "desk-run runs on desk, started by hand" in text(page)
     assert "No task of a schedule" not in text(page) and "node-run runs by hand" not in text(page)
 
 
@@ -255,9 +257,9 @@ def test_a_machine_page_lists_tasks_for_any_machine_that_it_can_run(
     at = mornings.due(0, 2)
     assert queue.plan_run(database, "check", at, "timetable", [NewTask("", "check", {})], at)
     for machine, schedule in (("head", "check"), ("node", "nightly")):
-        (task,) = rows(open_page(url, MACHINES, machine=machine), "What runs and what waits")
+        (task,) = rows(open_page(url, MACHINES, machine=machine), "Running and waiting tasks")
         assert task.startswith(f"… waiting {schedule} ") and f"any machine {machine} takes it next" in task
-    assert "No task of a schedule runs or waits." in text(open_page(url, MACHINES, machine="gone"))
+    assert "No task of a schedule is running or waiting." in text(open_page(url, MACHINES, machine="gone"))
 
 
 def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str, mornings: Mornings) -> None:
@@ -266,7 +268,7 @@ def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str
         mornings.trigger(mornings.due(0, 2 if machine == "one" else 1), ("nightly", machine))
         mornings.begin(mornings.due(0, 1), machine, machine)
     mornings.trigger(mornings.due(0, 0.5), ("nightly", ""))
-    running, left = rows(open_page(url, MACHINES, machine="one"), "What runs and what waits")
+    running, left = rows(open_page(url, MACHINES, machine="one"), "Running and waiting tasks")
     assert running.startswith("… running") and "one, two are busy" in left
 
 
@@ -279,7 +281,7 @@ def test_a_thousand_machines_do_not_make_the_page_long(
         mornings.scheduler(label)
     for view, label, word, many in (
         (MACHINES, "Machines", "machine", 10),
-        (SCHEDULE, "What runs and what waits", "task", 960),
+        (SCHEDULE, "Running and waiting tasks", "task", 960),
         (SCHEDULE, "Freshness", "track", 960),
     ):
         page = open_page(url, view)
@@ -315,13 +317,13 @@ def test_of_more_than_is_read_the_oldest_are_listed_and_all_are_counted(
     page = open_page(url, MACHINES)
     assert "Running now 1" in cards(page) and "Waiting 5" in cards(page)
     page = open_page(url, SCHEDULE)
-    shown = rows(page, "What runs and what waits")
+    shown = rows(page, "Running and waiting tasks")
     assert "4 days ago" in shown[0] and "3 days ago" in shown[1]
-    sentence = "Listed are the 3 oldest waiting tasks, without 2 newer tasks."
+    sentence = "Only the 3 oldest waiting tasks are listed, without 2 newer tasks."
     assert len(shown) == 4 and sentence in text(page)
     # A machine's own page asks for what is its own: older tasks of others take no room there.
     page = open_page(url, MACHINES, machine="one")
-    sentence = "Listed are the 3 oldest waiting tasks, without 1 newer task."
+    sentence = "Only the 3 oldest waiting tasks are listed, without 1 newer task."
     assert sentence in text(page)
 
 

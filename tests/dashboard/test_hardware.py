@@ -71,16 +71,16 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "▲ 21.0×</strong>",
         "2 runs, 2026-09-02",
         "2 replicates, 2026-09-03",
-        "▲ and ▼ stand only beyond 5.0 %",
+        "▲ and ▼ mark only differences above 5.0 %",
         "lie 5.0 % apart",
-        "does not give a process the same number of CPUs on all of these machines",
+        "a process has different numbers of CPUs on these machines",
         f"not measured on {CPU}",
     ):
         assert part in shown, part
     assert [each.value for each in at.header] == [
         "Latency (min-based), normalised",
         "Case by case",
-        "Left out of the geomeans, and why",
+        "Left out of the geomeans, with reasons",
         "Cost per 1 M items",
     ]
 
@@ -90,7 +90,7 @@ def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, 
     alone = "Xeon 6436, 2 cores"
     own = run("own-1", hardware=alone, started_at=FIRST_NIGHT + timedelta(days=4))
     save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
-    said = "the same number of CPUs on all of these machines"
+    said = "different numbers of CPUs on these machines"
     assert said in plain(open_page(url, HARDWARE, to=CPU))
     # It shares no case with others: nothing is held against the 30 CPUs of another.
     assert said not in plain(open_page(url, HARDWARE, to=alone))
@@ -107,13 +107,13 @@ def test_a_median_of_runs_names_every_harness_that_measured_them(
     open_page: Open, two_url: str, url: str, records: list[PageRecord]
 ) -> None:
     two_machines(url)
-    said = "Not all of these points were measured by one harness"
+    said = "These points were measured by several harnesses"
     assert said not in plain(open_page(two_url, HARDWARE, to=CPU))
     # A day after the last of the slower machine, by another harness; the median holds runs of both.
     newer = replace(run("slow-3", started_at=FIRST_NIGHT + timedelta(days=4)), harness="harness-new")
     save(url, newer, outcomes(SLOW))
     shown = plain(open_page(url, HARDWARE, to=CPU))
-    assert said in shown and "Medians over runs may hold runs of several." in shown
+    assert said in shown and "Medians over runs may include several." in shown
     cells = csv_of_section(records[-1], "Case by case")
     found = cells[cells["hardware"] == CPU]["harness"]
     assert {tuple(sorted(each.split())) for each in found} == {("harness-1f3a", "harness-new")}
@@ -124,7 +124,7 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, url: st
     two_machines(url)
     newer = run("fast-2", hardware=GPU, version=NEWER, under=preset(pinned=30))
     save(url, newer, outcomes(FAST, version=NEWER, device="cuda"))
-    assert "Not all of these points are of one PyTorch" not in text(open_page(url, HARDWARE, to=CPU))
+    assert "These points are of several PyTorch versions" not in text(open_page(url, HARDWARE, to=CPU))
     later = run(
         "fast-3",
         hardware=GPU,
@@ -134,7 +134,7 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, url: st
     )
     save(url, later, outcomes(FAST, version=NEWER, device="cuda"))
     shown = text(open_page(url, HARDWARE, to=CPU, version="newest"))
-    assert "Not all of these points are of one PyTorch" in shown
+    assert "These points are of several PyTorch versions" in shown
     assert f"torch {NEWER}</small>" in shown
 
 
@@ -154,8 +154,8 @@ def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
     at = open_page(url, HARDWARE, to=CPU)
     assert at.selectbox(key="choose-version").value == "2.15.0"
     shown = plain(at)
-    assert "Each machine has a build of its own of that release (2.15.0+cpu, 2.15.0+cu130)" in shown
-    assert "▲ 20.0×" in shown and "Not all of these points are of one PyTorch" not in shown
+    assert "The machines have different builds of that release (2.15.0+cpu, 2.15.0+cu130)" in shown
+    assert "▲ 20.0×" in shown and "These points are of several PyTorch versions" not in shown
 
 
 def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, url: str) -> None:
@@ -169,7 +169,7 @@ def test_other_settings_of_the_preset_are_left_out_and_named(open_page: Open, ur
     two_machines(url)
     capped = run("capped", hardware="Cray", under=preset(ONEDNN_MAX_CPU_ISA="AVX2"))
     shown = plain(open_page(save(url, capped, outcomes(SLOW)), HARDWARE, to=CPU))
-    assert "Left out: Cray, whose preset of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
+    assert "Left out: Cray, because its preset of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
     assert "<strong>Cray</strong>" not in shown
 
 

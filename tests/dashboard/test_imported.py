@@ -86,7 +86,7 @@ def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
     assert words and all(escape(known.title) in shown for known in words)
     assert "Technique" not in shown and "canary" not in shown
     opened = open_page(imported_url, RUNS, run=run, case=outcomes[0].case)
-    assert "no command of Pyrometer measures it again" in text(opened)
+    assert "Pyrometer cannot measure it again" in text(opened)
     assert "Log (tail)" not in [each.value for each in opened.header]
 
 

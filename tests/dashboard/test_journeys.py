@@ -112,7 +112,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     other = colleague.open(page.url.removeprefix(home))
     expect(other.get_by_text("Judged by the rules in this address")).to_be_visible()
     expect(other.locator(".py-verdict")).to_contain_text(re.compile(r"✓\s*Go"))
-    follow(other, other.get_by_role("link", name="Every outcome of this run →"))
+    follow(other, other.get_by_role("link", name="All outcomes of this run →"))
     follow(other, other.get_by_role("link", name="The verdict on its two environments: Upgrade →"))
     expect(other.locator(".py-verdict")).to_contain_text("No-go")
     assert colleague.leave() == []
@@ -230,7 +230,7 @@ def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
     page.get_by_text("Triage this finding").click()
     expect(page.get_by_role("button", name="Save")).to_be_visible()
     expect(until).to_have_count(0)
-    choose(page, "Action", "Mute: do not report it before a day")
+    choose(page, "Action", "Mute: do not report it before a date")
     until.get_by_role("spinbutton", name="year").click()
     page.keyboard.type(march.replace("-", ""))
     page.keyboard.press("Tab")

@@ -98,7 +98,7 @@ def test_a_page_that_a_list_does_not_have_is_said(open_page: Open, full_url: str
     at.query_params["page"] = wanted
     at.run()
     (warning,) = [str(each.value).replace("\\", "") for each in at.warning]
-    assert f'"{wanted}" is no page' in warning
+    assert f'"{wanted}" is not a page' in warning
 
 
 def test_a_page_of_a_list_beyond_all_numbers_is_its_last(open_page: Open, full_url: str) -> None:

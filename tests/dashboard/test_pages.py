@@ -64,17 +64,17 @@ def test_trends_open_on_a_view_that_needs_no_choice(open_page: Open, filled_url:
 def test_a_trend_of_many_points_is_cut_and_says_so(
     open_page: Open, filled_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Of each line the newest" not in text(open_page(filled_url, PAGES[1]))
+    assert "points of each line" not in text(open_page(filled_url, PAGES[1]))
     monkeypatch.setattr(load, "NEWEST_POINTS", 5)
     st.cache_resource.clear()
     at = open_page(filled_url, PAGES[1])
     assert points(at) == 3 * 5
-    assert "Of each line the newest 5 points; `pyrometer export` has all" in text(at)
+    assert "The newest 5 points of each line; `pyrometer export` has all" in text(at)
     monkeypatch.setattr(load, "CHART_POINTS", 11)
     st.cache_resource.clear()
     at = open_page(filled_url, PAGES[1])
     assert points(at) == 3 * 3
-    assert "Of each line the newest 3 points; fewer lines show more of each" in text(at)
+    assert "The newest 3 points of each line; with fewer lines more of each" in text(at)
     st.cache_resource.clear()
 
 

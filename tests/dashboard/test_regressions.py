@@ -66,7 +66,7 @@ def test_one_that_goes_on_says_so_and_leads_to_the_others(
     findings.revise_evidence(database, {1: lambda known: replace(known, goes_on=night, began_as=3)})
     shown = html(open_page(url, REGRESSIONS, finding="1"))
     assert "Goes on" in shown and "+22.1 % since the night of 2026-09-20, measured again: finding 2" in shown
-    assert "Went on: finding 2" in shown and "Goes on from finding 3" in shown
+    assert "Continued as finding 2" in shown and "Continues finding 3" in shown
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
     shown = html(open_page(url, TECHNIQUES))
     assert f", {state}, 43 replicates not reached: 1 case" in shown
     said = text(open_page(url, TECHNIQUES))
-    assert "All that were reached ended well, 43 were not" in said and "All ended well" not in said
+    assert "All that ran are ok, 43 did not run" in said and "All ended well" not in said
 
 
 def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
@@ -262,7 +262,7 @@ def test_launch_bound_shares_are_shown_where_they_were_measured(open_page: Open,
     assert "Launch-bound, baseline" in shown
     assert "70\N{NO-BREAK SPACE}%" in shown and "10\N{NO-BREAK SPACE}%" in shown
     assert "No kernel ran in 70 % of a step of eager fp32: a CUDA graph saves at most that." in shown
-    assert "eager fp32 is bound by memory bandwidth, and reaches 65 % of what that allows." in shown
+    assert "eager fp32 is bound by memory bandwidth and reaches 65 % of that bound." in shown
 
 
 def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: str) -> None:
@@ -285,7 +285,7 @@ def test_a_run_alone_says_where_it_was_made(open_page: Open, measured_url: str) 
     assert at.selectbox(key="choose-hardware").value == fingerprint(CPU)
     assert not at.warning
     other = open_page(measured_url, TECHNIQUES, run="run-1", hardware=GPU)
-    assert "Run run-1 measured nothing of torch" in other.warning[0].value
+    assert "Run run-1 has no results of torch" in other.warning[0].value
     assert other.selectbox(key="choose-run").value == "newest"
 
 
@@ -293,13 +293,13 @@ def test_unknown_values_in_the_address_are_said(open_page: Open, measured_url: s
     query = {"hardware": "abacus", "preset": "loud", "version": "9.9", "run": "run-77"}
     at = open_page(measured_url, TECHNIQUES, **query)
     assert len(at.warning) == 4
-    assert all("shown is what there is" in each.value for each in at.warning)
+    assert all("the page shows a default" in each.value for each in at.warning)
     assert "Speed-up over eager fp32" in text(at)
 
 
 def test_runs_beyond_those_that_count_are_said(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, TECHNIQUES, run=",".join(["run-1"] * 9))
-    assert [each.value for each in at.warning] == ["The address names 9 runs; the first 8 count."]
+    assert [each.value for each in at.warning] == ["The address names 9 runs; only the first 8 are used."]
 
 
 def test_a_version_goes_by_its_release_too(open_page: Open, measured_url: str) -> None:
@@ -463,8 +463,8 @@ def test_a_failure_on_a_gpu_is_shown_as_one(open_page: Open, url: str) -> None:
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(crashed, device="cuda"))
     shown = text(open_page(url, TECHNIQUES, run="run-2"))
-    assert "No technique of this workload ended well" in shown
-    assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
+    assert "No technique of this workload is ok" in shown
+    assert "There is no ratio: see the reasons below." in shown and "without their baseline" not in shown
 
 
 def test_nothing_from_the_database_becomes_markup(open_page: Open, url: str) -> None:

@@ -76,7 +76,7 @@ def test_the_page_says_how_many_of_the_tracks_its_changes_and_canaries_are_of(
         mornings.measure(mornings.due(0), f"bench-{name}", version=f"{name}+cpu")
     shown = text(open_page(url, TODAY))
     assert f"{TRACKS} of {TRACKS + 1} tracks" in shown
-    assert f"the canary is looked at on {TRACKS} of {TRACKS + 1} machines" in shown
+    assert f"the canary was checked on {TRACKS} of {TRACKS + 1} machines" in shown
 
 
 def test_a_night_took_as_long_as_all_attempts_at_it(

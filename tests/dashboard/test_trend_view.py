@@ -183,7 +183,7 @@ def test_what_only_points_can_tell_is_resolved_with_them() -> None:
     assert (chosen.tracks, chosen.baseline, chosen.at) == (("nightly",), "2.13.0", "")
     assert len(complaints) == 3
     assert 'track "x"' in complaints[0] and 'did you mean "2.12.0"?' in complaints[1]
-    assert complaints[2] == "Run gone has no point in what is shown."
+    assert complaints[2] == "Run gone has no point in this selection."
 
 
 @pytest.mark.parametrize("baseline", ["2.12.0", "2.13.0+cpu", "run-1"])

@@ -160,7 +160,7 @@ def test_along_versions_each_version_is_one_point_of_one_line(shown: Any) -> Non
     at = shown(axis="version")
     assert "median over all runs of a version" in text(at)
     assert "Tracks</ul>" not in html(at) and "detail" not in spec(at)["layer"][1]["encoding"]
-    assert "What changed along the way" not in [each.value for each in at.header]
+    assert "Other changes" not in [each.value for each in at.header]
 
 
 @pytest.mark.parametrize("chosen", [{}, {"metric": "latency"}])
@@ -214,7 +214,7 @@ def test_a_candidate_is_a_question(shown: Any) -> None:
 def test_what_else_changed_is_ticked_and_listed(shown: Any) -> None:
     at = shown()
     assert "ticks" in layers(at)
-    listed = html(at).partition('aria-label="What changed along the way"')[2].partition("</table>")[0]
+    listed = html(at).partition('aria-label="Other changes"')[2].partition("</table>")[0]
     assert listed.count("driver: 580 → 590") == 2, "once for each track"
     assert "triton: 3.0.0 → 3.1.0" in listed and "torch:" not in listed
     assert listed.count("<tr>") == 1 + (NIGHTS - 1) + 1
@@ -265,7 +265,7 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert addresses(at, "The whole run")[0] == f"/runs?run={run}"
     assert f"&at={run}&detail=mlp_overhead" in addresses(at, "Samples and log")[0]
     assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]
-    assert f"baseline={run}" in addresses(at, "Set all against it")[0]
+    assert f"baseline={run}" in addresses(at, "Use as baseline")[0]
     (command,) = typed(at)
     assert command.startswith("pyrometer upgrade 2.16.0.dev20260905 2.16.0.dev20260906 --case mlp_overhead/")
     differs = page.partition('aria-label="What changed"')[2].partition("</table>")[0]
@@ -300,7 +300,7 @@ def test_the_first_point_has_none_before_it(shown: Any) -> None:
 
 def test_a_run_without_a_point_is_said(shown: Any) -> None:
     at = shown(at="gone")
-    assert warned(at) == [parts.plain("Run gone has no point in what is shown.")]
+    assert warned(at) == [parts.plain("Run gone has no point in this selection.")]
 
 
 def test_every_point_in_the_table_leads_to_itself_and_to_its_samples(shown: Any) -> None:
@@ -455,13 +455,13 @@ def drawn_points(at: AppTest) -> int:
 def test_the_last_nights_are_drawn_and_a_link_leads_to_all_and_back(shown: Any) -> None:
     at = shown()
     assert drawn_points(at) == 10
-    assert "Of each line the newest 10 points; `pyrometer export` has all" in text(at)
+    assert "The newest 10 points of each line; `pyrometer export` has all" in text(at)
     (more,) = addresses(at, "Up to 1,000 points of each line →")
     query = parse_qs(urlsplit(more).query)
     assert query["points"] == ["all"]
     at = shown(**query)
     assert drawn_points(at) == 2 * NIGHTS
-    assert "Of each line the newest" not in text(at)
+    assert "points of each line" not in text(at)
     (fewer,) = addresses(at, "Only the newest points →")
     assert "points" not in parse_qs(urlsplit(fewer).query)
 

@@ -26,7 +26,7 @@ def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, many
     page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.15.0"})
     assert not page.warning and page.selectbox(key="choose-run").value == RUN
     assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
-    assert "These are the newest 2 sessions; each older one" in text(page)
+    assert "These are the newest 2 sessions; open older ones" in text(page)
     assert "newest 2 upgrades" not in text(page)
     page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.14.0"})
     assert "were never measured together" in page.warning[0].value
@@ -48,7 +48,7 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
     ):
         page = open_page(url, UPGRADE, **query)
         assert page.warning[0].value.startswith(said)
-        assert "These are the newest 1 upgrades; each older one opens from its page" in text(page)
+        assert "These are the newest 1 upgrades; open older ones from their pages" in text(page)
 
 
 def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(

@@ -33,18 +33,21 @@ def section(found: Report, title: str) -> str:
 @pytest.mark.parametrize(
     ("cases", "first"),
     [
-        ([a_result("a/infer/-/eager", 5.0)], "1 case moved: those come first, the largest impact"),
-        ([a_result("a/infer/-/eager", 5.0), GONE], "1 case moved: those come after what broke, the largest"),
+        ([a_result("a/infer/-/eager", 5.0)], "1 case changed: those come first, in the order of impact"),
+        (
+            [a_result("a/infer/-/eager", 5.0), GONE],
+            "1 case changed: those come after what broke, in the order",
+        ),
         ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency (min-based)"),
         (
             [a_result("a/infer/-/eager", 0.9)],
-            "No case moved; the largest changes within the noise",
+            "No case changed; the largest changes within the noise",
         ),
         (
             [a_result("a/infer/-/eager", 0.9), GONE],
-            "No case moved; the largest changes within the noise come after what broke.",
+            "No case changed; the largest changes within the noise come after what broke.",
         ),
-        ([a_result("a/infer/-/eager", verdicts={})], "Of no case is it known whether it moved."),
+        ([a_result("a/infer/-/eager", verdicts={})], "No case has a verdict."),
     ],
     ids=["moved", "broken", "same", "unclear", "unclear and broken", "no number"],
 )
@@ -52,7 +55,7 @@ def test_which_cases_come_first_is_what_does(cases: Sequence[CaseResult], first:
     assert section(report_of(cases), "What moved").startswith(first)
 
 
-@pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Drawn are the 15 that come first of 20;")])
+@pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Only the 15 that come first of 20 are drawn;")])
 def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
     found = report_of([a_result(f"case{n:02}/infer/-/eager", 3.0 + n / 10) for n in range(many)])
     (chart,) = [each.chart for each in found.sections if each.title.startswith("What moved")]
@@ -63,7 +66,7 @@ def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
 
 def test_a_chart_that_leaves_techniques_out_says_so() -> None:
     found = report_of([a_result(f"a/infer/-/technique={n:02}", 3.0) for n in range(17)])
-    assert "Drawn are the 15 that moved most of 17; the CSV file has all." in section(found, "Over all")
+    assert "Only the 15 that moved most of 17 are drawn; the CSV file has all." in section(found, "Over all")
     assert "Drawn" not in section(report_of([a_result("a/infer/-/eager", 3.0)]), "Over all")
 
 

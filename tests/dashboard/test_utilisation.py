@@ -196,7 +196,7 @@ def test_eight_gpus_leave_room_for_the_host(url: str) -> None:
 
 def test_a_run_without_telemetry_is_named_and_the_newest_with_some_is_shown(show: Any) -> None:
     at = show(run="before")
-    assert at.warning[0].value == "Run before has no telemetry; shown is the newest run that has some."
+    assert at.warning[0].value == "Run before has no telemetry; the page shows the newest run with telemetry."
     assert at.selectbox(key="choose-run").value == "on-h200"
     assert "There is no run 'on-h20'" in show(run="on-h20").warning[0].value
 
@@ -246,7 +246,7 @@ def test_without_any_telemetry_the_page_says_what_to_run_and_what_is_absent(
     absent = {"gpu": {**made_up.CAPABILITIES["gpu"], "gpus": [], "absent": "no NVIDIA driver is installed"}}
     url_of_telemetry = f"sqlite:///{tmp_path}/told.db"
     made_up.save(url_of_telemetry, "told", 0, a_machine(), made_up.observed(MLP), telemetry=absent)
-    assert "No GPU is read: no NVIDIA driver is installed." in html(show(url_of_telemetry))
+    assert "No GPU telemetry: no NVIDIA driver is installed." in html(show(url_of_telemetry))
 
 
 def test_a_damaged_recording_leaves_the_others_as_they_are(show: Any, tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any
     assert "tainted blocks" not in shown
     captions = "\n".join(caption.value for caption in at.caption)
     assert "60 samples in 3 blocks, median 2.01 ms" in captions
-    assert "1 block disturbed by others, left out of median" in captions
+    assert "1 block disturbed by other programs, left out of median" in captions
     assert "Utilisation →" not in html(show(page=RUNS, run="before", case=MLP))
 
 
@@ -363,7 +363,7 @@ def test_of_many_windows_those_of_the_case_come_first_and_the_rest_is_counted(ur
     table = telemetry_parts.table(many, RESNET)
     shown = table.html()
     assert shown.count("<tr>") == telemetry_parts.MOST_WINDOWS + 1
-    assert f"and {len(many) - telemetry_parts.MOST_WINDOWS:,} more, which the CSV file has" in shown
+    assert f"and {len(many) - telemetry_parts.MOST_WINDOWS:,} more in the CSV file" in shown
     assert shown.index("resnet50") < shown.index("Open")
     assert "mlp" not in shown.partition("Open")[0]
     assert len(table.records()) == len(many)

@@ -381,7 +381,7 @@ def test_a_program_with_the_token_triages(triager: TestClient, full_copy: str) -
         (1, {"action": "link", "text": "javascript:alert(1)"}, 422, "begins with http"),
         (1, {"action": "fixed", "by": "  "}, 422, "Enter a name"),
         (1, {"action": "fixed", "text": "a\0b"}, 422, "pattern"),
-        (1, {"action": "mute", "until": "2020-01-01T00:00:00Z"}, 422, "a moment to come"),
+        (1, {"action": "mute", "until": "2020-01-01T00:00:00Z"}, 422, "a future moment"),
         (1, {"action": "mute", "until": "2120-01-01T00:00:00"}, 422, "timezone"),
         (1, {"action": "mute", "until": "9999-12-31T23:59:59-12:00"}, 422, "before the year 9999"),
         (1, {"action": "mute", "until": "9999-12-31T23:59:59Z"}, 422, "before the year 9999"),

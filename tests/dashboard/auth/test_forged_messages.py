@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 BOB = "bob@example.com"
 #: What a page's script says where the form of a reader who may triage would stand.
-REFUSED, ALLOWED = b"has not been named to triage", b"may triage"
+REFUSED, ALLOWED = b"may read but not triage", b"may triage"
 #: Keeps what a page asks for when it opens its WebSocket: a token, and the id of its session.
 NOTES_PROTOCOLS = """
 const Real = window.WebSocket;

@@ -335,7 +335,7 @@ def test_where_the_provider_does_not_answer_it_is_said(vouching: Provider) -> No
     # Nothing listens there; something does, and is no provider.
     for url in ("http://127.0.0.1:9", f"{vouching.url}/nothing"):
         seen = ask(at_provider(url), "/login?to=/trends", {"Accept": "text/html"})
-        assert seen.status == 503 and "does not answer. If that lasts, ask" in seen.body
+        assert seen.status == 503 and "does not answer. If this continues, ask" in seen.body
         assert 'href="/login"' in seen.body and "set-cookie" not in seen.headers
         gone = ask(at_provider(url), "/auth/logout", logged_in())
         assert (gone.status, gone.headers["location"]) == (302, "/")

@@ -74,7 +74,7 @@ def test_a_viewer_looks_and_hears_whom_to_ask(read: Read, database: Database) ->
     assert "bob@example.com · may look" in html(page) and "Latency (min-based) rose" in text(page)
     assert not own_buttons(page) and not page.text_input
     captions = " ".join(each.value for each in page.caption)
-    assert "has not been named to triage" in captions and "\\<perf\\>" in captions
+    assert "may read but not triage" in captions and "\\<perf\\>" in captions
     assert noted(database) == []
 
 
@@ -90,7 +90,7 @@ def test_rights_are_checked_again_when_something_is_written(
     save_button(page).click().run()
     assert noted(database) == []
     notes = page.warning if offered else page.caption
-    assert any("has not been named to triage" in each.value for each in notes)
+    assert any("may read but not triage" in each.value for each in notes)
 
 
 def test_nothing_is_noted_for_whom_the_gate_has_not_seen(

@@ -116,12 +116,12 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
     taken = urlsplit(download.value.url).path
     assert taken.startswith("/media/") and Client().open(home + taken)[0] == 403
     page.goto(home + DEEP)
-    wait_for_text(page, "has not been named to triage. Ask perf@")
+    wait_for_text(page, "may read but not triage. Ask perf@")
     expect(page.get_by_role("button", name="Save")).to_have_count(0)
     context.close()
 
 
-@pytest.mark.parametrize(("account", "why"), [(EVE, "may not look"), (MALLORY, "does not vouch for ada@")])
+@pytest.mark.parametrize(("account", "why"), [(EVE, "has no access"), (MALLORY, "has not verified ada@")])
 def test_a_reader_without_rights_sees_why_and_can_log_out(
     behind_a_login: LoginSite, account: str, why: str
 ) -> None:

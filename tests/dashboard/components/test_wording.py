@@ -101,12 +101,12 @@ def test_one_replicate_has_no_range(latest: int, previous: int, expected: tuple[
 @pytest.mark.parametrize(
     ("latest", "previous", "better", "expected"),
     [
-        (0.2, -0.1, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
-        (-0.1, 0.2, "lower", ("–", "better, outside noise; no ratio below zero", "good")),
-        (-0.1, -0.2, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
-        (-0.1, -0.2, "higher", ("–", "better, outside noise; no ratio below zero", "good")),
-        (-0.1, -0.2, "neither", ("–", "outside noise; no ratio below zero", "quiet")),
-        (-0.1, -0.1, "lower", ("–", "within noise; no ratio below zero", "quiet")),
+        (0.2, -0.1, "lower", ("–", "worse, outside noise; negative values have no ratio", "bad")),
+        (-0.1, 0.2, "lower", ("–", "better, outside noise; negative values have no ratio", "good")),
+        (-0.1, -0.2, "lower", ("–", "worse, outside noise; negative values have no ratio", "bad")),
+        (-0.1, -0.2, "higher", ("–", "better, outside noise; negative values have no ratio", "good")),
+        (-0.1, -0.2, "neither", ("–", "outside noise; negative values have no ratio", "quiet")),
+        (-0.1, -0.1, "lower", ("–", "within noise; negative values have no ratio", "quiet")),
         (0.0, 3.0, "lower", ("−100 %", "better, outside noise", "good")),
     ],
 )

@@ -75,7 +75,7 @@ def test_the_triage_of_a_cause_is_marked(regression: Finding) -> None:
     )
     assert causes.marks(FindingCause((regression,)), now) == []
     assert causes.marks(FindingCause((known, known)), now) == [
-        "came back: finding 7 was marked fixed",
+        "returned: finding 7 was marked as fixed",
         "acknowledged",
         f"muted until {now + timedelta(days=1):%Y-%m-%d}",
     ]

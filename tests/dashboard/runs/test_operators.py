@@ -135,15 +135,15 @@ def test_choosing_a_table_writes_the_address(opened: Open) -> None:
 def test_what_is_not_alike_is_refused_in_one_sentence(opened: Open, unlike: str) -> None:
     at = opened(run="one", case=RESNET, against=unlike)
     assert [warning.value for warning in at.warning] != []
-    assert "is no operator table that can be subtracted" in at.warning[0].value
+    assert "is not an operator table that can be subtracted" in at.warning[0].value
     assert len(at.dataframe) == 1
 
 
 def test_a_trace_that_is_elsewhere_is_named(opened: Open) -> None:
     at = opened(run="elsewhere")
     assert not [label for label in buttons(at) if label.startswith("Trace")]
-    assert f"it lies in the run's folder: {TRACE}" in captions(at)
-    assert "No other table of this workload" in captions(at)
+    assert f"it is in the folder of the run: {TRACE}" in captions(at)
+    assert "There is no other table of this workload" in captions(at)
 
 
 HOSTILE = "**b** [x](javascript:alert(1)) <img src=x>"
