@@ -1,4 +1,4 @@
-"""Which comparison a bisection makes next, and where it ends."""
+"""The next comparison of a bisection, and its end."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from typing import Literal
 
 from .comparison.case_results import BROKEN, CaseResult
 
-#: `good`: the same as what it was set against, or faster. `bad`: slower, or broken where the other works.
-#: `unclear`: more pairs may decide it. `skip`: no pair can, as where an environment cannot be built.
+#: `good`: the same as the compared environment, or faster. `bad`: slower, or broken if the other works.
+#: `unclear`: more pairs may decide it. `skip`: no pair can decide it, for example because an environment
+#: cannot be built.
 Mark = Literal["good", "bad", "unclear", "skip"]
 
 Kind = Literal["pair", "range", "gradual", "alike"]
@@ -24,7 +25,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Two candidates to compare next, by position; `again` with a larger plan, as the first was unclear."""
+    """Two candidates to compare next, by position; `again` with a larger plan, because the first comparison
+    was unclear.
+    """
 
     old: int
     new: int
@@ -33,13 +36,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class BisectionEnd:
-    """Where a bisection ends: at the nearest two candidates, by position, that are known to differ.
+    """The end of a bisection: the nearest two candidates, by position, that are known to differ.
 
     - `pair`: their own comparison proves that they do, and nothing lies between them.
     - `range`: the same, but those in `between` could not be judged: the change is in one of them or in `bad`.
     - `gradual`: `bad` differs from the first candidate and `good` does not, but the two are not proved to
-      differ from each other: the change came in steps too small to be seen one by one.
-    - `alike`: the two ends are not proved to differ, or the good one is no use; nothing was walked.
+      differ from each other: the change came in steps that are too small to be detected one by one.
+    - `alike`: the two ends are not proved to differ, or the good one cannot be used; no candidate was
+      compared.
     """
 
     kind: Kind
@@ -65,12 +69,13 @@ def answer(result: CaseResult, metric: str) -> Mark:
 
 
 def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
-    """What follows from the answers so far about `count` candidates, at least two, the good end first.
+    """The next question or the end, from the answers so far about `count` candidates, at least two, the good
+    end first.
 
-    The ends are compared first, then the middle of what is left with the good end, and at last the two that
-    remain with each other. What stays unclear under a larger plan is passed over, as what is skipped is: its
-    neighbour is tried. For k candidates between the ends these are at most ceil(log2(k + 1)) comparisons, one
-    for each that is passed over, those made twice, and two.
+    The ends are compared first, then the middle of the remaining candidates with the good end, and finally
+    the two that remain with each other. A candidate that stays unclear under a larger plan is passed over
+    like a skipped one: its neighbour is tried. For k candidates between the ends these are at most
+    ceil(log2(k + 1)) comparisons, one for each that is passed over, those made twice, and two.
     """
     if count < 2:
         raise ValueError("a bisection has two ends")

@@ -1,4 +1,4 @@
-"""Claims checked: this machine's measurement of what the field claims for a case."""
+"""Checks published claims about a case against the measurements of this machine."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from .metrics import METRICS
 from .replicates import summarise
 from .speedups import Gain, GainRefusal, NoGain, gain_refusal
 
-#: Which gain a ratio of a metric is; any other metric has none.
+#: The kind of gain for a ratio of a metric; other metrics have none.
 _GAIN_OF = {
     "latency": "speed-up",
     "latency_floor": "speed-up",
@@ -22,13 +22,15 @@ _GAIN_OF = {
     "cuda_peak_allocated": "memory",
     "model_size": "size",
 }
-#: Gains that are shares of the baseline's, where less is better; a claim speaks of how many times less.
+#: Gains that are shares of the baseline, where less is better; claims state the inverse.
 _SHARES = ("memory", "size")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimMeasurement:
-    """A claim's number as it is here, over `n` replicates or pairs; None, and why, where there is none."""
+    """The number of a claim as measured here, over `n` replicates or pairs; None with a reason if there is
+    none.
+    """
 
     point: float | None
     low: float | None = None
@@ -44,14 +46,14 @@ def finding(
     replicates: Sequence[Outcome],
     base: Sequence[Outcome] = (),
 ) -> ClaimMeasurement:
-    """What the gains and replicates of one case, and those of its baseline, say about a claim on `metric`.
+    """The result of one case and its baseline, by gains and replicates, for a claim on `metric`.
 
     `kind` is the claim's: `ratio` (baseline / case; the other way round where a low metric is not the better
     one), `saved` (1 - case / baseline), `efficiency` (of scaling), or `value` (the metric itself, in the
     catalogue's unit).
     """
     if kind == "value":
-        # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
+        # A case that ran something else, or gave a wrong answer, has no valid numbers.
         reason = gain_refusal(replicates, ())
         return ClaimMeasurement(None, reason=reason) if reason else _value(metric, replicates)
     if kind == "ratio" and metric not in _GAIN_OF:
@@ -65,7 +67,7 @@ def finding(
     if gain.ratio is None:
         return ClaimMeasurement(None, reason=gain.reason)
     if gain_kind in _SHARES and gain.metric != metric:
-        # Resident memory is another quantity than what a device's allocator holds.
+        # Resident memory is not comparable with the memory of a device's allocator.
         return _not_measured(metric)
     return _as_claimed(kind, gain, gain.ratio)
 
@@ -75,9 +77,9 @@ def findings(
     gains: Mapping[tuple[str, str], Sequence[Gain]],
     claims_for: Callable[[str], Sequence[Claim]],
 ) -> dict[Claim, list[tuple[str, str, ClaimMeasurement]]]:
-    """Each claim about a case among the `replicates`, with case, environment and finding wherever it applies.
+    """Each claim about a case among the `replicates`, with case, environment and result for each match.
 
-    `gains` are those by case and environment; `claims_for` answers the claims about a case.
+    `gains` are by case and environment; `claims_for` returns the claims about a case.
     """
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for replicate in replicates:
@@ -109,7 +111,7 @@ def _value(metric: str, replicates: Sequence[Outcome]) -> ClaimMeasurement:
 
 
 def _ratio(metric: str, replicates: Sequence[Outcome], base: Sequence[Outcome]) -> ClaimMeasurement:
-    """The ratio of a metric that no gain is made of, over pairs of replicates of one session."""
+    """The ratio of a metric without a gain, over pairs of replicates of one session."""
     pairs = [
         (one.metrics[metric], other.metrics[metric])
         for one, other in partners(replicates, base)
@@ -129,7 +131,7 @@ def _as_claimed(kind: str, gain: Gain, ratio: float) -> ClaimMeasurement:
 
     def convert_value(value: float) -> float:
         if kind == "saved":
-            # Of a share it is what is missing to 1; of a speed-up it is the time that is saved.
+            # For a share it is 1 - share; for a speed-up it is the saved share of the time.
             return 1 - (value if gain.kind in _SHARES else 1 / value)
         return 1 / value if upside_down else value
 

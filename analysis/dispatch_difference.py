@@ -1,4 +1,4 @@
-"""What one dispatch fingerprint of a case has that another has not, the alarming first."""
+"""The differences between two dispatch fingerprints of a case, warnings first."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,16 +9,17 @@ from typing import Any
 
 from records.dispatch import CaseFingerprint, DispatchFingerprint, DispatchPart
 
-#: The fact of a run of pairs that holds what runs differently in its two environments.
+#: The fact of a run of pairs with the differences of operators and kernels in its two environments.
 DISPATCH = "dispatch"
-#: How alike two operators' names must be, of those with equal inputs and counts, to be one that was renamed.
+#: The similarity of two operators' names, with equal inputs and counts, from which on they are one renamed
+#: operator.
 _RENAMED = 0.75
-#: What stands between an operation and the implementation that was chosen for it.
+#: The text between an operation and its implementation.
 _BY = " by "
 _LAYOUT = re.compile(r":(?:channels_last|transposed|expanded|strided)\b")
 
 
-#: What oneDNN called some implementations until 3.4 (PyTorch 2.4), by the beginning of a name, and calls now.
+#: The names of some oneDNN implementations until 3.4 (PyTorch 2.4), by their beginning, and the present ones.
 _ONEDNN_RENAMED = tuple(
     (re.compile(f"^({operation} .* by ){before}:"), rf"\1{now}:")
     for operation, before, now in (
@@ -30,7 +31,7 @@ _ONEDNN_RENAMED = tuple(
 
 
 class DispatchWarning(StrEnum):
-    """Changes that often make a case slower, most alarming first."""
+    """Changes that often make a case slower, most important first."""
 
     REFERENCE_KERNEL = "reference_kernel"
     SLOW_CONVOLUTION = "slow_convolution"
@@ -44,7 +45,7 @@ class DispatchWarning(StrEnum):
 
 
 class NotCompared(StrEnum):
-    """Why a part of two fingerprints, or a case, is not compared where neither recorded a reason."""
+    """The reason why a part of two fingerprints, or a case, is not compared, if neither recorded one."""
 
     OTHER_FORMAT = "other format"
     ONE_SIDE_ONLY = "one side only"
@@ -54,9 +55,9 @@ class NotCompared(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchChange:
-    """`before` and `after` are names, and how often they occur; 0 and an empty name for what is not there.
+    """`before` and `after` are names with their counts; 0 and an empty name if absent.
 
-    Names differ where another implementation was chosen, or where an operator was renamed.
+    Names differ if another implementation was chosen, or if an operator was renamed.
     """
 
     part: DispatchPart
@@ -77,7 +78,7 @@ class DispatchDifference:
 
     changes: tuple[DispatchChange, ...]
     not_compared: Mapping[str, str]
-    #: Changes of least interest that a stored difference leaves out.
+    #: The most changes in a stored difference; the least important ones are left out.
     left_out: int = 0
 
     @property
@@ -88,7 +89,7 @@ class DispatchDifference:
 
     @property
     def only_in_code(self) -> bool:
-        """Whether nothing but guards and generated code differ, of the same kernels."""
+        """Whether only guards and generated code differ, with the same kernels."""
         return bool(self.changes) and all(
             change.part == DispatchPart.CODE or "guards" in (change.before, change.after)
             for change in self.changes
@@ -97,7 +98,7 @@ class DispatchDifference:
 
 @dataclass(frozen=True, slots=True)
 class CaseDifference:
-    """What runs differently in one case; where a side has no fingerprint, that side failed and nothing else.
+    """The differing operators and kernels of one case; if a side has no fingerprint, only its failure.
 
     `old_failure` and `new_failure` are the reasons; empty for a fingerprint that was taken.
     """
@@ -109,7 +110,7 @@ class CaseDifference:
 
     @property
     def changed(self) -> bool:
-        """Whether anything runs differently, as far as it could be compared."""
+        """Whether there is any difference in the compared parts."""
         return self.difference is not None and bool(self.difference.changes)
 
     def to_body(self, most: int | None = None) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _change_of(body: Mapping[str, Any]) -> DispatchChange:
 
 
 def differences_in(facts: Mapping[str, Any]) -> tuple[CaseDifference, ...]:
-    """What the facts of a run of pairs say that runs differently; empty where that was not looked at."""
+    """The differences of operators and kernels in the facts of a run of pairs; empty if not recorded."""
     return tuple(CaseDifference.from_body(body) for body in facts.get(DISPATCH, ()))
 
 
@@ -156,9 +157,9 @@ def compare_cases(
     new: Mapping[str, CaseFingerprint],
     cases: Iterable[str] | None = None,
 ) -> tuple[CaseDifference, ...]:
-    """What runs differently in each case: the alarming first, then the changed.
+    """The differing operators and kernels of each case: cases with warnings first, then changed ones.
 
-    Compared are `cases`, also those that a side has not; by default those that both have.
+    `cases` are compared, also those that one side lacks; by default those of both.
     """
     named = (case for case in old if case in new) if cases is None else cases
     found = [_compare_case(case, old.get(case), new.get(case)) for case in named]
@@ -184,7 +185,7 @@ def _failure(one: CaseFingerprint | None) -> str:
     return "" if one.fingerprint else f"{one.status}: {one.reason}"
 
 
-#: Which names of which part belong to a warning: it is raised where there are more of them than before.
+#: The names of a part that belong to a warning, which is raised if their count increases.
 _CLASSES: Sequence[tuple[DispatchWarning, DispatchPart, Callable[[str], object]]] = (
     (
         DispatchWarning.REFERENCE_KERNEL,
@@ -211,7 +212,7 @@ _CLASSES: Sequence[tuple[DispatchWarning, DispatchPart, Callable[[str], object]]
 
 
 def compare_fingerprints(old: DispatchFingerprint, new: DispatchFingerprint) -> DispatchDifference:
-    """What differs between two fingerprints of one case; parts that either lacks are not compared."""
+    """The differences between two fingerprints of one case; parts that either lacks are not compared."""
     if old.format != new.format:
         return DispatchDifference((), {part: NotCompared.OTHER_FORMAT for part in DispatchPart})
     changes: list[DispatchChange] = []
@@ -248,7 +249,7 @@ def _with_present_names(counts: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _rename_counts(counts: Mapping[str, int], rename: Callable[[str], str]) -> Mapping[str, int]:
-    """The counts under other names, those that then are the same added up."""
+    """The counts under new names; equal names are added up."""
     found: dict[str, int] = {}
     for name, count in counts.items():
         key = rename(name)
@@ -267,7 +268,7 @@ def _find_changes(part: DispatchPart, a: Mapping[str, int], b: Mapping[str, int]
 
 
 def _join_replacements(part: DispatchPart, changes: list[DispatchChange]) -> list[DispatchChange]:
-    """Join what is gone and what came in its place: the same operation otherwise done, or renamed."""
+    """Join removed and added names: the same operation with another implementation, or renamed."""
     for key in _KEYS.get(part, ()):
         removals = [change for change in changes if not change.after]
         for old in removals:
@@ -286,7 +287,9 @@ def _same_operation(old: str, new: str) -> bool:
 
 
 def _same_types(old: str, new: str) -> bool:
-    """Whether a primitive has the same inputs in other layouts; never a reorder, which is its layouts."""
+    """Whether a primitive has the same inputs in other layouts; never for a reorder, which is defined by its
+    layouts.
+    """
     if _BY not in old or old.startswith("reorder "):
         return False
     return _types(old) == _types(new)
@@ -311,7 +314,7 @@ _KEYS: Mapping[DispatchPart, Sequence[Callable[[str, str], bool]]] = {
 def _add_warnings(
     part: DispatchPart, changes: Iterable[DispatchChange], a: Mapping[str, int], b: Mapping[str, int]
 ) -> list[DispatchChange]:
-    """The changes with their warnings: a name's class must have grown, not only moved within itself."""
+    """The changes with their warnings: the total count of a name's class must have increased."""
     found = list(changes)
     for warning, of_part, belongs in _CLASSES:
         if of_part != part or _total(b, belongs) <= _total(a, belongs):
@@ -333,7 +336,7 @@ def _total(counts: Mapping[str, int], belongs: Callable[[str], object]) -> int:
 
 
 def _fusions_lost(changes: list[DispatchChange]) -> list[DispatchChange]:
-    """Mark fused kernels that are gone while parts of them came as kernels or operators of their own."""
+    """Mark fused kernels that disappeared while parts of them appeared as separate kernels or operators."""
     came = [change for change in changes if change.count_after > change.count_before]
     kernels = [_words(change.after) for change in came if change.part == DispatchPart.FUSED]
     operators = {

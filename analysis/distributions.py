@@ -1,4 +1,4 @@
-"""Probability functions of scipy, imported at the first call: commands that judge nothing do not wait."""
+"""Probability functions of scipy, imported at the first call so that other commands do not wait."""
 
 from typing import Any, cast
 
@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def quantile(degrees: ArrayLike, share: ArrayLike) -> NDArray[np.float64]:
-    """Below what Student's t of `degrees` has the probability `share` (0..1); shapes are broadcast."""
+    """The quantile of Student's t with `degrees` at probability `share` (0..1); shapes are broadcast."""
     return _special().stdtrit(degrees, share)
 
 
 def below(degrees: float, value: float) -> float:
-    """The probability (0..1) that Student's t of `degrees` has below `value`."""
+    """The probability (0..1) of Student's t with `degrees` below `value`."""
     return float(_special().stdtr(degrees, value))
 
 
@@ -22,7 +22,7 @@ def below_each(degrees: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def chi_squared_above(degrees: float, value: float) -> float:
-    """The probability (0..1) that chi squared of `degrees` has above `value`."""
+    """The probability (0..1) of chi squared with `degrees` above `value`."""
     return float(_special().chdtrc(degrees, value))
 
 

@@ -10,7 +10,7 @@ from . import distributions
 from .robust_mean import Location
 
 CONFIDENCE = 0.99
-#: An error of a log ratio below this is none.
+#: An error of a log ratio below this counts as 0.
 _NO_ERROR = 1e-5
 
 
@@ -18,11 +18,10 @@ _NO_ERROR = 1e-5
 class Geomean:
     """The weighted geometric mean of new / old over `cases` cases and `pairs` pairs, as logarithms.
 
-    `change` is None without any case. The interval is for these cases with these weights, as measured again
-    and again; it says nothing about cases that are not in the suite. Where `confidence` is None, `low` and
-    `high` are no interval, but the means of the ends of the cases' ranges. `typical` is the random-effects
-    mean (see `random_effects`) as (change, low, high), which a case that is known badly hardly moves; None
-    where there is none.
+    `change` is None without any case. The interval is for these cases with these weights, under repeated
+    measurement; it does not apply to other cases. If `confidence` is None, `low` and `high` are not an
+    interval, but the means of the ends of the cases' ranges. `typical` is the random-effects mean (see
+    `random_effects`) as (change, low, high), which uncertain cases hardly affect; None if there is none.
     """
 
     change: float | None
@@ -37,10 +36,10 @@ class Geomean:
 def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE) -> Geomean:
     """The geometric mean over (location, weight) of each case; raises ValueError for a weight not above 0.
 
-    A case counts by its weight, however many pairs it has; the error is that of independent cases, with the
-    effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of variance
-    components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme lie a
-    little too far out, and so does a mean over them.
+    A case counts by its weight, regardless of its number of pairs; the error is that of independent cases,
+    with the effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of
+    variance components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme
+    are slightly biased, and so is a mean over them.
     """
     each = list(cases)
     if not all(math.isfinite(weight) and weight > 0 for _, weight in each):
@@ -54,7 +53,7 @@ def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDE
     variance = math.fsum(part for part, _ in parts)
     half = 0.0
     if variance > 0:
-        # Each part as a share of the whole: squares of variances can be too small for a float.
+        # Each part as a share of the whole, because squares of variances can underflow.
         degrees = 1 / math.fsum((part / variance) ** 2 / own for part, own in parts)
         half = float(distributions.quantile(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     points, errors = zip(*((location.point, location.error) for location, _ in each), strict=True)
@@ -69,8 +68,8 @@ def random_effects(
 
     The variance between cases is that of Paule and Mandel (Consensus values and weighting factors, Journal of
     Research of the National Bureau of Standards 87, 1982), the interval that of Hartung and Knapp (A refined
-    method for the meta-analysis of controlled clinical trials, Statistics in Medicine 20, 2001). Cases count
-    by how precisely they are known, not by the weights of a policy.
+    method for the meta-analysis of controlled clinical trials, Statistics in Medicine 20, 2001). Cases are
+    weighted by their precision, not by the weights of a policy.
     """
     if len(points) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The GPU kernels of a case, and which take another time in another environment."""
+"""The GPU kernels of a case, and their differences between environments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any, Literal, cast
 
 from records.outcomes import Outcome
 
-#: The fact of an outcome that holds its kernels: name, calls a step and microseconds a step, longest first.
+#: The fact of an outcome with its kernels: name, calls per step and microseconds per step, longest first.
 KERNELS = "kernels"
-#: So many kernels the worker stores of a step: a table as long as this may lack some that ran.
+#: The most kernels of a step that the worker stores: a table of this length may lack some.
 STORED = 30
 
-#: What became of a kernel: it runs in one environment only, or takes another time.
+#: The kinds of changes of a kernel: it runs in one environment only, or its time differs.
 KernelWord = Literal["new", "gone", "slower", "faster", "same"]
 
 
@@ -37,12 +37,12 @@ class KernelChange:
 
     @property
     def difference_us(self) -> float:
-        """Microseconds that a step takes longer for it."""
+        """The difference in microseconds per step."""
         return self.after_us - self.before_us
 
     @property
     def word(self) -> KernelWord:
-        """What became of it; new and gone by the calls, slower and faster by the time of all calls."""
+        """The kind of its change: new and gone by the calls, slower and faster by the time of all calls."""
         if not self.calls_before or not self.calls_after:
             return "new" if self.calls_after else "gone"
         if not self.difference_us:
@@ -59,7 +59,7 @@ class CaseKernels:
 
 
 def stored_kernels(outcomes: Iterable[Outcome]) -> tuple[Kernel, ...]:
-    """The kernels of the processes of one case, by the median over those that have a table, longest first."""
+    """The kernels of the processes of one case, by the median over those with a table, longest first."""
     tables = [table for outcome in outcomes if (table := _table(outcome.facts.get(KERNELS)))]
     names = dict.fromkeys(name for table in tables for name in table)
     found = [Kernel(name, *_middle(tables, name)) for name in names]
@@ -67,9 +67,9 @@ def stored_kernels(outcomes: Iterable[Outcome]) -> tuple[Kernel, ...]:
 
 
 def kernel_changes(before: Iterable[Outcome], after: Iterable[Outcome]) -> tuple[CaseKernels, ...]:
-    """The kernels of every case that both sides have a table of, by the median over its processes.
+    """The kernels of every case with tables on both sides, by the median over its processes.
 
-    A kernel that a side lacks is left out where it would be too short for that side's full table.
+    A kernel that a side lacks is left out if it may be too short for that side's full table.
     """
     old, new = _by_case(before), _by_case(after)
     return tuple(
@@ -120,7 +120,7 @@ def _full_from_us(tables: Sequence[Mapping[str, tuple[float, float]]]) -> float:
 
 
 def _middle(tables: Sequence[Mapping[str, tuple[float, float]]], name: str) -> tuple[float, float]:
-    """Calls and microseconds over the tables, but for full ones that may have had no room for the kernel."""
+    """Calls and microseconds over the tables, without full ones that may have left out the kernel."""
     nothing = (0.0, 0.0)
     longest = max((table[name][1] for table in tables if name in table), default=0.0)
     values = [

@@ -9,7 +9,7 @@ DIRECTIONS: tuple[Better, ...] = get_args(Better)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric as people see it. `name` is the slug used in the database and in URLs."""
+    """One metric of the catalogue. `name` is the slug used in the database and in URLs."""
 
     name: str
     title: str
@@ -163,7 +163,8 @@ _ALL = (
     Metric("data_wait", "Waiting for data", "share", "lower", "share of the step spent waiting for a batch"),
     Metric("new_shape", "New shape", "s", "lower", "first call of a shape not seen before, median"),
     Metric("known_shape", "Known shape", "ms", "lower", "second call of a shape, median"),
-    # Of the telemetry window. SM utilisation and GPU busy are two things, and each source has its own name.
+    # Of the telemetry window. SM utilisation and GPU busy are different metrics, and each source has its own
+    # name.
     Metric("sm_utilisation", "SM utilisation", "%", "neither", "share of SM time with a warp on it (GPM)"),
     Metric("sm_occupancy", "SM occupancy", "%", "neither", "warps on an SM / the most it holds (GPM)"),
     Metric("tensor_active", "Tensor cores active", "%", "neither", "share of cycles of any type (GPM)"),
@@ -187,7 +188,7 @@ _ALL = (
     Metric("memory_temperature", "Memory temperature", "°C", "neither", "highest in the window"),
     Metric("device_memory", "Device memory", "MiB", "lower", "in use on the device by all processes, peak"),
     Metric("process_memory", "Process's device memory", "MiB", "lower", "context and libraries included"),
-    # A GPU at full load is held down by its power cap: that is how it runs, and no fault.
+    # A GPU at full load is limited by its power cap, which is normal.
     Metric("throttled", "Throttled", "%", "neither", "time with the clock held down, for any reason"),
     Metric("throttled_power", "Throttled, power", "%", "neither", "clock held down by the power cap"),
     Metric("throttled_heat", "Throttled, heat", "%", "neither", "clock held down by a temperature limit"),
@@ -203,7 +204,7 @@ _ALL = (
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 
-#: What includes compiling: where anything is compiled, only a process knows it that found its cache empty.
+#: Metrics that include compiling: for compiled cases only a process with an empty cache can measure them.
 COLD = frozenset(
     {
         "compile_cold",

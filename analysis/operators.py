@@ -1,4 +1,4 @@
-"""Operator tables: what a step was spent on, and what differs between two such tables."""
+"""Operator tables of a step, and the difference of two tables."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class Operator:
 
     @property
     def own_us(self) -> float:
-        """The time spent in it where it ran: on the device for a kernel, on the CPU for an operator."""
+        """Its own time: on the device for a kernel, on the CPU for an operator."""
         return self.self_device_us if self.kind == KERNEL else self.self_cpu_us
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorChange:
-    """One name in two tables, A and B: calls and own microseconds a step, None where it does not occur.
+    """One name in two tables, A and B: calls and own microseconds per step, None if absent.
 
-    `delta_us` is B - A: above zero, B is slower; a name that one side lacks counts as zero there.
+    `delta_us` is B - A: above zero, B is slower; a missing name counts as zero.
     """
 
     name: str
@@ -93,7 +93,7 @@ def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[OperatorCha
 
 @dataclass(frozen=True, slots=True)
 class OriginDifference:
-    """What two tables differ in (the name of a field), and both values of it."""
+    """The field in which two tables differ, and both values."""
 
     name: str
     one: str
@@ -101,7 +101,9 @@ class OriginDifference:
 
 
 def unlike(a: OperatorTable, b: OperatorTable) -> OriginDifference | None:
-    """Why two tables cannot be subtracted; None where they can: environment and technique may differ."""
+    """The reason why two tables cannot be subtracted; None if they can. Environment and technique may
+    differ.
+    """
     for name in ("workload", "hardware", "preset", "device", "harness"):
         one, other = getattr(a, name), getattr(b, name)
         if one != other:

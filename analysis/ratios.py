@@ -1,11 +1,11 @@
-"""Logarithms of new / old as files contain them: ratios, and shares of them."""
+"""Converts logarithms of new / old to the ratios and shares of files."""
 
 import math
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-#: What a logarithm is called where it is kept, and what its ratio is called in a file.
+#: The stored names of logarithms, and the names of their ratios in files.
 _RATIOS: Mapping[str, str] = {
     "change": "ratio",
     "low": "ratio_low",
@@ -13,13 +13,13 @@ _RATIOS: Mapping[str, str] = {
     "further": "ratio_further",
     "confirmed_before": "ratio_confirmed_before",
 }
-#: Logarithms that say from what on a change counts: shares in a file, under the same name.
+#: Logarithms that are thresholds: shares in a file, under the same name.
 _SHARES = ("smallest", "threshold")
 _LARGEST = math.log(sys.float_info.max)
 
 
 def ratio(change: float | None) -> float | None:
-    """New / old from its logarithm, exp(change); the largest number there is where it is larger."""
+    """New / old from its logarithm, exp(change); the largest float on overflow."""
     return None if change is None else math.exp(min(change, _LARGEST))
 
 
@@ -29,11 +29,10 @@ def share(size: float | None) -> float | None:
 
 
 def as_ratios(evidence: Any) -> Any:
-    """The stored form of a finding as a file contains it, down to the last row.
+    """The form of a finding in a file, including nested rows.
 
     `change` is `ratio` there, new / old, and `low`, `high`, `further` and `confirmed_before` have that word
-    before their names; `smallest` and `threshold` are shares. What is no number stays as it is, under its
-    name.
+    before their names; `smallest` and `threshold` are shares. Other values are unchanged.
     """
     if isinstance(evidence, Mapping):
         return dict(_evidence_item(str(name), value) for name, value in evidence.items())

@@ -1,4 +1,4 @@
-"""From the replicates of one metric to its measurement: point, interval, spread."""
+"""The measurement of a metric from its replicates: point, interval, spread."""
 
 import math
 from collections.abc import Sequence
@@ -12,10 +12,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `n` replicates say.
+    """The summary of `n` replicates.
 
-    `low`..`high` is None for fewer than two, where a value is not positive, and where it would end beyond any
-    float.
+    `low`..`high` is None for fewer than two, if a value is not positive, and if an end would overflow.
     """
 
     point: float
@@ -30,10 +29,10 @@ class Summary:
 def summarise(values: Sequence[float]) -> Summary:
     """Summarise one value per replicate (any unit, at least one value; raises ValueError for none).
 
-    `point` is the median. `low`..`high` is Student's 95 % interval for the mean of the logarithms, turned
-    back (a multiplicative interval around the geometric mean: timings are skewed to the right), widened
-    where needed to hold the point. `spread` is the standard deviation of the logarithms. A process is one
-    sample: what varies *within* a process is no part of any of this.
+    `point` is the median. `low`..`high` is Student's 95 % interval for the mean of the logarithms, converted
+    back (a multiplicative interval around the geometric mean, because timings are skewed to the right),
+    widened if needed to contain the point. `spread` is the standard deviation of the logarithms. A process is
+    one sample: variation *within* a process is not used.
     """
     if not values:
         raise ValueError("no replicate to summarise")
@@ -48,12 +47,12 @@ def summarise(values: Sequence[float]) -> Summary:
     try:
         low, high = math.exp(centre - half), math.exp(centre + half)
     except OverflowError:
-        # Of values that lie that far apart, or near the largest float, no true value can be estimated.
+        # For values that far apart, or near the largest float, no estimate is possible.
         return Summary(point, None, None, smallest, largest, spread, len(values))
     return Summary(point, min(low, point), max(high, point), smallest, largest, spread, len(values))
 
 
 def _middle(values: Sequence[float]) -> float:
-    """The median, also where the two in the middle sum up to more than a float holds."""
+    """The median, also if the sum of the two middle values would overflow."""
     middle = median(values)
     return middle if math.isfinite(middle) else 2 * median(value / 2 for value in values)

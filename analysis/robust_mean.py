@@ -1,4 +1,4 @@
-"""Where the centre of a few paired log ratios lies, and how surely, with wild pairs among them."""
+"""The centre of a few paired log ratios with its error, robust against outliers."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from . import distributions
 
-#: Under so many pairs nothing is set aside: of fewer, the rest would be too few to know their own spread.
+#: With fewer pairs none is winsorised: the others would be too few to estimate their spread.
 ENOUGH_TO_SET_ASIDE = 8
-#: The effect of the order of starting is taken out up to this size (a logarithm): a larger difference is that
-#: of wild pairs, which must not pass for it.
+#: The largest effect of the order of starting that is removed (a logarithm): a larger difference comes from
+#: outliers.
 ORDER_CAP = 0.03
 #: With fewer values the order of starting cannot be distinguished from the spread.
 _FEWEST_WITH_ORDER = 4
@@ -23,8 +23,8 @@ _FEWEST_WITH_ORDER = 4
 class Location:
     """The centre of `n` log ratios: `point` +- `error` with Student's t of `degrees` degrees of freedom.
 
-    `set_aside` values at either end count as the nearest one that is not. `error` is 0 where all others agree
-    to the last digit. `order` is by how much the side that starts first is slower; it is taken out.
+    `set_aside` values at each end are replaced by the nearest other one. `error` is 0 if all others agree to
+    the last digit. `order` is the removed slowdown of the side that starts first.
     """
 
     point: float
@@ -35,19 +35,18 @@ class Location:
     order: float = 0.0
 
     def half(self, tail: float) -> float:
-        """The half width of the interval that leaves the share `tail` of all cases out at either end."""
+        """The half width of the interval with the error `tail` on each side."""
         return float(distributions.quantile(self.degrees, 1 - tail)) * self.error
 
     def visible(self, tail: float, power: float) -> float:
-        """The smallest centre whose interval (see `half`) leaves 0 outside with a probability of `power`.
-
-        It is where the noncentral t has that probability beyond the quantile, the noise being what was seen
-        (Johnson and Welch, Applications of the non-central t-distribution, Biometrika 31, 1940).
+        """The smallest centre whose interval (see `half`) excludes 0 with a probability of `power`, from the
+        noncentral t with the observed noise (Johnson and Welch, Applications of the non-central
+        t-distribution, Biometrika 31, 1940).
         """
         return _noncentral(self.degrees, tail, power) * self.error
 
     def p(self) -> float:
-        """How often a centre of 0 would show itself this far from 0, on either side."""
+        """The two-sided p-value of a centre of 0."""
         if self.error == 0:
             return float(self.point == 0)
         return 2 * distributions.below(self.degrees, -abs(self.point) / self.error)
@@ -59,7 +58,7 @@ def _noncentral(degrees: int, tail: float, power: float) -> float:
 
 
 def set_aside(n: int) -> int:
-    """How many of `n` values at either end are set aside: none of fewer than eight, then one of six."""
+    """The number of `n` values at each end that are winsorised: none of fewer than eight, then one of six."""
     return n // 6 if n >= ENOUGH_TO_SET_ASIDE else 0
 
 
@@ -72,9 +71,9 @@ def locate(values: Sequence[float], new_first: Sequence[bool | None] = ()) -> Lo
     Tukey, Approximate behavior of the distribution of winsorized t, Technometrics 10, 1968). It was chosen by
     measurement: docs/decisions/0011-verdicts.md.
 
-    `new_first` says which side of each pair started first, None where that is not known. Of four or more
-    values in both orders, half the difference between the two orders is taken out, at most `ORDER_CAP`, for
-    one degree of freedom. Orders that are not balanced make the error larger.
+    `new_first` says which side of each pair started first, None where that is not known. With four or more
+    values in both orders, half the difference between the two orders is removed, at most `ORDER_CAP`, for one
+    degree of freedom. Unbalanced orders make the error larger.
     """
     given = np.asarray(values, dtype=np.float64)
     if len(given) < 2 or not np.isfinite(given).all():
@@ -88,25 +87,24 @@ def locate(values: Sequence[float], new_first: Sequence[bool | None] = ()) -> Lo
     n, g = len(ordered), set_aside(len(ordered))
     kept = np.clip(ordered, ordered[g], ordered[n - 1 - g])
     if kept[0] == kept[-1]:
-        # Either all agree, or setting aside left no spread to judge by.
+        # Either all agree, or winsorising removed the spread.
         kept, g = ordered, 0
     degrees = n - 2 * g - 1 - lost
-    # Around the middle, for equal values must have no spread at all.
+    # Relative to the median, so that equal values have a spread of exactly 0.
     middle = float(kept[n // 2])
     deviations = kept - middle
     if g:
         error = float(deviations.std(ddof=1)) / math.sqrt(n) * (n - 1) / degrees
     else:
-        # The intercept of a least squares fit: with the order taken out its spread has a degree less.
+        # The intercept of a least squares fit: the fitted order costs one degree of freedom.
         error = math.sqrt(float(deviations.var()) / degrees)
     error *= max(1.0, balance)
     return Location(middle + float(deviations.mean()), error, degrees, n, g, order)
 
 
 def _order_effect(values: NDArray[np.float64], sides: NDArray[np.float64]) -> tuple[float, float]:
-    """By how much the side that starts first is slower, and how much less is known for want of balance.
-
-    0 and 0 where the order is not known of enough values.
+    """The slowdown of the side that starts first, and the loss of precision by imbalance. Both are 0
+    if the order is known for too few values.
     """
     news, olds = values[sides > 0], values[sides < 0]
     if len(values) < _FEWEST_WITH_ORDER or not len(news) or not len(olds):

@@ -1,4 +1,4 @@
-"""What a technique brings: ratios of replicates that were measured together, pair by pair."""
+"""Gains of techniques: ratios of replicates that were measured together, pair by pair."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from .replicates import summarise
 
 
 class NoGain(StrEnum):
-    """Why there is no ratio; `reports.text.verdict_text` says it in words."""
+    """The reason why there is no ratio; `reports.text.verdict_text` has the sentences."""
 
     NO_BASELINE = "no baseline"
     NOT_ONE_SESSION = "not one session"
@@ -26,16 +26,16 @@ class NoGain(StrEnum):
     LEFT_CPUS = "left its CPUs"
 
 
-#: Why there is no ratio of what was measured without its baseline beside it.
+#: Reasons of cases that were measured without their baseline.
 ALONE = (NoGain.NO_BASELINE, NoGain.NOT_ONE_SESSION)
 
 
 @dataclass(frozen=True, slots=True)
 class GainRefusal:
-    """Why there is no ratio, or no number for a claim; `metric` is the one that is not known or not measured.
+    """The reason why there is no ratio, or no number for a claim; `metric` is the unknown or unmeasured one.
 
-    Of ENDED and LEFT_CPUS, `count` of so many `replicates`, of the baseline or of the case, ended with a
-    `status` that is never compared, or left the CPUs they were given.
+    For ENDED and LEFT_CPUS, `count` of the `replicates` of the baseline or of the case ended with a `status`
+    that is never compared, or left their assigned CPUs.
     """
 
     cause: NoGain
@@ -48,17 +48,17 @@ class GainRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """One ratio of `case` to `against`: the median over `n` pairs; None where there is none, for a `reason`.
+    """One ratio of `case` to `against`: the median over `n` pairs; None with a `reason` if there is none.
 
     `kind` is one of
     - `speed-up`: time per item of `against` / that of `case`; above 1 is faster,
     - `efficiency`: the same divided by the number of ranks; 1 is perfect scaling,
     - `one process`: the speed-up of several processes at once over a single one with all the CPUs,
-    - `memory`, `size`: what `case` needs / what `against` needs; below 1 is less.
+    - `memory`, `size`: that of `case` / that of `against`; below 1 is less.
 
-    `metric` is what the ratio is made of. `low`..`high`: 95 % interval, None under two pairs. `left_out`
-    counts replicates of either side that found no partner, `disturbed` those of the `n` pairs of which either
-    side had less than its core: their ratio may be anything.
+    `metric` is the metric of the ratio. `low`..`high`: 95 % interval, None under two pairs. `left_out` is the
+    number of replicates of either side without a partner, `disturbed` the number of the `n` pairs in which
+    either side had less than its core: their ratio is not reliable.
     """
 
     kind: str
@@ -80,8 +80,8 @@ def gains(
 ) -> dict[tuple[str, str], tuple[Gain, ...]]:
     """The gains of every case of one run that has a baseline, by case and environment.
 
-    `baselines` says what a case is set against. A ratio of memory or size is left out where either side did
-    not measure it; any other gain is there, with its reason.
+    `baselines` returns the baselines of a case. A ratio of memory or size is left out if either side did not
+    measure it; any other gain is included, with its reason.
     """
     replicates: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
@@ -101,13 +101,13 @@ def gains(
 
 
 def compare(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome], key: str) -> Gain:
-    """The gain of the replicates `case` (at least one) over those of `base`, which is called `key`.
+    """The gain of the replicates `case` (at least one) over those of `base` with the key `key`.
 
-    Replicates pair by number, if both ended `ok` and were alive together, as contenders of one session are:
-    what a resumed run measured later is no partner. The interval is Student's for the mean of the paired
-    differences of logarithms (Student, The probable error of a mean, 1908); see `replicates.summarise`.
-    For `efficiency`, weak t1/tN and strong t1/(N tN) are both the speed-up per item divided by N ranks,
-    for an item counts once whichever rank has it: in weak scaling a step has N times the items.
+    Replicates are paired by number, if both ended `ok` and were alive together, as contenders of one session
+    are: a replicate that a resumed run measured later is not a partner. The interval is Student's for the
+    mean of the paired differences of logarithms (Student, The probable error of a mean, 1908); see
+    `replicates.summarise`. For `efficiency`, weak t1/tN and strong t1/(N tN) are both the speed-up per item
+    divided by N ranks, because an item counts once on any rank: in weak scaling a step has N times the items.
     """
     metric = _metric(against, case, base)
     pairs = partners(case, base)
@@ -137,11 +137,11 @@ def _metric(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome])
 
 
 def _ratio(one: Outcome, other: Outcome, metric: str) -> float | None:
-    """How much more `one` does in a unit of time, or holds in memory; None if either is not known."""
+    """The ratio of two processes in items per time, or in memory; None if either is unknown."""
     mine, its = _value(one, metric), _value(other, metric)
     if mine is None or its is None:
         return None
-    # Of two that took turns the time is known round by round: see `rounds.change`.
+    # For two processes that took turns the ratio is known round by round: see `rounds.change`.
     change = log_ratio(metric, other, one)
     if change is None:
         return mine / its
@@ -149,7 +149,7 @@ def _ratio(one: Outcome, other: Outcome, metric: str) -> float | None:
 
 
 def _value(one: Outcome, metric: str) -> float | None:
-    """What the ratio is made of: items in a unit of time, or memory; None if it is not known."""
+    """The value for the ratio: items per time, or memory; None if unknown."""
     value = _number(one.metrics.get(metric))
     if metric == "latency_floor":
         value = _number(one.facts.get("items")) / value if value else 0.0
@@ -161,7 +161,9 @@ def _number(value: object) -> float:
 
 
 def gain_refusal(case: Sequence[Outcome], base: Sequence[Outcome]) -> GainRefusal | None:
-    """Why no pair of a case and its baseline may be compared, whatever their numbers; None for no reason."""
+    """The reason why no pair of a case and its baseline may be compared, regardless of their numbers; None
+    without one.
+    """
     for replicates, of_baseline in ((case, False), (base, True)):
         of = len(replicates)
         for status in map(OutcomeStatus, NEVER_COMPARED):

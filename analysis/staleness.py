@@ -1,6 +1,6 @@
 """Staleness: silent machines, missing nights, cases no longer measured.
 
-Digest and pages both judge a night by these functions, so they agree.
+Digest and pages use these functions, so that they agree.
 """
 
 from collections import defaultdict
@@ -14,28 +14,28 @@ from typing import Literal
 from records.outcomes import OutcomeCount, OutcomeStatus
 from records.tasks import SchedulerSeen, Task, TaskState
 
-#: A machine that was not seen for so long is not waited for any more.
+#: A machine that was not seen for this time is no longer expected.
 GONE_FOR_GOOD = timedelta(days=14)
 
-#: How a task is that nothing more happens to.
+#: The final states of a task.
 OVER = (TaskState.DONE, TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED)
 
-#: A case counts as measured until now that was in at least half of so many runs before.
+#: A case is a usual one if it was in at least half of this number of earlier runs.
 RUNS_BEFORE = 7
 
-#: Outcomes that say something of the machine and nothing of the case.
+#: Statuses that describe the machine, not the case.
 DISTURBED = (OutcomeStatus.THROTTLED, OutcomeStatus.CONTENDED)
 
-#: Moments of which one may say how long it usually is from one to the next.
+#: The fewest moments from which the usual interval can be estimated.
 _KNOWN_MOMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something that should be known of and is not, aware `since` when. `kind`: machine or night.
+    """An expected machine or night without news since `since` (aware).
 
-    `name` and `since` identify the outage. `lasts` is how long it has lasted, `cause` whether a
-    night was not planned or not begun, where `machines` are those that could have, of that `label`.
+    `kind`: machine or night. `name` and `since` identify the outage. `lasts` is its duration, `cause` whether
+    a night was not planned or not begun; then `machines` are those of `label` that could have begun it.
     """
 
     kind: str
@@ -48,13 +48,13 @@ class Outage:
 
     @property
     def key(self) -> str:
-        """The silence in one text: the same for as long as it lasts."""
+        """The identity of the outage as one text, which is stable while it lasts."""
         return f"{self.kind} {self.name} {self.since.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True)
 class LostCase:
-    """A case that used to be measured and, in the newest run of its track, was not: how it ended instead."""
+    """A usual case that was not measured in the newest run of its track, with its status."""
 
     schedule: str
     part: str
@@ -65,25 +65,25 @@ class LostCase:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Of the `usual` cases of a part all gave a number in its newest run but those in `lost`."""
+    """The coverage of a part: all of its `usual` cases except `lost` have a number in its newest run."""
 
     usual: int
     lost: tuple[LostCase, ...]
 
     @property
     def measured_cases(self) -> int:
-        """How many of the usual cases gave a number."""
+        """The number of usual cases with a number."""
         return self.usual - len(self.lost)
 
 
-#: Why a task waits: it must not start yet, no machine is online, no online machine has its label, all
-#: machines that could run it are busy, or it starts next.
+#: The reasons why a task waits: it must not start yet, no machine is online, no online machine has its label,
+#: all machines that could run it are busy, or it starts next.
 WaitCause = Literal["not yet", "unscheduled", "no such label", "busy", "next"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """Why a task waits, and the names of the online machines that could run it."""
+    """The reason why a task waits, and the names of the online machines that could run it."""
 
     why: WaitCause
     machines: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class WaitReason:
 
 @dataclass(frozen=True, slots=True)
 class MachineDisturbance:
-    """So many of the outcomes of a machine's runs were spoiled by the machine itself."""
+    """The number of outcomes of a machine's runs that were spoiled by the machine."""
 
     machine: str
     throttled: int
@@ -100,16 +100,16 @@ class MachineDisturbance:
 
     @property
     def share(self) -> float:
-        """The spoiled ones of all, from 0 to 1."""
+        """The share of spoiled outcomes, from 0 to 1."""
         return (self.throttled + self.contended) / self.outcomes
 
     def reported(self, share: float) -> bool:
-        """Whether it is worth a word, from that share on."""
+        """Whether the share reaches the limit for reporting."""
         return self.throttled + self.contended > 0 and self.share >= share
 
 
 def silent_machines(schedulers: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Outage]:
-    """The machines whose schedulers were all last seen more than so many minutes ago, by name.
+    """The machines whose schedulers were all last seen more than the given minutes ago, by name.
 
     A scheduler that stopped on request has unregistered and is not among `schedulers`.
     """
@@ -133,9 +133,9 @@ def overdue_nights(
 ) -> list[Outage]:
     """The targets of schedules that should have been measured hours ago and have not begun, by name.
 
-    `measuring` are the newest tasks that measure, in any state, or the answer of `db.queue.queries.unbegun`
-    for them, which is all that counts. A part that waits for several nights, each standing for the one
-    before, is silent since the first of them.
+    `measuring` are the newest tasks that measure, in any state, or the result of `db.queue.queries.unbegun`,
+    which is sufficient. A part that has waited for several nights, each replacing the one before, is silent
+    since the first of them.
     """
     able = eligible_machines(present(alive(schedulers, now, minutes)))
     parts: dict[str, list[Task]] = defaultdict(list)
@@ -159,7 +159,7 @@ def overdue_nights(
 def recovered(
     kind: str, name: str, since: datetime, schedulers: Iterable[SchedulerSeen], measuring: Iterable[Task]
 ) -> bool:
-    """Whether a silent machine or schedule is back, and did not merely stop being waited for."""
+    """Whether a silent machine or schedule is back, and is not only no longer expected."""
     if kind == "machine":
         return any(one.machine == name and one.seen_at > since for one in schedulers)
     return any(
@@ -173,12 +173,14 @@ def _has_begun(task: Task) -> bool:
 
 
 def alive(schedulers: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:
-    """The schedulers that were seen within so many minutes."""
+    """The schedulers that were seen within the given minutes."""
     return [one for one in schedulers if now - one.seen_at <= timedelta(minutes=minutes)]
 
 
 def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
-    """The schedulers that are alive: the record of a node stays when it is gone; its head reports that."""
+    """The schedulers that are alive; the record of a node remains after it has left, which its head
+    reports.
+    """
     missing: set[tuple[str, str]] = set()
     for one in living:
         listed = one.facts.get("missing")
@@ -188,13 +190,13 @@ def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
 
 @dataclass(frozen=True, slots=True)
 class EligibleMachines:
-    """The machines that claim tasks: the names of `every` one of them, and the names by label."""
+    """The machines that claim tasks: the names of `every` machine, and the names by label."""
 
     every: tuple[str, ...]
     by_label: Mapping[str, tuple[str, ...]]
 
     def of(self, label: str) -> tuple[str, ...]:
-        """The machines that take what is for a label; whatever is for none they all do."""
+        """The machines that claim tasks with a label; tasks without a label are for all machines."""
         return self.by_label.get(label, ()) if label else self.every
 
 
@@ -211,9 +213,9 @@ def eligible_machines(there: Iterable[SchedulerSeen]) -> EligibleMachines:
 
 
 def wait_reason(task: Task, able: EligibleMachines, busy: AbstractSet[str], now: datetime) -> WaitReason:
-    """Why a task waits that has not begun.
+    """The reason why a task waits that has not begun.
 
-    `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
+    `able` are the live machines that run such jobs, `busy` the machines that run a task now.
     """
     there = able.of(task.label)
     if task.not_before is not None and task.not_before > now:
@@ -226,10 +228,9 @@ def wait_reason(task: Task, able: EligibleMachines, busy: AbstractSet[str], now:
 def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now: datetime) -> datetime | None:
     """The first moment after the newest of `due` at which a schedule should have run and did not.
 
-    `due` are the moments that are stored, newest first and each once; `announced` those that schedulers said
-    would come. Where they said nothing of the time after the newest one, the longest time there usually is
-    from one to the next says it: a schedule of working days rests at the weekend. None where all is well, or
-    where it cannot be known.
+    `due` are the stored moments, newest first, each once; `announced` are those that schedulers announced. If
+    none was announced after the newest one, the longest usual interval is used: a schedule of working days
+    pauses at the weekend. None without a missing run, or if that is unknown.
     """
     if not due:
         return None
@@ -243,9 +244,9 @@ def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now:
 
 
 def unplanned_outage(name: str, since: datetime, now: datetime, hours: int) -> Outage | None:
-    """The outage of a target whose schedule should have run more than so many hours ago; else None.
+    """The outage of a target whose schedule should have run more than the given hours ago; else None.
 
-    After `GONE_FOR_GOOD` it is not waited for any more.
+    After `GONE_FOR_GOOD` it is no longer expected.
     """
     if not timedelta(hours=hours) < now - since <= GONE_FOR_GOOD:
         return None
@@ -254,35 +255,36 @@ def unplanned_outage(name: str, since: datetime, now: datetime, hours: int) -> O
 
 @dataclass(frozen=True, slots=True)
 class MeasuredNight:
-    """A night of a part that is over and has a run, and the runs that its coverage is held against."""
+    """An ended night of a part with a run, and the earlier runs of its coverage."""
 
     task: Task
     before: tuple[str, ...]
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """All runs of which the endings are needed, newest first."""
+        """All runs whose outcomes are needed, newest first."""
         return (self.task.run_id or "", *self.before)
 
 
 def newest_measured(tasks: Iterable[Task]) -> MeasuredNight | None:
-    """The newest night of a part that is over and has a run; `tasks` are all of that part, newest first."""
+    """The newest ended night of a part with a run; `tasks` are all of that part, newest first."""
     tasks = list(tasks)
     over = next((task for task in tasks if task.run_id and task.state in OVER), None)
     return over and MeasuredNight(over, runs_before(over, tasks))
 
 
 def runs_before(task: Task, tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The runs of the nights before a task's that are done: newest first, as `tasks` are, at most seven."""
+    """The runs of earlier nights that are done, newest first like `tasks`, at most seven."""
     earlier = (one for one in tasks if one.due_at < task.due_at and one.state == TaskState.DONE)
     return tuple(one.run_id for one in earlier if one.run_id)[:RUNS_BEFORE]
 
 
 def coverage(night: MeasuredNight, endings: Mapping[str, Sequence[OutcomeCount]]) -> Coverage:
-    """Which of the cases that were measured in half of the runs before or more the night measured too.
+    """The coverage of a night: of the cases measured in at least half of the earlier runs, those measured in
+    it.
 
-    `endings` are by run. Measured is a case of which at least one replicate ended ok. A case without any
-    outcome was not asked for, and is not lost, where the night is done; else it was not reached.
+    `endings` are by run. A case is measured if at least one replicate ended ok. A case without any outcome is
+    not lost if the night is done, because it was not planned; else it was not reached.
     """
     times: dict[str, int] = defaultdict(int)
     for run in night.before:
@@ -306,7 +308,7 @@ def coverage(night: MeasuredNight, endings: Mapping[str, Sequence[OutcomeCount]]
 
 
 def machine_disturbance(machine: str, counts: Iterable[Mapping[OutcomeStatus, int]]) -> MachineDisturbance:
-    """What the counts by status of a machine's runs say of the machine."""
+    """The disturbance of a machine from the counts by status of its runs."""
     total: dict[OutcomeStatus, int] = defaultdict(int)
     for each in counts:
         for status, count in each.items():

@@ -95,7 +95,7 @@ class Header:
             return Header(**values)
         except (TypeError, KeyError, ValueError) as error:
             run = body.get("run", "without a name")
-            raise JournalError(f"run {run} has a header that this Pyrometer does not understand") from error
+            raise JournalError(f"run {run} has a header that this Pyrometer cannot read") from error
 
     @property
     def targets(self) -> dict[str, TargetEnvironment]:

@@ -1,4 +1,4 @@
-"""One case in both environments of an upgrade: how it ended, and what its verdicts are."""
+"""One case in both environments of an upgrade: its statuses and its verdicts."""
 
 import math
 from collections import Counter
@@ -15,15 +15,16 @@ from .screening import ScreenedCase
 from .thresholds import Threshold, threshold_of
 from .verdict import Verdict, judge
 
-#: How a case ends that does not work; an outcome of any other status but `ok` says nothing about the case.
+#: The statuses of a broken case; an outcome of any other status but `ok` does not show whether the case
+#: works.
 BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
 
-#: So many disturbed pairs have to agree on a change of more than this share.
+#: The number of disturbed pairs that have to agree on a change of more than this share.
 UNDER_LOAD = 6, 0.30
 
 
 class NotMeasured(StrEnum):
-    """Why a case has no replicate that counts."""
+    """The reason why a case has no replicate that counts."""
 
     NO_REPLICATE = "no replicate"
     NO_FULL_PAIR = "no full pair"
@@ -31,10 +32,10 @@ class NotMeasured(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CaseSide:
-    """How a case ended in one environment.
+    """The status of a case in one environment.
 
-    `count` of its `replicates` ended with `status`, and `reason` is what the first of them recorded; both are
-    given where that is not `ok`. Where it is, `broken` has the number of replicates that broke, by status.
+    `count` of its `replicates` ended with `status`, and `reason` is that of the first of them; both are set
+    if it is not `ok`. If it is, `broken` has the number of broken replicates by status.
     """
 
     status: str
@@ -47,9 +48,9 @@ class CaseSide:
 
 @dataclass(frozen=True, slots=True)
 class AloneProcesses:
-    """How many `processes` of a case were measured without their partner alive.
+    """The number of `processes` of a case that were measured without their partner.
 
-    `circumstances` is what the first of them recorded about the reason.
+    `circumstances` is the reason of the first of them.
     """
 
     count: int
@@ -59,13 +60,12 @@ class AloneProcesses:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs.
+    """One case in both environments: `verdicts` by metric; `pair_seconds` is the duration of one more pair.
 
-    `under_load` is how many disturbed pairs all agree on a change of more than 30 %, above 0 where the new
-    environment is slower, 0 where they do not agree or are too few (see `UNDER_LOAD`).
-    `screen` is what a screen says of it, None in an upgrade without one.
-    `failed` is how many of its replicates broke, old and new. `alone` are the processes that were not alive
-    together with their partner; None where all were.
+    `under_load` is the number of disturbed pairs that all agree on a change of more than 30 %, above 0 if the
+    new environment is slower, 0 if they do not agree or are too few (see `UNDER_LOAD`). `screen` is the
+    result of a screen, None in an upgrade without one. `failed` are the numbers of its broken replicates, old
+    and new. `alone` are the processes that did not run together with their partner; None if all did.
     """
 
     case: str
@@ -81,7 +81,7 @@ class CaseResult:
 
     @property
     def only_screened(self) -> bool:
-        """Whether a screen let it pass: it has short pairs only, and no verdict."""
+        """Whether it passed a screen: it has only short pairs and no verdict."""
         return self.screen is not None and self.screen.selection is None
 
     @property
@@ -96,7 +96,7 @@ class CaseResult:
 
     @property
     def may_have_broken(self) -> bool:
-        """Whether it does not work in the new environment, and nothing is known of it in the old."""
+        """Whether it does not work in the new environment and is unknown in the old."""
         return self.new.status in BROKEN and self.old.status not in ("ok", *BROKEN)
 
     @property
@@ -111,10 +111,10 @@ class CaseResult:
 
 
 def side(statuses: Sequence[tuple[str, str]]) -> CaseSide:
-    """How a case ended in one environment, from the (status, reason) of its replicates.
+    """The status of a case in one environment, from the (status, reason) of its replicates.
 
-    One `wrong` or `not_compiled` replicate is enough. Anything else counts only where no replicate ended
-    `ok`; where some did, `broken` has the others.
+    One `wrong` or `not_compiled` replicate is enough. Other statuses count only if no replicate ended `ok`;
+    if some did, `broken` has the others.
     """
     if not statuses:
         return CaseSide("skipped", not_measured=NotMeasured.NO_REPLICATE)
@@ -138,7 +138,7 @@ def judge_case(
 ) -> CaseResult:
     """One case from all its replicates in both environments, at least one, in the order of their numbers.
 
-    Judged is every metric of the catalogue that knows a better and that a replicate of either side has.
+    Every metric of the catalogue with a better direction is judged if a replicate of either side has it.
     """
     sides = [side([(one.status, one.reason) for one in replicates]) for replicates in (old, new)]
     metrics = {metric for one in (*old, *new) for metric in one.metrics}

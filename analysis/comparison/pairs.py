@@ -1,4 +1,4 @@
-"""Which replicates belong together, and what a pair of them says about one metric."""
+"""Pairs of replicates, and the change of one metric in each pair."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from records.outcomes import Outcome, OutcomeStatus
 from . import rounds
 from .rounds import core_share
 
-#: A fast wrong answer is no gain, and neither is one that silently ran something else.
+#: A fast wrong answer is not a gain, nor is a case that silently ran something else.
 NEVER_COMPARED = ("wrong", "not_compiled")
 
-#: How the processes of a disturbed pair end.
+#: The statuses of the processes of a disturbed pair.
 _UNDER_LOAD = {OutcomeStatus.OK, OutcomeStatus.CONTENDED}
 
 
 class PairFlaw(StrEnum):
-    """Why both sides of a pair together are left out."""
+    """The reason why a pair is left out because of both sides."""
 
     OTHER_SESSION = "other_session"
     OTHER_ITEMS = "other_items"
@@ -29,9 +29,8 @@ class PairFlaw(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideFlaw:
-    """Why one side of a pair cannot be used.
-
-    `status` is how it ended, `core` the share of its core that it had, `metric` what is not known of it.
+    """The reason why one side of a pair cannot be used: its `status`, the share of its `core` that it had, or
+    the unknown `metric`.
     """
 
     side: Literal["old", "new"]
@@ -41,9 +40,9 @@ class SideFlaw:
     metric: str = ""
 
 
-#: Why a pair does not count; empty where it does.
+#: The reason why a pair does not count; empty if it counts.
 LeftOut = tuple[SideFlaw | PairFlaw, ...]
-#: The pair is beyond the last look that was reached, and waits for the next; beyond the last of the plan.
+#: The pair is after the last reached look and waits for the next one; it is after the last look of the plan.
 WAITS: LeftOut = (PairFlaw.WAITS,)
 BEYOND: LeftOut = (PairFlaw.BEYOND,)
 
@@ -52,10 +51,10 @@ BEYOND: LeftOut = (PairFlaw.BEYOND,)
 class Pair:
     """One metric of two fresh processes that took turns in one session, in the metric's unit.
 
-    `left_out` says why the pair does not count, and is empty where it does. The reason must not depend on the
-    two values: to leave out what looks odd would be to choose the sample by its outcome.
-    `new_first` says which side was started first, where that is known. `change` is the logarithm of new / old
-    where that is known better than from the two values (see `rounds.change`).
+    `left_out` is the reason why the pair does not count, empty if it counts. The reason must not depend on
+    the two values, because that would select the sample by its outcome. `new_first` tells which side was
+    started first, if known. `change` is the logarithm of new / old if it is known more precisely than from
+    the two values (see `rounds.change`).
     """
 
     old: float
@@ -67,12 +66,12 @@ class Pair:
     @property
     def log(self) -> float:
         """The logarithm of new / old."""
-        # Not the logarithm of the ratio, which may be too large or too small for a float.
+        # Not the logarithm of the ratio, which may overflow or underflow.
         return self.change if self.change is not None else math.log(self.new) - math.log(self.old)
 
 
 def partners(one: Sequence[Outcome], other: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
-    """Replicates of equal number that both ended `ok` and were alive together, as in one session."""
+    """Replicates with equal numbers that both ended `ok` and were alive together, as in one session."""
     others = {replicate.replicate: replicate for replicate in other if replicate.status == "ok"}
     both = [
         (first, others[first.replicate])
@@ -90,23 +89,22 @@ def concurrent(one: Outcome, other: Outcome) -> bool:
 
 
 def measured_alone(one: Outcome) -> str:
-    """The recorded circumstances of a process that was measured without its partner; empty for any other."""
+    """The recorded circumstances of a process that was measured without its partner; empty for others."""
     return str(one.facts.get("measured_alone", ""))
 
 
 def left_its_cpus(facts: Mapping[str, Any]) -> bool:
-    """Whether a process did not stay on the CPUs it was given."""
+    """Whether a process left its assigned CPUs."""
     launch = facts.get("launch")
     return isinstance(launch, Mapping) and launch.get("held") is False
 
 
 def pairs_of(metric: str, old: Sequence[Outcome], new: Sequence[Outcome], exact: bool = False) -> list[Pair]:
-    """The pairs of one case in two environments, by replicate number, those that do not count among them.
+    """The pairs of one case in two environments, by replicate number, including those that do not count.
 
-    A pair is left out where either side did not end `ok`, has no partner from its own session, left its CPUs,
-    or does not know the metric. Where it is not `exact`, also where either side had less than its core, or
-    has none of the metric: what others do takes time, and no memory. `old` and `new` hold one outcome per
-    number.
+    A pair is left out if either side did not end `ok`, has no partner from its own session, left its CPUs, or
+    lacks the metric. Unless the metric is `exact`, it is also left out if either side had less than its core,
+    or a value of 0: other programs take time, not memory. `old` and `new` hold one outcome per number.
     """
     olds = {one.replicate: one for one in old}
     news = {one.replicate: one for one in new}
@@ -117,7 +115,7 @@ def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) ->
     values = [_value(metric, side) for side in (old, new)]
     flaws = (_flaw("old", old, metric, exact), _flaw("new", new, metric, exact))
     whys: list[SideFlaw | PairFlaw] = [flaw for flaw in flaws if flaw is not None]
-    # For want of memory they may have taken turns as whole processes; `judge_case` reports it.
+    # Without enough memory they may have run one after the other; `judge_case` reports it.
     if old and new and not whys and not (concurrent(old, new) or measured_alone(old) or measured_alone(new)):
         whys.append(PairFlaw.OTHER_SESSION)
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
@@ -127,9 +125,9 @@ def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) ->
 
 
 def changes_under_load(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[float]:
-    """log(new / old) of the fastest iterations of each pair that others disturbed, and that does not count.
+    """log(new / old) of the fastest iterations of each disturbed pair, which does not count.
 
-    Such a number is no measurement: it serves to tell a large effect from none.
+    Such a number is not a measurement: it only distinguishes a large effect from none.
     """
     news = {one.replicate: one for one in new}
     both = [(one, news[one.replicate]) for one in old if one.replicate in news]
@@ -144,9 +142,9 @@ def changes_under_load(old: Sequence[Outcome], new: Sequence[Outcome]) -> list[f
 
 
 def log_ratio(metric: str, old: Outcome, new: Outcome) -> float | None:
-    """The logarithm of new / old, round by round, where both took turns block by block; else None.
+    """The logarithm of new / old, round by round, if both took turns block by block; else None.
 
-    Inputs of several shapes have no fastest iteration in common: there the values speak.
+    Inputs of several shapes have no common fastest iteration: then the values are used.
     """
     alike = all((one.facts.get("shapes") or 1) == 1 for one in (old, new))
     if metric != rounds.METRIC or not alike or not concurrent(old, new):

@@ -1,14 +1,14 @@
-"""When a growing row of pairs is looked at, and how much of the error each look may spend."""
+"""The looks at a growing sequence of pairs, and the share of the error rate of each look."""
 
 from dataclasses import dataclass
 
-#: Fewer pairs than this are never judged by their spread.
+#: The fewest pairs that are judged by their spread.
 FEWEST = 4
-#: The numbers of pairs at which a case is looked at, and how the error is divided among the looks: most of it
-#: at the first ones, for a suite without a change is to be cleared soon.
+#: The numbers of pairs at the looks, and the division of the error rate among them: most is spent at the
+#: first ones, so that a suite without a change is decided soon.
 _LOOKS = (4, 6, 8, 10, 12, 16, 20, 24, 32)
 _PARTS = (25, 20, 12, 10, 9, 8, 7, 5, 4)
-#: The part of each look beyond those, which are at half as many pairs more and then at twice as many.
+#: The part of each further look; these are at 1.5 times and 2 times the pairs, and so on.
 _LATER = 3
 
 
@@ -16,11 +16,11 @@ _LATER = 3
 class Plan:
     """Looks at 4, 6, 8, 10, 12, 16, 20, 24, 32 pairs and so on, the last at `largest`.
 
-    A plan is made before the first pair, from what the budget affords, and never from what the pairs say.
-    Over all its looks it calls a change that is none in at most the share `alpha` of cases, and calls the
-    same what differs by the threshold in at most the share `alpha_same`. Each look has a part of these errors
-    as a test of its own: the sum bounds the whole by Boole's inequality, whatever the looks have in common,
-    whichever statistic is used and whenever one stops. Raises ValueError for fewer than `FEWEST` pairs.
+    A plan is made before the first pair, from the budget, never from the pairs. Over all its looks at most
+    the share `alpha` of unchanged cases are called changed, and at most the share `alpha_same` of cases that
+    differ by the threshold are called the same. Each look is a separate test with a part of these error
+    rates: by Boole's inequality the sum bounds the whole for any dependence of the looks, any statistic and
+    any stopping rule. Raises ValueError for fewer than `FEWEST` pairs.
     """
 
     largest: int = 12
@@ -28,7 +28,7 @@ class Plan:
     alpha_same: float = 0.05
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a plan that cannot be kept."""
+        """Raise ValueError for an invalid plan."""
         if self.largest < FEWEST:
             raise ValueError(f"a plan has {FEWEST} pairs or more, not {self.largest}")
         if not (0 < self.alpha < 0.5 and 0 < self.alpha_same < 0.5):
@@ -53,11 +53,13 @@ class Plan:
         return max((look for look in self.looks if look <= pairs), default=0)
 
     def share(self, look: int) -> float:
-        """The share of either error that belongs to this look; those of all looks add up to 1."""
+        """The share of each error rate that belongs to this look; the shares of all looks add up to 1."""
         looks = self.looks
         parts = [*_PARTS[: len(looks)], *[_LATER] * (len(looks) - len(_PARTS))]
         return parts[looks.index(look)] / sum(parts)
 
     def within(self, pairs: int) -> "Plan":
-        """This plan with at most so many pairs: an even number, as either side starts first in half."""
+        """This plan with at most the given number of pairs, made even, because each side starts first in half
+        of them.
+        """
         return Plan(max(FEWEST, min(self.largest, pairs - pairs % 2)), self.alpha, self.alpha_same)

@@ -1,10 +1,10 @@
-"""Which cases of a screened upgrade are measured in full, and which by short pairs only.
+"""Selects the cases of a screened upgrade that are measured in full; the others have only short pairs.
 
 A screen compares dispatch fingerprints, and takes two short pairs of each case that runs the same in both
-environments. A case goes on to full pairs where something runs differently, where the steady latency of a
-short pair differs by `SCREEN_LIMIT` or more, and where its short pairs say nothing. Short pairs are no part
-of the full ones: a case that was chosen by its pairs is judged by others. Nor are their numbers measurements:
-an outcome keeps them as a fact (see `as_evidence`). How often a screen misses a slow-down was measured:
+environments. A case goes on to full pairs if operators or kernels differ, if the steady latency of a short
+pair differs by `SCREEN_LIMIT` or more, and if its short pairs do not count. Short pairs are separate from
+full ones: a case that was selected by its pairs is judged by others. Their numbers are not measurements: an
+outcome stores them as a fact (see `as_evidence`). For the rate of missed slow-downs see
 `benchmarks/screen.py`.
 """
 
@@ -21,19 +21,20 @@ from .pairs import pairs_of
 
 #: The fact of an outcome that holds the metrics of a process of a short pair.
 EVIDENCE = "screening"
-#: Short pairs of each case, and the numbers they may have: as many again replace those that do not count.
+#: The number of short pairs of each case, and the largest number with replacements for those that do not
+#: count.
 SHORT_PAIRS, FIRST_FULL = 2, 4
-#: From this share on a short pair sends its case on.
+#: The change of a short pair from which on its case goes on to full pairs.
 SCREEN_LIMIT = 0.10
 #: A slow-down of `MISSED_LIMIT` passes the screen in at most the share `MISSED_SHARE` of cases.
 MISSED_LIMIT, MISSED_SHARE = 0.15, 0.02
 
-#: What infrastructure or others did says nothing about the case.
+#: Statuses caused by infrastructure or other programs, which do not describe the case.
 _SAYS_NOTHING = {OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED}
 
 
 class Selection(StrEnum):
-    """Why a case goes on to full pairs."""
+    """The reason why a case goes on to full pairs."""
 
     DISPATCH = "dispatch"
     CHANGE = "change"
@@ -43,10 +44,10 @@ class Selection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What the dispatch fingerprints of a screened upgrade say, before anything is measured.
+    """The result of comparing the dispatch fingerprints of a screened upgrade, before anything is measured.
 
-    The cases `changed` run differently in another way than in guards and generated code, those `unknown` have
-    no fingerprint in one environment at least: only their short pairs are looked at.
+    The cases `changed` differ in more than guards and generated code. The cases `unknown` lack a fingerprint
+    in at least one environment: they are screened only by short pairs.
     """
 
     changed: tuple[str, ...] = ()
@@ -63,9 +64,9 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class ScreenedCase:
-    """What a screen says of a case: the short pairs that count, as logarithms of new / old.
+    """The result of a screen for a case: the short pairs that count, as logarithms of new / old.
 
-    `selection` is why it goes on to full pairs, None where it does not. `compared` is whether its
+    `selection` is the reason why it goes on to full pairs, None if it does not. `compared` is whether its
     fingerprints were compared.
     """
 
@@ -85,21 +86,20 @@ class ScreenedCase:
 
     @property
     def priority(self) -> tuple[bool, float]:
-        """The larger, the sooner it gets its full pairs: what fails, then what looks slowest."""
+        """The priority for full pairs: failing cases first, then the slowest."""
         return self.selection == Selection.FAILURE, self.least_change
 
 
 def as_evidence(outcome: Outcome) -> Outcome:
-    """The outcome of a short pair as it is kept: without metrics, which are the fact `EVIDENCE`.
-
-    No history, chart, detection or report then takes the numbers of such a short time for measurements.
+    """The stored outcome of a short pair: its metrics are moved to the fact `EVIDENCE`, so that histories,
+    charts, detection and reports do not take them for measurements.
     """
     facts = {**outcome.facts, EVIDENCE: dict(outcome.metrics)}
     return replace(outcome, metrics={}, facts=facts)
 
 
 def with_metrics(outcome: Outcome) -> Outcome:
-    """The inverse of `as_evidence`; any other outcome as it is."""
+    """The inverse of `as_evidence`; other outcomes are unchanged."""
     found = outcome.facts.get(EVIDENCE)
     return replace(outcome, metrics=found) if isinstance(found, Mapping) else outcome
 

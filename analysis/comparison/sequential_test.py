@@ -1,4 +1,4 @@
-"""Whether a case gets more pairs."""
+"""Decides whether a case gets more pairs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,8 +15,8 @@ AdviceCause = Literal["look ahead", "decided", "plan used up", "not comparable"]
 class Advice:
     """`more` further pairs to the next look, 0 to stop, and the `cause` of it, from a `verdict`.
 
-    `pairs` is the number that the cause is about: at which the next look is, of the whole plan where that is
-    used up; else how many the verdict rests on.
+    `pairs` is the number that belongs to the cause: of the next look, of the whole plan if it is used up,
+    else the pairs behind the verdict.
     """
 
     more: int
@@ -26,20 +26,19 @@ class Advice:
 
     @property
     def go_on(self) -> bool:
-        """Whether to measure on."""
+        """Whether to continue."""
         return self.more > 0
 
 
 def advise(verdict: Verdict, plan: Plan, cases: int = 1, rate: float = RATE) -> Advice:
     """Go on to the next look, or stop: decided, or at the plan's end.
 
-    `verdict` is that of `judge` under the same plan. What is called `faster` or `slower` goes on until it
-    would stand alone among all `cases` of the suite (see `false_discovery_rate.control`) at the false
-    discovery `rate`: stopped as soon as it is called, half of what is true was seen to be taken back.
-
-    Stopping early for any reason adds no false verdicts, and neither does going on: the error is spent
-    per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
-    still unclear there is decided by new pairs under a new plan.
+    `verdict` is that of `judge` under the same plan. A case called `faster` or `slower` continues until it
+    would be significant as the only discovery among all `cases` of the suite (see
+    `false_discovery_rate.control`) at the false discovery `rate`: when cases stopped at their first such
+    verdict, half of the true ones were withdrawn. Stopping early and continuing add no false verdicts,
+    because the error rate is spent per look. The same pairs must not be extended beyond the plan's largest
+    number. A case that is still unclear then is decided by new pairs under a new plan.
     """
     if verdict.word == "not comparable":
         return Advice(0, "not comparable", verdict, verdict.n)

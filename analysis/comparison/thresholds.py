@@ -1,4 +1,4 @@
-"""From what on a change of a metric matters."""
+"""The smallest change of each metric that matters."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from ..metrics import METRICS
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A change matters from the share `relative` on: 0.01 is 1 % more, or that much less turned round.
+    """A change matters from the share `relative` on: 0.01 is 1 % more, or the inverse ratio.
 
-    `exact` is for metrics that hardly vary from process to process: they are compared as they are, and a
-    difference of up to `absolute`, in the metric's unit, does not matter either.
+    `exact` is for metrics that hardly vary from process to process: they are compared without statistics, and
+    a difference of up to `absolute`, in the metric's unit, does not matter.
     """
 
     relative: float
@@ -20,13 +20,13 @@ class Threshold:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be a threshold."""
+        """Raise ValueError for an invalid threshold."""
         for share in (self.relative, self.absolute):
             if not (math.isfinite(share) and share >= 0):
                 raise ValueError(f"a threshold is a finite number from 0 on, not {share}")
         if not self.exact and self.relative == 0:
             raise ValueError(
-                "a metric that varies needs a threshold above 0: nothing is ever proved the same"
+                "a metric that varies needs a threshold above 0: otherwise nothing could be proved the same"
             )
 
     @property
@@ -35,9 +35,9 @@ class Threshold:
         return math.log1p(self.relative)
 
 
-#: For steady times the smallest change that pairs on a quiet machine decide within a minute.
+#: For steady times: the smallest change that pairs on a quiet machine decide within a minute.
 _TIME = Threshold(0.01)
-#: What happens once in a process varies more, and matters less.
+#: Events that happen once per process vary more and matter less.
 _ONCE = Threshold(0.10)
 #: The kernel's own count of pages differs by a few between equal processes.
 _RESIDENT = Threshold(0.02, absolute=4.0, exact=True)
@@ -57,7 +57,7 @@ _DEFAULTS: Mapping[str, Threshold] = {
 
 
 def threshold_of(metric: str, given: Mapping[str, Threshold] | None = None) -> Threshold:
-    """The threshold of a metric: the one `given` for it, or the default. Raises ValueError for no metric."""
+    """The threshold of a metric: the `given` one, or the default. Raises ValueError for an unknown metric."""
     if metric not in METRICS:
-        raise ValueError(f"no metric is called {metric}")
+        raise ValueError(f"there is no metric {metric}")
     return (given or {}).get(metric) or _DEFAULTS.get(metric, _TIME)

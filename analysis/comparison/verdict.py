@@ -1,4 +1,4 @@
-"""From the pairs of one case and metric to a verdict."""
+"""The verdict on the pairs of one case and metric."""
 
 import math
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from .thresholds import Threshold
 
 Word = Literal["faster", "slower", "same", "unclear", "no data", "not comparable"]
 
-#: How probable it is that an effect of the smallest visible size is seen.
+#: The probability of detecting an effect of the smallest visible size.
 POWER = 0.80
-#: An exact metric is not believed on the word of a single pair.
+#: The fewest pairs for a verdict on an exact metric.
 _EXACT_FEWEST = 2
-#: Beyond so many pairs nothing is promised.
+#: The largest number of pairs that is proposed.
 MOST = 200
 
 
 class Doubt(StrEnum):
-    """Why a verdict is open, where no number belongs to that."""
+    """A reason for an open verdict without a number."""
 
     NO_PAIR = "no_pair"
     MAY_NOT_MATTER = "may_not_matter"
@@ -40,7 +40,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TooFewPairs:
-    """So many pairs count, and `least` is how many it takes."""
+    """Only `pairs` pairs count, and at least `least` are needed."""
 
     pairs: int
     least: int
@@ -48,7 +48,9 @@ class TooFewPairs:
 
 @dataclass(frozen=True, slots=True)
 class OneSideFirst:
-    """One side started first in so many of the pairs, that its luck would look like a change."""
+    """One side started first in so many of the pairs that the effect of the order could look like a
+    change.
+    """
 
     side: Literal["new", "old"]
     times: int
@@ -57,7 +59,7 @@ class OneSideFirst:
 
 @dataclass(frozen=True, slots=True)
 class ChanceInSuite:
-    """Among so many cases a p value like this one is no discovery."""
+    """The p value is not a discovery among the `cases` of the suite."""
 
     p: float
     cases: int
@@ -68,19 +70,19 @@ VerdictReason = Doubt | TooFewPairs | OneSideFirst | ChanceInSuite
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the pairs say about one metric of one case, new against old.
+    """The verdict of the pairs on one metric of one case, new against old.
 
-    For a metric that is no time, `faster` reads better and `slower` worse. `reason` is why it is open or
-    nothing is compared, None where the word says all. `old` and `new` are medians over the pairs, in the
-    metric's unit. `change`, `low`, `high`, `smallest` and `threshold` are logarithms of new / old: 0.01 is
-    1 % more. `low`..`high` holds the truth in the share `confidence` of cases, over all looks of the plan
-    together; of an exact metric it is the range of the pairs, and `confidence` is None. `p` is valid at
-    whichever look one stops. `smallest` is the smallest effect that would have been called with a probability
-    of 80 %. `needed` is how many pairs a plan would have to hold so that a change like this one, with noise
-    like this, is called or proved the same, again with 80 %; None where no reasonable number would do.
-    `left_out` has a reason for every pair that does not count, `n` is the number of those that do. `location`
-    is what pairs of a metric that varies have in common, `pairs` are those pairs, in the order in which they
-    were measured: both for judging several cases together.
+    For a metric that is not a time, `faster` means better and `slower` worse. `reason` is the reason for an
+    open verdict or for no comparison, None for other verdicts. `old` and `new` are medians over the pairs, in
+    the metric's unit. `change`, `low`, `high`, `smallest` and `threshold` are logarithms of new / old: 0.01
+    is 1 % more. `low`..`high` contains the true change in the share `confidence` of cases, over all looks of
+    the plan together; for an exact metric it is the range of the pairs, and `confidence` is None. `p` is
+    valid at every look. `smallest` is the smallest effect that would have been called with a probability of
+    80 %. `needed` is the number of pairs of a plan with which a change and noise like these would be called
+    or proved the same, also with 80 %; None if no reasonable number is enough. `left_out` has a reason for
+    every pair that does not count, `n` is the number of those that do. `location` is the centre of the pairs
+    of a metric that varies, `pairs` are those pairs in the order of measuring: both are used to judge several
+    cases together.
     """
 
     metric: str
@@ -103,22 +105,22 @@ class Verdict:
 
     @property
     def cost(self) -> int:
-        """That of its metric."""
+        """The unit of its metric."""
         return METRICS[self.metric].cost
 
     @property
     def has_ratio(self) -> bool:
-        """Whether a geomean can hold it: by a location, or by the range of an exact metric."""
+        """Whether a geomean can include it: by a location, or by the range of an exact metric."""
         return self.location is not None or (self.change is not None and self.low is not None)
 
     @property
     def too_few(self) -> bool:
-        """Whether too few pairs count to judge by: of an exact metric a single one."""
+        """Whether too few pairs count for a verdict: for an exact metric a single one."""
         return isinstance(self.reason, TooFewPairs)
 
 
 def not_comparable(metric: str) -> Verdict:
-    """The verdict on two sides that did not do the same work."""
+    """The verdict on two sides that did different work."""
     return Verdict(metric, "not comparable", Doubt.OTHER_WORK)
 
 
@@ -129,15 +131,14 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
     tests reject a difference of the threshold or more (Schuirmann, A comparison of the two one-sided tests
     procedure and the power approach, 1987). A change proved real but smaller than the threshold is `same`
     where that too is proved, else `unclear`. The intervals are repeated confidence intervals (Jennison and
-    Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs beyond the
-    last look of the plan that they reach wait for the next, if there is one. Where one side started first in
-    nearly all pairs, nothing is judged: the order of starting may be the cause.
-
-    Raises ValueError for a metric that is unknown or knows no better, and where a pair that counts holds what
-    is no positive finite number (an exact metric may be 0).
+    Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs after the
+    last reached look of the plan wait for the next, if there is one. If one side started first in nearly all
+    pairs, nothing is judged: the order of starting may be the cause. Raises ValueError for a metric that is
+    unknown or has no better direction, and if a value of a pair that counts is not a positive finite number
+    (an exact metric may be 0).
     """
     if metric not in METRICS or METRICS[metric].better == "neither":
-        raise ValueError(f"no metric that could be better or worse is called {metric}")
+        raise ValueError(f"there is no metric {metric} with a better direction")
     plan = plan or Plan()
     used = [pair for pair in pairs if not pair.left_out]
     for pair in used:
@@ -175,7 +176,9 @@ def _too_few(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
 
 
 def _order_imbalance(used: Sequence[Pair]) -> OneSideFirst | None:
-    """Which side started first in more than three of four pairs, for then its luck looks like a change."""
+    """The side that started first in more than three of four pairs, if any: the effect of the order could
+    look like a change.
+    """
     first = [pair.new_first for pair in used if pair.new_first is not None]
     new = sum(first)
     found = (OneSideFirst("new", new, len(used)), OneSideFirst("old", len(first) - new, len(used)))
@@ -196,7 +199,7 @@ def _judge_look(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
         high=found.point + half,
         confidence=1 - plan.alpha,
         p=min(1.0, found.p() / share),
-        # What is called must leave 0 outside and pass the threshold: whichever is harder.
+        # A called change must exclude 0 and exceed the threshold; the stricter condition counts.
         smallest=max(found.visible(plan.alpha * share / 2, POWER), verdict.threshold + found.half(1 - POWER)),
         location=found,
         pairs=tuple(used),
@@ -210,17 +213,18 @@ def _judge_look(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
 
 
 def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
-    """How many pairs a new plan like `plan` would need to decide this point with this noise.
+    """The number of pairs that a new plan like `plan` would need to decide this point with this noise, that
+    is to call it or prove it the same at the last look with a probability of 80 %.
 
-    Settle: call it, or prove it the same, at the last look with a probability of 80 %. `threshold` is a
-    logarithm. None where no even number up to 200 would do, as for a point right at the threshold.
+    `threshold` is a logarithm. None if no even number up to 200 is enough, for example for a point right at
+    the threshold.
     """
     size = abs(found.point)
     noise = found.error * math.sqrt(found.n)
     called = size >= threshold
     pairs, visible, passes = _larger_plans(plan, found.n, found.set_aside, called)
     if called:
-        # The point has to pass the threshold as well.
+        # The point has to exceed the threshold as well.
         decided = (visible * noise <= size) & (passes * noise <= size - threshold)
     else:
         decided = visible * noise <= threshold - size
@@ -232,10 +236,12 @@ def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
 def _larger_plans(
     plan: Plan, n: int, set_aside: int, called: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Even numbers of pairs from the plan's on, and what they see at the last look of a plan so large.
+    """Even numbers of pairs from that of the plan on, with the sensitivity at the last look of a plan of that
+    size.
 
-    By the noise of a single pair: the smallest centre that is called (or proved to be within, from there to
-    the threshold), and by how much a centre must pass a bar for its point to do so, both with `POWER`.
+    In units of the noise of a single pair: the smallest centre that is called (or the distance from the
+    threshold that is proved), and the distance by which a centre must exceed a bar for its point to do so,
+    both with `POWER`.
     """
     pairs = np.arange(plan.largest + plan.largest % 2, MOST + 1, 2)
     shares = np.array([replace(plan, largest=int(largest)).share(int(largest)) for largest in pairs])
@@ -246,7 +252,7 @@ def _larger_plans(
 
 
 def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verdict:
-    """A metric that hardly varies: what matters is whether all pairs agree."""
+    """The verdict on a metric that hardly varies, which depends on whether all pairs agree."""
     if all(pair.old > 0 and pair.new > 0 for pair in used):
         logs = [pair.log for pair in used]
         verdict = replace(verdict, change=median(logs), low=min(logs), high=max(logs))
@@ -264,7 +270,7 @@ def _direction(pair: Pair, threshold: Threshold) -> int:
     difference = pair.new - pair.old
     if abs(difference) <= threshold.absolute or difference == 0:
         return 0
-    # Of 0, any other number is an infinite multiple.
+    # From 0, any change is infinite.
     if pair.old > 0 and pair.new > 0 and abs(pair.log) <= threshold.log:
         return 0
     return 1 if difference > 0 else -1

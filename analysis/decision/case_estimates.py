@@ -1,4 +1,4 @@
-"""The change of each case of a suite, with what its spread shares with that of the others."""
+"""Estimates of the change of each case of a suite, with a spread that is moderated by the other cases."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from ..comparison.plan import Plan
 from ..robust_mean import locate
 from .process_modes import Modes, find_modes
 
-#: With fewer cases there is nothing to learn about one case's spread from the others.
+#: The fewest cases with which the spread of a case is moderated.
 FEWEST_TO_MODERATE = 5
-#: The spread of the suite counts at most so many degrees of freedom.
+#: The most degrees of freedom of the suite's spread.
 _PRIOR_CAP = 12.0
-#: A case's variance is never moderated to less than this part of it, and not at all where it is so many
-#: times the suite's.
+#: The variance of a case is never reduced below this share of it, and not moderated at all if it is this
+#: multiple of the suite's.
 _LEAST_KEPT, _ODD = 0.6, 4.0
 _NO_ERROR = 1e-5
 
@@ -25,10 +25,10 @@ _NO_ERROR = 1e-5
 class CasePairs:
     """The pairs of one case in the order in which they were measured.
 
-    `worse` are log ratios, `new_first` says which side started first (None where that is not known), `floors`
-    are the log values of the two processes of each pair, (old, new), by which modes are found; empty where
-    none are looked for. `weight` is above 0. `limit` is the case's own limit of rule `worst`, as a share;
-    None where it is that of the suite.
+    `worse` are log ratios, `new_first` tells which side started first (None if unknown), `floors` are the log
+    values of the two processes of each pair, (old, new), in which modes are searched; empty to skip that.
+    `weight` is above 0. `limit` is the limit of the case for rule `worst`, as a share; None for that of the
+    suite.
     """
 
     case: str
@@ -41,12 +41,12 @@ class CasePairs:
 
 @dataclass(frozen=True, slots=True)
 class CaseEstimate:
-    """What `n` pairs, the last look that was reached, say of one case.
+    """The estimate for one case from `n` pairs at the last reached look.
 
-    `worse` +- `error` has Student's t with `degrees`; `shared_error` and `shared_degrees` have learnt from
-    the spread of the other cases. `order` is by how much the side that starts first is slower, taken out.
-    `refutes` is the p-value of "worse by `limit` or more", `refutes_material` that of "worse by `case` or
-    more", `proves` and `proves_material` those of their opposites: each is valid at whichever look one stops.
+    `worse` +- `error` has Student's t with `degrees`; `shared_error` and `shared_degrees` are moderated by
+    the spread of the other cases. `order` is the removed slowdown of the side that starts first. `refutes` is
+    the p-value of "worse by `limit` or more", `refutes_material` that of "worse by `case` or more", `proves`
+    and `proves_material` those of their opposites: each is valid at every look.
     """
 
     case: str
@@ -67,9 +67,10 @@ class CaseEstimate:
 
 
 def estimate(pairs: CasePairs, plan: Plan) -> CaseEstimate | None:
-    """The case by itself at the last look that its pairs reach (see `locate`); None before the first.
+    """The estimate for a single case at the last look that its pairs reach (see `locate`); None before the
+    first.
 
-    Where its processes are in two modes, only pairs count whose two processes are in the same one. Raises
+    If its processes are in two modes, only pairs with both processes in the same mode count. Raises
     ValueError for a log ratio that is not finite.
     """
     if not all(math.isfinite(each) for each in pairs.worse):
@@ -87,12 +88,12 @@ def estimate(pairs: CasePairs, plan: Plan) -> CaseEstimate | None:
 
 
 def moderate_estimates(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
-    """The estimates with the spread they share (Smyth, Statistical Applications in Genetics 3, 2004).
+    """The estimates with moderated spreads (Smyth, Statistical Applications in Genetics 3, 2004).
 
     The logarithm of a variance with d degrees of freedom has the mean digamma(d/2) - ln(d/2) above that of
-    the truth, and the variance trigamma(d/2): what the suite shows beyond that is how far the truths lie
-    apart. Both are taken from medians, so that a wild case has no say. A case that is far from the rest
-    keeps its own.
+    the truth, and the variance trigamma(d/2): the excess in the suite is the variance of the true values.
+    Both are estimated by medians, so that outliers have no influence. A case far from the rest keeps its own
+    variance.
     """
     n = np.array([each.n for each in estimates], dtype=float)
     own = np.array([each.error for each in estimates]) ** 2 * n
@@ -116,7 +117,7 @@ def moderate_estimates(estimates: Sequence[CaseEstimate]) -> list[CaseEstimate]:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Where trigamma takes this value, by bisection of the logarithm between 0.05 and 50."""
+    """The inverse of trigamma, by bisection of the logarithm between 0.05 and 50."""
     low, high = math.log(0.05), math.log(50)
     for _ in range(40):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Two environments compared: by how many pairs, by which policy, and what their outcomes come to."""
+"""The comparison of two environments: number of pairs, policy, and the verdict on the outcomes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,20 +15,19 @@ from ..comparison.screening import FIRST_FULL, Screen, ScreenedCase, screen_case
 from ..comparison.thresholds import Threshold
 from .upgrade import Upgrade, decide
 
-#: The facts of a run that hold its comparison (see `to_body`), and what came of it (see `decision_body`).
+#: The facts of a run with its comparison (see `to_body`), and with the decision (see `decision_body`).
 COMPARED, DECIDED = "comparison", "decided"
-#: The largest plan; every look of a larger one from a file would be stored.
+#: The largest plan; it limits the number of looks of a plan from a file.
 MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The new environment against the old one, by fingerprint: how many pairs, and by what policy.
+    """The new environment against the old one, by fingerprint, with the plan and the policy.
 
-    `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
-    and judge the same. `also` are metrics that go on being measured until their own verdicts stand. Cases
-    that `waived` names are measured, and have no part in the decision. With a `screen` the replicates before
-    `FIRST_FULL` are of short pairs.
+    `asked` are the two specs as typed, `options` the other options of a command that measures and judges the
+    same. `also` are metrics that are measured until they have verdicts too. Cases in `waived` are measured
+    but ignored in the decision. With a `screen` the replicates before `FIRST_FULL` are of short pairs.
     """
 
     old: str
@@ -42,14 +41,17 @@ class Comparison:
     screen: Screen | None = None
 
     def sides(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
-        """What was measured on either side, by number: what was not needed is no failed pair."""
+        """The measured outcomes of each side by number, without skipped replicates, which are not failed
+        pairs.
+        """
         measured = sorted((one for one in outcomes if one.status != "skipped"), key=_number)
         return self._of_old(measured), self._of_new(measured)
 
     def results(self, outcomes: Iterable[Outcome]) -> list[CaseResult]:
-        """Every case of the outcomes in both environments, by name; outcomes of any other are left out.
+        """Every case of the outcomes in both environments, by name; outcomes of other environments are left
+        out.
 
-        By name, and not as they came: a journal and a database then tell exactly the same of a run.
+        The order by name makes the result independent of the source, a journal or a database.
         """
         by_case: dict[str, list[Outcome]] = defaultdict(list)
         for outcome in outcomes:
@@ -62,11 +64,11 @@ class Comparison:
         return decide(results, self.policy, self.plan, self.waived, self.also)
 
     def is_short(self, replicate: int) -> bool:
-        """Whether the pair of this number is a short one of a screen."""
+        """Whether the pair with this number is a short pair of a screen."""
         return self.screen is not None and replicate < FIRST_FULL
 
     def screen_outcomes(self, case: str, outcomes: Sequence[Outcome]) -> ScreenedCase | None:
-        """What the screen says of a case by its outcomes so far; None without a screen."""
+        """The result of the screen for a case from its outcomes so far; None without a screen."""
         if self.screen is None:
             return None
         short = [one for one in outcomes if self.is_short(one.replicate)]
@@ -88,7 +90,7 @@ class Comparison:
     def _judge_outcomes(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self.sides(outcomes)
         if not old and not new:
-            # Nothing of it was measured: the reasons why say so.
+            # Without any measurement the reasons of its outcomes apply.
             skipped = sorted(outcomes, key=_number)
             old, new = self._of_old(skipped), self._of_new(skipped)
         technique = case.rpartition("/")[2]
@@ -127,11 +129,11 @@ class Comparison:
             screen = _screen(body.get("screen"))
             return Comparison(*sides, plan, Policy(**policy), (old, new), options, also, waived, screen)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
+            raise ValueError(f"a comparison that this Pyrometer cannot read: {error}") from error
 
 
 def _plan(body: Mapping[str, Any]) -> Plan:
-    """The plan of a stored run; 0.1.0 also stored at how many pairs it looked first, and in which steps."""
+    """The plan of a stored run; 0.1.0 also stored the first look and the steps."""
     return Plan(body["largest"], body["alpha"], body["alpha_same"])
 
 
@@ -140,7 +142,9 @@ def _screen(body: Mapping[str, Any] | None) -> Screen | None:
 
 
 def stored_comparison(facts: Mapping[str, Any]) -> Comparison | None:
-    """What a stored run compares, by its facts; None for any other. Raises ValueError as `from_body` does."""
+    """The comparison in the facts of a stored run; None for any other run. Raises ValueError as `from_body`
+    does.
+    """
     body = facts.get(COMPARED)
     return None if body is None else Comparison.from_body(body)
 
@@ -150,7 +154,7 @@ def _number(outcome: Outcome) -> int:
 
 
 def _pair_seconds(old: Sequence[Outcome], new: Sequence[Outcome]) -> float:
-    """What a pair takes: both sides live as long as their session."""
+    """The duration of a pair: both sides live as long as their session."""
     walls = {one.replicate: one.wall_seconds for one in old}
     both = [max(walls[one.replicate], one.wall_seconds) for one in new if one.replicate in walls]
     return median(both) if both else 0.0

@@ -1,4 +1,4 @@
-"""Which case of a suite is measured next, and when measuring is over."""
+"""Selects the next case to measure, or ends the measuring."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -15,15 +15,15 @@ from .suite_decision import ERROR, LUCK, RULES, SUITE_PAIRS, SuiteArrays, SuiteD
 
 Array = NDArray[np.float64]
 
-#: Pairs of the whole suite per case, at most; with few cases each may have all its looks.
+#: The most pairs of the whole suite per case; with few cases each may have all its looks.
 _PAIRS_PER_CASE = 16
-#: Pairs at most of a case that may be the reason of a no-go: +30 % of a noisy case is proved by then.
+#: The most pairs of a case that may be the reason for a no-go: +30 % of a noisy case is proved by then.
 _PAIRS_OF_A_SUSPECT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class NextPairs:
-    """The case to measure next up to `pairs` pairs that count; None where measuring is over, for `reason`."""
+    """The case to measure next up to `pairs` pairs that count; None if measuring ends, with the `reason`."""
 
     case: str | None
     pairs: int = 0
@@ -37,12 +37,12 @@ def next_pairs(
     plan: Plan | None = None,
     ended: Collection[str] = (),
 ) -> NextPairs:
-    """The case whose next look brings the open rules on the most per second.
+    """The case whose next look contributes the most to the open rules per second.
 
-    `seconds` of a pair go with `decision.cases`; cases that have `ended` get no more pairs. Cases before
-    their first look come first, in order. Where a go is out of reach the pairs go to the cases that would
-    prove a no-go; where that is out of reach too, measuring is over. After a no-go by the share or the mean,
-    a case whose point lies beyond its limit gets a few more pairs: it may be the reason.
+    `seconds` of a pair correspond to `decision.cases`; cases that have `ended` get no more pairs. Cases
+    before their first look come first, in order. If a go is out of reach, pairs go to cases that would prove
+    a no-go; if that is out of reach too, measuring ends. After a no-go by the share or the mean, a case whose
+    point is beyond its limit gets a few more pairs, because it may be the reason.
     """
     plan = plan or Plan(SUITE_PAIRS)
     if waiting := [case for case in decision.waiting if case not in ended]:
@@ -84,7 +84,7 @@ def _suspect(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.
 
 
 def _gain(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int64]) -> Array:
-    """What the next look of each case is expected to bring for a go."""
+    """The expected contribution of the next look of each case to a go."""
     gain = np.zeros(len(suite.n))
     then = np.maximum(following, suite.n)
     worst, share, mean = (decision.rule(rule) for rule in RULES)
@@ -106,7 +106,7 @@ def _gain(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int
 
 
 def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArray[np.int64]) -> Array:
-    """What the next look of each case is expected to bring for a no-go, where one may yet be proved."""
+    """The expected contribution of the next look of each case to a no-go, if one may still be proved."""
     then = np.maximum(following, suite.n)
     gain = np.zeros(len(suite.n))
     candidates = np.zeros(len(suite.n), dtype=bool)
@@ -133,6 +133,6 @@ def _gain_of_proof(decision: SuiteDecision, suite: SuiteArrays, following: NDArr
 
 
 def _gain_for_the_mean(suite: SuiteArrays, then: NDArray[np.int64]) -> Array:
-    """By which part of the mean's variance more pairs of each case make it smaller."""
+    """The share of the mean's variance that more pairs of each case would remove."""
     variances = (suite.weights * suite.error) ** 2
     return variances / variances.sum() * (1 - suite.n / np.maximum(then, 1))

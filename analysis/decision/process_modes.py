@@ -1,4 +1,4 @@
-"""Whether the processes of a case fall into two groups, one slower than the other for its whole life."""
+"""Detects two modes of processes of a case, one of which is slower for its whole life."""
 
 import math
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 
 from .. import distributions
 
-#: Two groups lie at least so far apart (a logarithm), and so many times the spread within them.
+#: The smallest distance of two groups (a logarithm), and as a multiple of the spread within them.
 _APART, _SPREADS = math.log(1.10), 6.0
-#: So many processes make a group, and so many pairs within one group can be judged.
+#: The fewest processes of a group, and the fewest pairs within one group that can be judged.
 _FEWEST, _FEWEST_PAIRS = 2, 4
-#: With this p-value or less one side has more slow processes than the other by more than chance.
+#: At this p-value or less the difference in slow processes between the sides is not chance.
 _UNEVEN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """Processes in two modes, found without looking at their side.
+    """Processes in two modes, detected without regard to their side.
 
     `slower` is the ratio of the two centres; `old_slow` and `new_slow` of a side's `pairs` processes were in
-    the slow mode. `within` says for each pair whether both its processes were in the same mode. `p` is that
-    of Fisher's exact test that both sides are slow equally often. `split` is whether pairs are judged within
-    a mode: not where each side has a mode of its own, for that is a change and no mode.
+    the slow mode. `within` tells for each pair whether both its processes were in the same mode. `p` is that
+    of Fisher's exact test for equal frequencies of slow processes on both sides. `split` is whether pairs are
+    judged within a mode: not if each side has its own mode, because that is a change.
     """
 
     slower: float
@@ -39,8 +39,8 @@ class Modes:
 def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:
     """The modes of the processes of pairs (log value old, log value new); None where there is but one.
 
-    The processes of both sides are pooled. The widest gap between neighbours parts them where it is wider
-    than 10 % and than six times the robust spread of either group, with two processes or more on either bank.
+    The processes of both sides are pooled. The widest gap between neighbours separates the modes if it is
+    wider than 10 % and than six times the robust spread of either group, with at least two processes in each.
     """
     pooled = np.sort(np.array([value for pair in floors for value in pair]))
     if len(pooled) < 2 * _FEWEST or not np.isfinite(pooled).all():
@@ -64,5 +64,5 @@ def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:
 
 
 def _spread(values: NDArray[np.float64]) -> float:
-    """The standard deviation by the median of absolute deviations."""
+    """The standard deviation, estimated by the median of absolute deviations."""
     return 1.4826 * float(np.median(np.abs(values - np.median(values))))

@@ -1,4 +1,4 @@
-"""What speaks for and against an upgrade, by a policy."""
+"""The reasons for and against an upgrade under a policy."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from .suite_decision import RuleWord, SuiteDecision
 
 #: The decisions, the worst first.
 Decision = Literal["no-go", "unclear", "go"]
-#: In order of weight: correctness first.
+#: The kinds of reasons in order of weight: correctness first.
 Kind = Literal[
     "broke",
     "guarded",
@@ -36,17 +36,17 @@ Kind = Literal[
 ]
 
 WORST_FIRST: tuple[Decision, ...] = get_args(Decision)
-#: For which decision a rule over the suite speaks.
+#: The decision that the state of a rule over the suite supports.
 _SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear", "kept": "go"}
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
-#: Why a metric of a case is held to be beyond its limit: by its numbers, or for want of any.
+#: The reason why a metric of a case counts as beyond its limit: its numbers, or their absence.
 Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs"]
 
 
 @dataclass(frozen=True, slots=True)
 class CaseRepaired:
-    """A case works that did not: how it ended before."""
+    """A case works that did not work before, with its previous status."""
 
     case: str
     status: str
@@ -64,7 +64,7 @@ class CaseShaky:
 
 @dataclass(frozen=True, slots=True)
 class CaseBroke:
-    """A case broke, or may have if the old environment has no result: `new` is how it ended, and why."""
+    """A case broke, or may have if the old environment has no result: `new` is its status with the reason."""
 
     case: str
     new: CaseSide
@@ -75,7 +75,7 @@ class CaseBroke:
 
 @dataclass(frozen=True, slots=True)
 class CaseRegressed:
-    """A case that must not regress may have, or has; `modes` are those of its processes, if any."""
+    """A case that must not regress has regressed, or may have; `modes` are those of its processes, if any."""
 
     case: str
     verdict: Verdict
@@ -93,7 +93,7 @@ class CaseSlowerUnderLoad:
 
 @dataclass(frozen=True, slots=True)
 class CaseUnknown:
-    """Of a case that must not regress nothing is known: it was not measured, or has not this `metric`."""
+    """A case that must not regress is unknown: it was not measured, or lacks this `metric`."""
 
     case: str
     metric: str = ""
@@ -103,9 +103,9 @@ class CaseUnknown:
 class CaseBeyondLimit:
     """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
 
-    So many `more` cases are beyond the limit too. `modes` are those of its processes, where there are two.
-    `among` is the number of cases where this one alone would be beyond the limit, and is not proved to be
-    among so many; else 0.
+    `more` further cases are beyond the limit too. `modes` are those of its processes, if there are two.
+    `among` is the number of cases if this one is beyond the limit by itself but not significant among them;
+    else 0.
     """
 
     case: str
@@ -119,7 +119,7 @@ class CaseBeyondLimit:
 
 @dataclass(frozen=True, slots=True)
 class NoneBeyondLimit:
-    """Of none of the `known` cases the metric is worse by `limit` (a share) or more."""
+    """None of the `known` cases is worse in the metric by `limit` (a share) or more."""
 
     metric: str
     limit: float
@@ -131,7 +131,7 @@ class SlowerShare:
     """Whether cases of more than the share `allowed` are worse by `limit` (a share) or more.
 
     `state` is `kept` (they are not), `open` (they may be) or `broken` (they are). `known` cases have a
-    number; `most` of them may be worse, None where their weights differ.
+    number; `most` of them may be worse, None if their weights differ.
     """
 
     metric: str
@@ -152,9 +152,9 @@ class NoMean:
 
 @dataclass(frozen=True, slots=True)
 class MeanChange:
-    """The geomean, and the limit (a logarithm) that it is held against.
+    """The geomean with its limit (a logarithm).
 
-    `exceeded` is whether it may be beyond the limit; `proved` is False where it only seems to be.
+    `exceeded` is whether it may be beyond the limit; `proved` is whether that is proved.
     """
 
     metric: str
@@ -167,7 +167,9 @@ class MeanChange:
 
 @dataclass(frozen=True, slots=True)
 class UnmeasuredShare:
-    """So many of `total` cases have no interval, and their share by weight; `allowed` is the policy's."""
+    """The number of `total` cases without an interval, and their share by weight; `allowed` is that of the
+    policy.
+    """
 
     cases: int
     total: int
@@ -177,7 +179,7 @@ class UnmeasuredShare:
 
 @dataclass(frozen=True, slots=True)
 class SimilarCases:
-    """So many of `total` cases are faster, or the same."""
+    """The number of `total` cases that are faster, or the same."""
 
     metric: str
     word: Literal["faster", "same"]
@@ -187,10 +189,10 @@ class SimilarCases:
 
 @dataclass(frozen=True, slots=True)
 class Worse:
-    """So many of `total` cases are worse in a metric, `material` ones by `limit` (a share) or more.
+    """The number of `total` cases that are worse in a metric, `material` ones by `limit` (a share) or more.
 
-    `largest` is the largest change that no other reason has named, `named` whether there is a larger one.
-    `too_many` is the share by weight that is proved to be, where it is more than `allowed`.
+    `largest` is the largest change that no other reason names, `named` whether there is a larger one.
+    `too_many` is the proved share by weight if it exceeds `allowed`.
     """
 
     metric: str
@@ -206,7 +208,9 @@ class Worse:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """So many of `total` cases, `few` of them of too few pairs, may be worse by `limit` (a share) or more."""
+    """The number of `total` cases, `few` of them with too few pairs, that may be worse by `limit` (a share)
+    or more.
+    """
 
     metric: str
     cases: int
@@ -218,9 +222,10 @@ class Doubtful:
 
 @dataclass(frozen=True, slots=True)
 class OnlyScreened:
-    """So many of `total` cases passed a screen, in which nothing differed by `limit` (a share) or more.
+    """The number of `total` cases that passed a screen without a difference of `limit` (a share) or more.
 
-    Of a slow-down by `missed_limit` it misses at most the share `missed_share` (see `comparison.screening`).
+    It misses a slow-down by `missed_limit` in at most the share `missed_share` of cases (see
+    `comparison.screening`).
     """
 
     cases: int
@@ -232,9 +237,8 @@ class OnlyScreened:
 
 @dataclass(frozen=True, slots=True)
 class SlowerInShortPairs:
-    """Of `total` cases these were slower by `limit` (a share) or more in short pairs, and have no interval.
-
-    The slowest comes first, each with the smallest change that a short pair showed (a logarithm).
+    """The cases, of `total`, that were slower by `limit` (a share) or more in short pairs and have no
+    interval, slowest first, each with the smallest change of a short pair (a logarithm).
     """
 
     cases: tuple[tuple[str, float], ...]
@@ -244,7 +248,7 @@ class SlowerInShortPairs:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedUpgrade:
-    """The upgrade has not ended: so many cases have outcomes, and others or more pairs may follow."""
+    """The upgrade has not ended: `cases` cases have outcomes, and further cases or pairs may follow."""
 
     cases: int
 
@@ -270,10 +274,10 @@ Detail = (
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: for which decision it speaks, of which kind, and what it says.
+    """One reason: the decision it supports, its kind, and its content.
 
-    `cases` are those it is about, `metric` what it is about there; `weight` is by how much it counts among
-    reasons of its kind. A `warning` speaks for `go` and is nothing to pass over.
+    `cases` and `metric` are its subject; `weight` orders reasons of its kind. A `warning` supports `go` but
+    must be reported.
     """
 
     speaks: Decision
@@ -286,9 +290,9 @@ class Reason:
 
 
 def worst_decision(decisions: Iterable[Decision | None]) -> Decision:
-    """What several machines come to together: the worst of their decisions.
+    """The decision of several machines together: the worst one.
 
-    None, of a machine without a decision, counts as unclear. Raises ValueError for no machine at all.
+    None, for a machine without a decision, counts as unclear. Raises ValueError without machines.
     """
     ranks = (WORST_FIRST.index("unclear" if one is None else one) for one in decisions)
     return WORST_FIRST[min(ranks)]
@@ -307,9 +311,9 @@ def sort_reasons(found: Iterable[Reason]) -> list[Reason]:
 
 
 def worsening_range(verdict: Verdict) -> tuple[float, float]:
-    """By how much the metric is worse at least and at most, as logarithms; infinite where unknown."""
+    """The smallest and the largest possible worsening of the metric, as logarithms; infinite if unknown."""
     if verdict.low is None or verdict.high is None:
-        # Between 0 and another number there is no ratio, yet there may be a verdict.
+        # Between 0 and another number there is no ratio, but there may be a verdict.
         known = {"slower": (math.inf, math.inf), "same": (0.0, 0.0), "faster": (-math.inf, -math.inf)}
         return known.get(verdict.word, (-math.inf, math.inf))
     low, high = sorted((verdict.low * verdict.cost, verdict.high * verdict.cost))
@@ -317,7 +321,7 @@ def worsening_range(verdict: Verdict) -> tuple[float, float]:
 
 
 def could_be_slower(verdict: Verdict) -> bool:
-    """Whether nothing rules out that it is worse by the threshold."""
+    """Whether a worsening by the threshold is not ruled out."""
     return verdict.word not in ("faster", "same") and worsening_range(verdict)[1] >= verdict.threshold
 
 
@@ -328,10 +332,11 @@ def reasons(
     policy: Policy,
     screened: Sequence[CaseResult] = (),
 ) -> list[Reason]:
-    """All reasons, in no order. The verdicts of `results` are those that stand over the suite.
+    """All reasons, in no order.
 
-    `suite` is the decision on all cases, None where the metric that decides is exact or no case has
-    enough pairs. `screened` are the cases that passed a screen: with them the suite has all its cases.
+    The verdicts of `results` are after the control of false discoveries. `suite` is the decision on all
+    cases, None if the deciding metric is exact or no case has enough pairs. `screened` are the cases that
+    passed a screen: with them the suite has all its cases.
     """
     known = frozenset(one.case for one in suite.cases) if suite else frozenset[str]()
     combined = (
@@ -352,11 +357,11 @@ def reasons(
 
 
 def measured(result: CaseResult, policy: Policy) -> bool:
-    """Whether the case has an interval, or an exact verdict, on the metric that decides."""
+    """Whether the case has an interval, or an exact verdict, on the deciding metric."""
     verdict = result.verdicts.get(policy.metric)
     if not result.works or verdict is None or not verdict.n:
         return False
-    # An exact metric that is 0 in both has no ratio, and is known all the same.
+    # An exact metric that is 0 in both has no ratio, but is known.
     return verdict.low is not None or verdict.word in ("faster", "slower", "same")
 
 
@@ -368,7 +373,7 @@ def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reas
         elif result.repaired:
             yield Reason("go", "repaired", CaseRepaired(result.case, result.old.status), case, weight=weight)
         elif result.works and result.failed[1] > result.failed[0]:
-            # What may stop working for good may do so now and then.
+            # A case that may break may also break sometimes.
             forgiven = policy.forgives(result.case)
             shaky = CaseShaky(result.case, result.new, result.failed[0], forgiven)
             yield Reason("go" if forgiven else "unclear", "shaky", shaky, case, weight=weight)
@@ -382,7 +387,7 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
 
 
 def _of_case(result: CaseResult, policy: Policy, judged_over_suite: Collection[str]) -> Iterable[Reason]:
-    """Reasons of a case by its own verdicts, but for the deciding metric of cases `judged_over_suite`."""
+    """Reasons from the verdicts of single cases, without the deciding metric of cases `judged_over_suite`."""
     guarded = policy.guards(result.case)
     named = (policy.metric, *policy.worst)
     for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
@@ -395,7 +400,7 @@ def _of_case(result: CaseResult, policy: Policy, judged_over_suite: Collection[s
         doubtful = could_be_slower(verdict) and metric in named and not over_suite
         if guarded and (verdict.word == "slower" or doubtful):
             yield _reason(verdict.word == "slower", "guarded", CaseRegressed(result.case, verdict), *case)
-        # Cases without a number have a share of their own.
+        # Cases without a number are limited by `unmeasured_share`.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and not over_suite and (found := _beyond(verdict, policy)):
             limit = math.log1p(policy.worst[metric]) * verdict.cost
@@ -403,7 +408,7 @@ def _of_case(result: CaseResult, policy: Policy, judged_over_suite: Collection[s
 
 
 def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
-    """Whether it is proved that a metric is worse than `worst` allows, and why; None where it is within."""
+    """The reason why a metric is proved worse than `worst` allows; None if it is not."""
     limit = math.log1p(policy.worst[verdict.metric])
     near, far = worsening_range(verdict)
     exact = threshold_of(verdict.metric, policy.thresholds).exact
@@ -414,23 +419,23 @@ def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
     if verdict.word == "slower" and near == math.inf:
         return True, "was 0"
     if verdict.word == "unclear" and exact and verdict.change is None:
-        # Of one pair without a difference nothing is feared.
+        # One pair without a difference is no reason for concern.
         return (False, "was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
     if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
         return None
-    # Who sets a threshold above the limit has not lifted the limit.
+    # A threshold above the limit does not disable the limit.
     proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
     return proved, "limit"
 
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
-    """Whether a metric with a limit in `worst` may yet be beyond it, and is not proved to be."""
+    """Whether a metric with a limit in `worst` may be beyond it without proof."""
     found = _beyond(verdict, policy)
     return found is not None and not found[0]
 
 
 def _of_too_few(verdict: Verdict, policy: Policy) -> bool:
-    """Whether a metric that varies has pairs that are no ground for any interval."""
+    """Whether a metric that varies has pairs, but too few for an interval."""
     exact = threshold_of(verdict.metric, policy.thresholds).exact
     return verdict.word == "unclear" and verdict.low is None and not exact
 
@@ -450,7 +455,7 @@ def _reason(
 
 
 def _unknown_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
-    """Cases that must not regress, and of which nothing is known."""
+    """Cases that must not regress and are unknown."""
     for result in results:
         if not policy.guards(result.case):
             continue
@@ -462,7 +467,7 @@ def _unknown_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterable[
 
 
 def _slower_under_load(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
-    """Cases that only disturbed pairs know, all of which agree on a large slow-down."""
+    """Cases with only disturbed pairs, all of which agree on a large slow-down."""
     for result in results:
         if result.under_load > 0 and _without_number(result, policy) and not policy.forgives(result.case):
             detail = CaseSlowerUnderLoad(result.case, result.under_load, UNDER_LOAD[1])
@@ -472,7 +477,7 @@ def _slower_under_load(results: Sequence[CaseResult], policy: Policy) -> Iterabl
 
 
 def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
-    """How many cases are materially worse in an exact metric."""
+    """The number of cases that are materially worse in an exact metric."""
     known = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
     if not known:
         return
@@ -484,7 +489,7 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     proved, possible = (
         math.fsum(policy.weight(case) for case in cases) / total for cases in (slower, slower + doubtful)
     )
-    # A share of exactly what is allowed is allowed, however the sum was rounded.
+    # A share equal to the allowed one is allowed, regardless of the rounding of the sum.
     allowed = policy.slower_share + 1e-9
     state: RuleWord = "broken" if proved > allowed else "open" if possible > allowed else "kept"
     yield _share_reason(state, slower if state == "broken" else slower + doubtful, proved, len(known), policy)
@@ -501,7 +506,7 @@ def _share_reason(
 def _of_suite(
     results: Sequence[CaseResult], overall: Geomean, suite: SuiteDecision, policy: Policy
 ) -> Iterable[Reason]:
-    """What the three rules over the suite say, in the metric that decides."""
+    """The reasons of the three rules over the suite, in the deciding metric."""
     verdicts = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
     yield from _single_cases(suite, verdicts, policy)
     share, mean = suite.rule("share"), suite.rule("mean")
@@ -513,7 +518,7 @@ def _of_suite(
 
 
 def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy: Policy) -> Iterable[Reason]:
-    """The cases that are, or may be, beyond their limit; that none is."""
+    """The cases that are, or may be, beyond their limit, or the reason that none is."""
     worst, by_case = suite.rule("worst"), {one.case: one for one in suite.cases}
     if worst.state == "kept" and policy.metric in policy.worst:
         detail = NoneBeyondLimit(policy.metric, policy.worst[policy.metric], len(by_case))
@@ -523,7 +528,7 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
         size = policy.weight(case) * max(0.0, found.worse)
         about = ((case,), policy.metric, size)
         if policy.guards(case):
-            # What is called slower is a reason by itself.
+            # A slower verdict is a separate reason.
             if verdict.word != "slower":
                 regressed = CaseRegressed(case, verdict, found.modes)
                 yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
@@ -540,7 +545,7 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
 def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> Reason:
     if overall.change is None or overall.low is None or overall.high is None:
         if any(measured(result, policy) for result in results) and policy.overall >= 0:
-            # Cases that are worse without a ratio speak for themselves.
+            # Cases that are worse without a ratio have their own reasons.
             return Reason("go", "overall", NoMean(policy.metric, "no ratio"), metric=policy.metric)
         return Reason("unclear", "overall", NoMean(policy.metric, "too few pairs"), metric=policy.metric)
     cost = METRICS[policy.metric].cost
@@ -553,7 +558,7 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
-    """Whether a case is in the geomean of an exact metric on the word of a single pair."""
+    """Whether a case is in the geomean of an exact metric by a single pair."""
     verdict = result.verdicts.get(policy.metric)
     return result.works and verdict is not None and verdict.n == 1 and verdict.low is not None
 

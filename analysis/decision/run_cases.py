@@ -1,4 +1,4 @@
-"""The cases of a run: how each ended, what it measured, and whether that is other than in earlier runs."""
+"""The cases of a run: status, measurements, and the comparison with earlier runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ from ..comparison.thresholds import threshold_of
 from ..recent_level import RecentChange, against
 from ..replicates import Summary, summarise
 
-#: What a run as a whole came to; the worst first.
+#: The results of a whole run, worst first.
 RunDecision = Literal["failed", "unclear", "passed"]
 
-#: The metrics of latency, the steadier first: a case without one is judged by the next.
+#: The metrics of latency, least noisy first: a case without the first is judged by the next.
 LATENCIES = ("latency_floor", "latency")
 
-#: How a replicate of a failed case ends; one is enough.
+#: The statuses of a failed case; one replicate is enough.
 FAILED = (
     OutcomeStatus.WRONG,
     OutcomeStatus.NOT_COMPILED,
@@ -26,7 +26,7 @@ FAILED = (
     OutcomeStatus.OOM,
     OutcomeStatus.TIMEOUT,
 )
-#: How replicates end that say nothing about their case.
+#: Statuses of replicates that do not describe their case.
 DISTURBED = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST)
 _STATUSES = (*FAILED, OutcomeStatus.OK, *DISTURBED, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
 
@@ -38,7 +38,7 @@ EarlierPoints = Mapping[tuple[str, str], Sequence[float]]
 class RunCase:
     """A case of a run: `count` of its `replicates` ended with `status`, the first of them for `reason`.
 
-    `well` of them ended well: `summaries` by metric are over these. `change` is that of its latency against
+    `well` of them are ok: `summaries` by metric are over these. `change` is that of its latency against
     earlier runs; None without any. `regression` is an open confirmed one in the environment of the run.
     """
 
@@ -54,7 +54,7 @@ class RunCase:
 
     @property
     def latency(self) -> Summary | None:
-        """The latency that its change and its spread are of."""
+        """The latency metric of its change and its spread."""
         return next((self.summaries[name] for name in LATENCIES if name in self.summaries), None)
 
     @property
@@ -64,7 +64,7 @@ class RunCase:
 
     @property
     def measured(self) -> bool:
-        """Whether it is known if it works; a case that is not supported is known not to."""
+        """Whether it is known if it works; an unsupported case is known not to work."""
         return self.status not in (*DISTURBED, OutcomeStatus.SKIPPED)
 
     @property
@@ -78,7 +78,7 @@ def run_cases(
     earlier: EarlierPoints | None = None,
     regressions: Mapping[str, Finding] | None = None,
 ) -> tuple[RunCase, ...]:
-    """The cases of a run: what failed first, then what was not measured, then what is outside noise.
+    """The cases of a run: failed ones first, then those not measured, then those outside noise.
 
     `regressions` are open and confirmed in the environment of the run, by case.
     """
@@ -90,9 +90,9 @@ def run_cases(
 
 
 def run_decision(cases: Sequence[RunCase], *, complete: bool) -> RunDecision:
-    """Failed by a case that fails or has a confirmed regression, passed if all that can work does.
+    """Failed if a case fails or has a confirmed regression, passed if all supported cases work.
 
-    A change outside noise decides nothing: one run cannot confirm it.
+    A change outside noise does not count: one run cannot confirm it.
     """
     if any(one.failed for one in cases):
         return "failed"
@@ -121,7 +121,7 @@ def _case(
 
 
 def _place(one: RunCase) -> tuple[int, float]:
-    """Cases in one place stay in the order of the run; changes outside noise go by their size."""
+    """Cases of the same rank stay in the order of the run; changes outside noise are sorted by size."""
     if one.status in FAILED:
         return _STATUSES.index(one.status), 0.0
     if one.regression is not None:

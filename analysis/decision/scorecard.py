@@ -1,4 +1,4 @@
-"""An upgrade by four metrics: pass rate, steady latency, compile time, peak memory; each with its state."""
+"""The four metrics of an upgrade with their states: pass rate, steady latency, compile time, peak memory."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,27 +23,27 @@ from .reasons import (
     worsening_range,
 )
 
-#: What the steady latency is where a policy judges by something else.
+#: The metric of steady latency if the policy judges by another kind of metric.
 _LATENCY = "latency_floor"
 
-#: `undecided`: nothing speaks against it, and of no case is it proved better, worse or the same.
+#: `undecided`: there is no reason against it, and no case is proved better, worse or the same.
 State = Literal["ok", "warning", "unclear", "no-go", "undecided", "not measured"]
-#: What weighs most comes first.
+#: The states in order of weight.
 _STATES: tuple[State, ...] = ("no-go", "unclear", "warning", "ok")
-#: By unit, of which of the four a metric is that only `worst` of a policy names.
+#: By unit, the one of the four to which a metric belongs that only `worst` of a policy names.
 _LATENCY_UNITS, _COMPILE_UNITS, _MEMORY_UNITS = ("ms", "items/s", "TFLOP/s"), ("s",), ("MiB",)
-#: Kinds of reasons that are about the pass rate.
+#: Kinds of reasons about the pass rate.
 _PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricScore:
-    """One metric over all cases that work and have a verdict on it.
+    """One metric over all working cases with a verdict on it.
 
-    `worse` are the cases proved worse, the largest change first; `better` how many are proved better, `open`
-    how many are proved neither worse nor better nor the same. `mean` is over the cases with an interval. Of
-    cases with too few pairs for an interval `hint` is the median log ratio, which proves nothing, `hinted`
-    how many there are, and `hinted_pairs` how many pairs each has, at least and at most.
+    `worse` are the cases proved worse, largest change first; `better` is the number proved better, `open` the
+    number proved neither worse nor better nor the same. `mean` is over the cases with an interval. For cases
+    with too few pairs for an interval `hint` is the median log ratio, which proves nothing, `hinted` their
+    number, and `hinted_pairs` the smallest and the largest number of their pairs.
     """
 
     metric: str
@@ -61,7 +61,7 @@ class MetricScore:
 class Score:
     """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics.
 
-    A metric that speaks against the upgrade comes first, of several the one with the largest proved change.
+    Metrics against the upgrade come first, the one with the largest proved change before others.
     """
 
     state: State
@@ -70,9 +70,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """How many of `cases` worked in the old and in the new environment, and how many broke.
+    """The numbers of `cases` that worked in the old and in the new environment, and that broke.
 
-    `unknown` ended in either environment in a way that says nothing about the case.
+    `unknown` cases have a status in either environment that does not describe the case.
     """
 
     state: State
@@ -95,12 +95,12 @@ class Scorecard:
 
 
 def latency_of(policy: Policy) -> str:
-    """The metric that is shown as the steady latency: the one that decides, unless that is no latency."""
+    """The metric of the steady latency: the deciding one if it is a latency."""
     return _LATENCY if policy.metric in (*COMPILE_TIME, *PEAK_MEMORY) else policy.metric
 
 
 def metric_score(metric: str, verdicts: Mapping[str, Verdict], mean: Geomean) -> MetricScore:
-    """What the verdicts on a metric come to; `mean` is their geomean."""
+    """The summary of the verdicts on a metric; `mean` is their geomean."""
     by_case = {case: verdict for case, verdict in verdicts.items() if verdict.n}
     worse = [case for case, verdict in by_case.items() if verdict.word == "slower"]
     hints = [one for one in by_case.values() if one.change is not None and one.too_few]
@@ -124,7 +124,7 @@ def scorecard(
     ended = [(one.old.status, one.new.status) for one in results]
     unknown = [one.case for one in results if not {one.old.status, one.new.status} <= {"ok", *BROKEN}]
     own = [one for one in found if one.kind in _PASS_RATE]
-    # Cases that work and only lack a number say nothing against the pass rate.
+    # Working cases without a number do not affect the pass rate.
     own += [one for one in found if one.kind == "unmeasured" and {*unknown} & {*one.cases}]
     return Scorecard(
         PassRate(
@@ -150,7 +150,7 @@ def scorecard(
 def _metrics_against(
     metrics: Sequence[str], units: Sequence[str], found: Sequence[Reason], policy: Policy
 ) -> list[str]:
-    """Other metrics of these units that `worst` limits and that speak against the upgrade."""
+    """Other metrics of these units that `worst` limits and that are reasons against the upgrade."""
     against = {one.metric for one in found if one.speaks != "go"}
     other = (metric for metric in policy.worst if metric not in metrics and METRICS[metric].unit in units)
     return [metric for metric in other if metric in against]
@@ -186,11 +186,11 @@ def _state(found: Sequence[Reason]) -> State:
 
 
 def limit_reasons(scores: Mapping[str, MetricScore], policy: Policy) -> Iterable[Reason]:
-    """What compile time and peak memory say for and against an upgrade.
+    """The reasons of compile time and peak memory.
 
-    What is proved to be beyond a limit is a no-go where the policy says that this limit blocks, else a
-    warning. What may be beyond one and is not proved to be is a warning, never unclear: of compiling with an
-    empty cache a comparison knows few pairs, and a verdict that waits for them is none.
+    A proved excess of a limit is a no-go if the policy says that the limit blocks, else a warning. A possible
+    excess without proof is a warning, never unclear: a comparison has few pairs of compiling with an empty
+    cache, and a verdict must not wait for more.
     """
     kinds: tuple[tuple[Kind, Limits, tuple[str, ...]], ...] = (
         ("compile", policy.compile_time, COMPILE_TIME),
@@ -215,7 +215,8 @@ class _Judge:
         if beyond:
             yield self._too_much(beyond)
         if self._metric == self._policy.metric:
-            # What decides has a share of cases and a mean of its own, and no limit of a single case.
+            # The deciding metric has its own rules for the share and the mean, and no limit of a single case
+            # here.
             return
         if self._score.worse:
             yield from self._worse([case for case in self._score.worse if case not in beyond])
@@ -224,9 +225,9 @@ class _Judge:
         yield from self._mean()
 
     def _beyond(self) -> list[str]:
-        """Cases proved to be worse than any may be, the worst first."""
+        """Cases proved to be beyond the limit of single cases, worst first."""
         if self._metric in self._policy.worst:
-            # The policy's own limit of this metric has reasons of its own.
+            # A limit of this metric in `worst` has separate reasons.
             return []
         limit = math.log1p(self._limits.worst)
         return [
@@ -251,13 +252,15 @@ class _Judge:
         return self._reason("worst", detail, cases, self._least(cases[0]))
 
     def _worse(self, cases: Sequence[str]) -> Iterable[Reason]:
-        """How many are proved worse within `worst`, and whether too many of them are so by `case` or more."""
+        """The number of cases proved worse within `worst`, and whether too many are worse by `case` or
+        more.
+        """
         limit = math.log1p(self._limits.case)
         material = [case for case in self._score.worse if self._point(case) >= limit]
         proved = self._share([case for case in self._score.worse if self._least(case) >= limit])
         too_many = proved > self._policy.slower_share + 1e-9
         if not cases and not (too_many and "case" in self._limits.blocks):
-            # Each of them has been named as beyond `worst`.
+            # Each of them is already named as beyond `worst`.
             return
         detail = Worse(
             self._metric,
@@ -283,7 +286,7 @@ class _Judge:
         return math.fsum(self._policy.weight(case) for case in cases) / total if total else 0.0
 
     def _doubtful(self) -> list[str]:
-        """Cases that look materially worse and are not proved to be: too few pairs last, the worst first."""
+        """Cases that look materially worse without proof, worst first; those with too few pairs last."""
         limit = math.log1p(self._limits.case)
         looks = [
             case
@@ -333,7 +336,7 @@ class _Judge:
 
 
 def _point(verdict: Verdict) -> float:
-    """By how much the metric is worse, as a logarithm; infinite where it was 0."""
+    """The worsening of the metric as a logarithm; infinite from 0."""
     return math.inf if verdict.change is None else verdict.change * verdict.cost
 
 

@@ -34,24 +34,24 @@ Rule = Literal["worst", "share", "mean"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 RuleWord = Literal["kept", "open", "broken"]
 
-#: The error of `worst` and `share`, and of `mean`: a mean over cases that stopped early leans to the good
-#: side, so it has half.
+#: The error rates of `worst` and `share`, and of `mean`, which has half of it because a mean over cases that
+#: stopped early is biased to the good side.
 ERROR, MEAN_ERROR = 0.01, 0.005
-#: Pairs of one case at most, unless a plan says otherwise.
+#: The most pairs of one case without a plan.
 SUITE_PAIRS = 32
-#: A new look at the mean needs so many times the pairs of the one before.
+#: Each look at the mean has this multiple of the pairs of the one before.
 _MEAN_STEP = 1.15
 #: The part of the mean's error that its first two looks spend; the k-th later one spends .4 / (k (k + 1)).
 _MEAN_FIRST = (0.4, 0.2)
-#: So many standard errors of luck are granted before something is out of reach.
+#: A rule is out of reach if even this number of standard errors of luck would not refute it.
 LUCK = 2.6
-#: The part of the error that a look ahead is supposed to have.
+#: The assumed part of the error rate for a look ahead.
 _USUAL_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteLimits:
-    """From what on a change is too much, as shares: see the module's rules. `share` is by weight."""
+    """The limits of the rules as shares: see the module. `share` is by weight."""
 
     case: float = 0.05
     worst: float = 0.10
@@ -63,8 +63,8 @@ class SuiteLimits:
 class MeanEstimate:
     """A mean over cases as logarithms: `change` within `low`..`high`; None without any case.
 
-    The interval of the mean that decides holds at 99 % over all looks together, so that it lies on that side
-    of a limit on which the decision is; that of the random-effects mean at 99 % for one look.
+    The interval of the deciding mean has 99 % over all looks together, so that it agrees with the decision;
+    that of the random-effects mean has 99 % for one look.
     """
 
     change: float | None = None
@@ -74,10 +74,10 @@ class MeanEstimate:
 
 @dataclass(frozen=True, slots=True)
 class RuleState:
-    """Whether a rule is refuted, and the cases that keep it open or that broke it, the largest doubt first.
+    """The state of a rule, and the cases that keep it open or that broke it, largest doubt first.
 
-    `state` is `kept` (a break of the limit is refuted), `broken` (it is proved) or `open`. `p` is the
-    p-value of the refutation and `level` what it has to reach.
+    `state` is `kept` (a break of the limit is refuted), `broken` (it is proved) or `open`. `p` is the p-value
+    of the refutation and `level` the required one.
     """
 
     rule: Rule
@@ -85,7 +85,7 @@ class RuleState:
     p: float
     level: float
     cases: tuple[str, ...] = ()
-    #: False where not even luck would refute it with the pairs that may still come.
+    #: False if not even luck would refute it with the remaining pairs.
     within_reach: bool = True
 
 
@@ -93,8 +93,8 @@ class RuleState:
 class SuiteDecision:
     """The decision on a suite, the three rules it rests on, and the estimates of all cases.
 
-    `mean` is the weighted mean that decides; `random_effects` the mean of a suite like this one, in which a
-    case that is not known counts little. `waiting` are cases with fewer pairs than the first look.
+    `mean` is the deciding weighted mean; `random_effects` is the mean of a suite like this one, in which
+    uncertain cases count little. `waiting` are cases with fewer pairs than the first look.
     """
 
     decision: Literal["go", "no-go", "unclear"]
@@ -112,7 +112,7 @@ class SuiteDecision:
 
 @dataclass(slots=True)
 class SuiteArrays:
-    """The estimates of all cases as arrays, in one order, and what each rule asks of them."""
+    """The estimates of all cases as arrays in one order, and the statistics of the rules."""
 
     estimates: list[CaseEstimate]
     limits: SuiteLimits
@@ -129,7 +129,7 @@ class SuiteArrays:
     part: Array = field(init=False)
     #: The limit of rule `worst` of each case, a logarithm.
     worst: Array = field(init=False)
-    #: How many pairs each case can have.
+    #: The largest number of pairs of each case.
     last: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,7 +155,7 @@ class SuiteArrays:
         )
 
     def proves(self, limit: float | Array) -> Array:
-        """The p-values of "worse by less than `limit`", by each case's own spread."""
+        """The p-values of "worse by less than `limit`", with the spread of each case alone."""
         return np.minimum(
             1, distributions.below_each(self.own_degrees, (limit - self.x) / self.own_error) / self.part
         )
@@ -168,7 +168,7 @@ class SuiteArrays:
         return np.where(self.n < last, best, 1.0)
 
     def mean_error_at_last(self) -> float:
-        """The error of the weighted mean if every case had the last look's pairs."""
+        """The error of the weighted mean if every case had the pairs of the last look."""
         return math.sqrt(float(((self.weights * self.error) ** 2 * self.n / self.last).sum()))
 
 
@@ -181,13 +181,12 @@ def judge_suite(
     """Judges a suite from the pairs of its cases; each case once, with a weight above 0 (ValueError
     otherwise).
 
-    Cases that have `ended` get no more pairs, which puts a rule out of reach the sooner. Cases with fewer
-    pairs than the first look are `waiting`: as long as there is one, nothing is a go. Whether a case broke is
-    not judged here.
+    Cases that have `ended` get no more pairs, so that a rule is out of reach earlier. Cases with fewer pairs
+    than the first look are `waiting`: while there is one, there is no go. Broken cases are not judged here.
     """
     limits, plan = limits or SuiteLimits(), plan or Plan(SUITE_PAIRS)
     if len({each.case for each in cases}) < len(cases) or not all(each.weight > 0 for each in cases):
-        raise ValueError("every case is named once and has a weight above 0")
+        raise ValueError("every case must occur once and have a weight above 0")
     by_case = {each.case: estimate(each, plan) for each in cases}
     waiting = tuple(case for case, found in by_case.items() if found is None)
     estimates = [found for found in by_case.values() if found is not None]
@@ -299,9 +298,9 @@ def partial_conjunction(p: Array, weights: Array, share: float) -> tuple[float, 
     largest.
 
     Every smallest set of cases whose weight exceeds the share is tested by Fisher's combination of its
-    p-values; the largest result counts, and no correction is due (Benjamini and Heller 2008). With equal
-    weights that is the set of the r + 1 largest p. `weights` add up to 1; they are rounded to a thousandth
-    of the share. With a share of 1 or more there is no such set, and the p-value is 0.
+    p-values; the largest result counts, without a correction (Benjamini and Heller 2008). With equal weights
+    that is the set of the r + 1 largest p. `weights` add up to 1; they are rounded to a thousandth of the
+    share. With a share of 1 or more there is no such set, and the p-value is 0.
     """
     costs = -np.log(np.clip(p, 1e-300, 1))
     if float(np.ptp(weights)) < 1e-12:
@@ -326,12 +325,13 @@ def _worst_set(costs: Array, weights: Array, share: float) -> tuple[float, list[
         return 0.0, []
     full, order = 1000, np.argsort(-weights, kind="stable")
     units = np.minimum(np.rint(weights / max(share, 1e-9) * full), full + 1).astype(int)[order]
-    # By how many cases a set has and what it weighs, which does not exceed: the least cost of any.
+    # The least cost by the number of cases of a set and its weight, for sets that do not exceed.
     least = np.full((len(order) + 1, full + 1), np.inf)
     least[0, 0] = 0.0
-    #: Of each case, the sets (as bits) that are the least ones with it.
+    #: For each case, the least-cost sets (as bits) that contain it.
     taken: list[NDArray[np.uint8]] = []
-    #: By size, the least cost of a set that exceeds, the place of its last case, and what it weighs without.
+    #: By size, the least cost of a set that exceeds, the position of its last case, and its weight without
+    #: that case.
     found: dict[int, tuple[float, int, int]] = {}
     for place, (at, unit) in enumerate(zip(order, units, strict=True)):
         known = least[: place + 1]

@@ -1,4 +1,4 @@
-"""The pairs of a comparison as the decision on a whole suite takes them."""
+"""The pairs of a comparison in the form of the decision on a whole suite."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from .suite_decision import SuiteDecision, SuiteLimits, judge_suite
 
 
 def varies(policy: Policy) -> bool:
-    """Whether the metric that decides varies from pair to pair, so that cases are judged together."""
+    """Whether the deciding metric varies from pair to pair, so that cases are judged together."""
     return not threshold_of(policy.metric, policy.thresholds).exact
 
 
 def suite_limits(policy: Policy, *, single_cases: bool = False) -> SuiteLimits:
-    """The limits of a policy for its deciding metric; without one for a single case that is infinite.
+    """The limits of a policy for its deciding metric; a missing limit of a single case is infinite.
 
-    With `single_cases` there is no limit to the mean and to the share of slower cases: of a suite of which
-    only some cases are measured neither is known.
+    With `single_cases` there are no limits of the mean and of the share of slower cases, which are unknown if
+    only some cases of a suite are measured.
     """
     worst = policy.worst.get(policy.metric, math.inf)
     if single_cases:
@@ -46,7 +46,7 @@ def case_pairs(case: str, pairs: Sequence[Pair], policy: Policy) -> CasePairs:
 def judge_cases(
     verdicts: Mapping[str, Verdict], policy: Policy, plan: Plan, *, single_cases: bool = False
 ) -> SuiteDecision | None:
-    """The decision on all cases that have enough pairs; None where there is none, or the metric is exact.
+    """The decision on all cases with enough pairs; None if there is none, or the metric is exact.
 
     `single_cases` is as in `suite_limits`.
     """

@@ -1,4 +1,4 @@
-"""From the verdicts of all cases to one on the upgrade."""
+"""The verdict on an upgrade from the verdicts of all cases."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from .suite_decision import SuiteDecision
 from .suite_pairs import judge_cases
 from .what_would_decide import PairsToDecide, pairs_to_decide
 
-#: What is shown in a table of its own, beside the metric that decides.
+#: The metrics with their own tables besides the deciding one.
 TABLES: Mapping[str, tuple[str, ...]] = {
     "compile time": ("compile_cold", "compile_warm"),
     "memory": (
@@ -51,7 +51,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A case that is in no geomean: how it ended where it did not work, else the verdict on the metric."""
+    """A case that is not in the geomean: its status if it did not work, else the verdict on the metric."""
 
     case: str
     old: CaseSide
@@ -62,9 +62,9 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One metric over all cases that have a verdict on it, with the geomean of those that have a ratio.
+    """One metric over all cases with a verdict on it, with the geomean of those with a ratio.
 
-    Of an exact metric the geomean has no interval.
+    The geomean of an exact metric has no interval.
     """
 
     title: str
@@ -75,15 +75,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The verdict on an upgrade, with everything it rests on.
+    """The verdict on an upgrade with its evidence.
 
-    `reasons` are in order of weight: what speaks for the decision first. `to_decide` says what would decide
-    an `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. A case is
-    either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
-    `suite` is the decision on all cases together in the metric that decides, None where that is exact or no
-    case has enough pairs. `blockers` are the cases that speak for `no-go` by themselves and without which the
-    decision would be another, `without_blockers`. `waived` cases are not judged. `screened` cases passed a
-    screen: they are not judged either, and while there are any, the decision is no `go`.
+    `reasons` are in order of weight, those for the decision first. `to_decide` are the pairs that would
+    decide an `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. A
+    case is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and
+    memory. `suite` is the decision on all cases together in the deciding metric, None if that is exact or no
+    case has enough pairs. `blockers` are the cases that cause a `no-go` by themselves, without which the
+    decision would be `without_blockers`. `waived` cases are not judged. `screened` cases passed a screen:
+    they are not judged either, and with any of them the decision is not `go`.
     """
 
     decision: Decision
@@ -105,21 +105,21 @@ class Upgrade:
 
     @property
     def only_screened(self) -> bool:
-        """Whether nothing keeps it from a decision but the cases that were only screened."""
+        """Whether only the screened cases prevent a decision."""
         return self.decision == "unclear" and all(reason.kind == "screened" for reason in self.grounds)
 
     @property
     def warnings(self) -> tuple[Reason, ...]:
-        """What is no reason against it, and nothing to pass over, what weighs most first."""
+        """The warnings, largest weight first."""
         return tuple(reason for reason in self.reasons if reason.warning)
 
     @property
     def grounds(self) -> tuple[Reason, ...]:
-        """The reasons that speak for the decision, what weighs most first; at least one."""
+        """The reasons for the decision, largest weight first; at least one."""
         speaking = tuple(reason for reason in self.reasons if reason.speaks == self.decision)
         if self.decision != "go":
             return speaking
-        # What a case may do is no ground to go: what is true of all cases together is.
+        # A permission of single cases does not justify a go; a property of all cases does.
         order = ("worst", "share", "overall")
         kept = [reason for reason in speaking if reason.kind in order and not reason.warning]
         return tuple(sorted(kept, key=lambda reason: order.index(reason.kind))) or speaking
@@ -134,10 +134,10 @@ def decide(
 ) -> Upgrade:
     """The verdict on an upgrade from every case of a suite, each named once (raises ValueError otherwise).
 
-    A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
-    for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
-    forbids was proved. What was not measured or not distinguished is neither: it is `unclear`. Cases
-    that `waivers` name are left out. The metrics `also` have tables beside the usual ones.
+    A reason supports `no-go`, `unclear` or `go`; the decision is the first of these that any reason supports.
+    So `go` means that every violation of the policy is ruled out, and `no-go` that a violation was proved.
+    Cases that were not measured or not decided make it `unclear`. Cases in `waivers` are left out. The
+    metrics `also` get tables besides the usual ones.
     """
     policy, plan = policy or Policy(), plan or Plan()
     if len({result.case for result in results}) < len(results):
@@ -159,9 +159,10 @@ def decide(
 
 
 def leave_open(upgrade: Upgrade, cases: int) -> Upgrade:
-    """The verdict before the upgrade has ended, with outcomes of so many cases: no `go` yet, but `unclear`.
+    """The verdict before the upgrade has ended, with outcomes of the given number of cases: `unclear` instead
+    of `go`.
 
-    A `no-go` stands: what was proved of a case remains so.
+    A `no-go` is kept, because what was proved of a case remains true.
     """
     if upgrade.decision == "go":
         reason = Reason("unclear", "unfinished", UnfinishedUpgrade(cases))
@@ -172,7 +173,7 @@ def leave_open(upgrade: Upgrade, cases: int) -> Upgrade:
 
 
 def _single_cases(upgrade: Upgrade) -> set[str]:
-    """The cases that speak for no-go each by itself."""
+    """The cases that each cause a no-go by themselves."""
     against = [reason for reason in upgrade.reasons if reason.speaks == "no-go"]
     return {case for reason in against if isinstance(reason.detail, CaseDetail) for case in reason.cases}
 
@@ -180,7 +181,7 @@ def _single_cases(upgrade: Upgrade) -> set[str]:
 def _decide_cases(
     every: Sequence[CaseResult], policy: Policy, plan: Plan, also: Sequence[str] = ()
 ) -> Upgrade:
-    """The decision on these cases; where some of them were only screened, by single cases alone."""
+    """The decision on these cases; if some of them were only screened, by the rules for single cases."""
     screened = tuple(result for result in every if result.only_screened)
     results = [result for result in every if not result.only_screened]
     judged = _control_verdicts(results, policy, plan)
@@ -222,14 +223,14 @@ def _decide_cases(
 
 
 def _of_single_cases(reason: Reason) -> bool:
-    """Whether a reason holds whatever the other cases of the suite do."""
+    """Whether a reason is independent of the other cases of the suite."""
     return isinstance(reason.detail, CaseDetail | SlowerInShortPairs | UnmeasuredShare) or (
         reason.speaks == "go" and not isinstance(reason.detail, SlowerShare | NoMean | MeanChange)
     )
 
 
 def _overall(suite: SuiteDecision | None, verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
-    """The mean of the metric that decides: that of the suite where there is one."""
+    """The mean of the deciding metric: that of the suite decision if there is one."""
     if suite is None or suite.mean.change is None:
         return _mean(verdicts, policy)
     cost = next(iter(verdicts.values())).cost
@@ -247,7 +248,7 @@ def _overall(suite: SuiteDecision | None, verdicts: Mapping[str, Verdict], polic
 def _control_verdicts(
     results: Sequence[CaseResult], policy: Policy, plan: Plan
 ) -> dict[str, dict[str, Verdict]]:
-    """By metric and case, the verdicts of all cases that work: each metric is a family of its own."""
+    """By metric and case, the verdicts of all working cases; each metric is a separate family of tests."""
     families: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for result in results:
         for metric, verdict in result.verdicts.items() if result.works else ():
@@ -256,9 +257,9 @@ def _control_verdicts(
 
 
 def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
-    """Over the cases that have a ratio.
+    """The geomean over the cases with a ratio.
 
-    A single pair of an exact metric has a part in it only where that metric decides: its reasons know of it.
+    A single pair of an exact metric is included only if that metric decides, because its reasons mention it.
     """
     each = [
         (one, policy.weight(case))
@@ -275,7 +276,7 @@ def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
 
 
 def _ends(verdict: Verdict, policy: Policy) -> tuple[float, float, float]:
-    """What an exact metric brings into a geomean: nothing where the difference is too little to matter."""
+    """The value of an exact metric in a geomean: 0 for a difference below the threshold."""
     low, change, high = verdict.low or 0.0, verdict.change or 0.0, verdict.high or 0.0
     if negligible(verdict, change * verdict.cost, policy):
         return 0.0, 0.0, 0.0

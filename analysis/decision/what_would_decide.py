@@ -1,4 +1,4 @@
-"""What would decide an unclear upgrade: which cases, how many pairs, how many minutes."""
+"""The cases, pairs and minutes that would decide an unclear upgrade."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from ..geomean import Geomean
 from ..metrics import COLD
 from .reasons import Reason
 
-#: So many pairs are proposed where nothing is known of the noise.
+#: The number of pairs proposed if the noise is unknown.
 _USUAL = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PairsToDecide:
-    """A new session of `case` with a plan of so many `pairs`; None where no reasonable number would do.
+    """A new session of `case` with a plan of `pairs` pairs; None if no reasonable number is enough.
 
-    `minutes` are those of the pairs at the price of the last ones; None where that is not known either. In a
-    `cold` one every pair has to find its compile cache empty, which takes longer than the last ones did.
+    `minutes` is the estimated duration from that of the last pairs; None if it is unknown. In a `cold` one
+    every pair starts with an empty compile cache and takes longer than the last ones did.
     """
 
     case: str
@@ -34,10 +34,10 @@ class PairsToDecide:
 def pairs_to_decide(
     found: Sequence[Reason], results: Sequence[CaseResult], overall: Geomean, policy: Policy, plan: Plan
 ) -> tuple[PairsToDecide, ...]:
-    """What would decide every reason that speaks for `unclear`, each case once, in the order of the reasons.
+    """The pairs that would decide every reason for `unclear`, each case once, in the order of the reasons.
 
-    The pairs are new ones under a plan of that size: adding to those at hand would test the same hypothesis
-    twice without correcting the error for it. It is an estimate from this point and this noise, with a power
+    They are new pairs under a plan of that size: adding to the present ones would test the same hypothesis
+    twice without correcting the error rate. It is an estimate from the present change and noise, with a power
     of 80 %.
     """
     by_case = {result.case: result for result in results}
@@ -90,7 +90,7 @@ def _pairs(reason: Reason, result: CaseResult, overall: Geomean, policy: Policy,
 
 
 def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
-    """Until the interval lies on one side of the limit, or within it because the case is decided."""
+    """The pairs until the interval is on one side of the limit, or until the case is decided within it."""
     assert verdict.location and verdict.change is not None
     beyond = replace(verdict.location, point=verdict.change * verdict.cost - math.log1p(limit))
     pairs = pairs_needed(beyond, 0.0, plan)
@@ -101,7 +101,9 @@ def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
 
 
 def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | None:
-    """Until the geomean's interval lies on one side of what is allowed, were all noise that of such cases."""
+    """The pairs until the interval of the geomean is on one side of the limit, if all cases had this
+    noise.
+    """
     if overall.change is None or overall.high is None:
         return None
     margin = abs(overall.change * verdict.cost - math.log1p(policy.overall))
@@ -112,9 +114,8 @@ def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | N
 
 
 def _noisiest(results: Sequence[CaseResult], policy: Policy) -> list[str]:
-    """The cases that together make four fifths of the geomean's variance.
-
-    Of an exact metric, which has none: those that are unclear.
+    """The cases that together make four fifths of the geomean's variance; for an exact metric, which has no
+    variance, the unclear ones.
     """
     parts: Mapping[str, float] = {
         result.case: (policy.weight(result.case) * verdict.location.error) ** 2

@@ -1,4 +1,4 @@
-"""The baseline as a control: what a pinned environment shows about the machine on the same nights."""
+"""The pinned baseline as a control for changes of the machine on the same nights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,10 @@ from statistics import median
 from .night_noise import NightNoise
 from .nights import Change, NightValue, logs_of
 
-#: The control's move is taken from at most so many nights of the old level, and from the newest of the new.
+#: The most nights of the old level and of the newest ones from which the control's change is computed.
 _BEFORE, _NEWEST = 30, 7
-#: The control moved likewise where it went so much of the way, and so many standard errors of its own.
+#: The control changed in the same way if its change is at least this share, and this number of its standard
+#: errors.
 _SHARED, _SURE = 0.5, 2.0
 
 
@@ -22,14 +23,14 @@ def known_of(control: Sequence[NightValue | None]) -> dict[int, float]:
 
 
 def mark_machine_change(change: Change, control: Mapping[int, float], nights: int) -> Change:
-    """The change, as the machine's where the control moved likewise within so many `nights`.
+    """The change, attributed to the machine if the control changed in the same way within `nights` nights.
 
-    `control` are logarithms by night. One that was not measured on either side marks nothing. Nor does one
-    that only happened to be off: the move has to stand out of the control's own noise.
+    `control` are logarithms by night. A control that was not measured on both sides is ignored, and so is a
+    change within its own noise.
     """
     end = max(change.raised + 1, change.index + nights)
     until = [(night, control[night]) for night in sorted(control) if night < end]
-    # As the change itself was measured: a drift against where its level began.
+    # Measured like the change itself: a drift relative to the beginning of its level.
     first = change.since if change.shape == "drift" else max(change.since, change.index - _BEFORE)
     old = [value for night, value in until if first <= night < min(change.index, first + _BEFORE)]
     new = [value for night, value in until if night >= change.index][-max(_NEWEST, nights) :]
@@ -44,10 +45,12 @@ def mark_machine_change(change: Change, control: Mapping[int, float], nights: in
 
 
 def merge_changes(own: Sequence[Change], of_ratio: Sequence[Change], nights: int) -> list[Change]:
-    """Changes of a series and of its ratio to the control, each change once, in the order they were raised.
+    """Changes of a series and of its ratio to the control, each change once, in the order in which they were
+    raised.
 
-    It is the one that was raised first, so that it keeps its place. But where the ratio moved too, the
-    machine is not all there is; and what came back in one and stayed in the other has stayed.
+    Of two equal changes the one that was raised first is used, so that it keeps its place. If the ratio
+    changed too, the machine is not the only cause; a change that returned in one and stayed in the other has
+    stayed.
     """
     changes = list(own)
     for change in of_ratio:
@@ -63,7 +66,9 @@ def merge_changes(own: Sequence[Change], of_ratio: Sequence[Change], nights: int
 
 
 def _same(one: Change, other: Change, nights: int) -> bool:
-    """Do both go one way, and did they begin within so many nights, or each before the other was seen?"""
+    """Whether both have the same direction and began within the given number of nights, or each before the
+    other was detected.
+    """
     return one.direction == other.direction and (
         abs(one.index - other.index) <= nights or (one.index <= other.raised and other.index <= one.raised)
     )

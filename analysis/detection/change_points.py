@@ -1,7 +1,7 @@
-"""Judges a series night by night: what may have changed, what did, and what could not have been seen.
+"""Judges a series night by night: candidates, returned changes, and the smallest detectable change.
 
-What is answered is a candidate and no alarm: an interleaved comparison has to confirm it. So the question is
-whether a comparison is worth its minutes, and not whether it is an alarm.
+A result is a candidate, not an alarm: an interleaved comparison has to confirm it. Therefore the criterion is
+whether a comparison is worth its minutes.
 """
 
 import math
@@ -37,15 +37,15 @@ def judge(
     control: Sequence[NightValue | None] | None = None,
     decisions: Sequence[Decision] = (),
 ) -> JudgedSeries:
-    """What the newest nights show, and what they took back; nothing but the scan is computed.
+    """The candidates and the returned changes of the newest nights; only the scan is computed. `nights` are
+    in order. `better` is that of the metric; for `neither` an increase counts as worse. `decisions` are those
+    of sessions on earlier candidates of the series. `control` is the same series of the pinned environment on
+    the same nights, None for nights without it. With it,
 
-    `nights` are in order. `better` is the metric's; what rises is worse in one that is neither. `decisions`
-    are what sessions said of earlier candidates of the series. `control` is the same series of the pinned
-    environment on the same nights: None where it was not measured. With it,
-
-    - a change that the control made as well is marked as the machine's;
-    - the ratio to the control is judged besides, right across borders, for what the machine did on a night it
-      did to both. So nothing hides behind a border, a machine that became faster, or a drift of its own.
+    - a change that the control shows as well is attributed to the machine;
+    - the ratio to the control is also judged, across borders too, because a change of the machine affects
+      both. So a change is detected even if it coincides with a border, a faster machine, or a drift of the
+      machine.
 
     Raises ValueError for a value that is not above 0, and for a control of another length.
     """
@@ -75,9 +75,9 @@ def judge(
 def change_points(
     nights: Sequence[NightValue], better: Better, rules: Rules | None = None
 ) -> tuple[Change, ...]:
-    """Every change of the whole history as it looks from today; positions may still move.
+    """Every change of the whole history, seen from today; positions may still move.
 
-    Takes what `judge` takes. Raises ValueError for a value that is not above 0.
+    The arguments are those of `judge`. Raises ValueError for a value that is not above 0.
     """
     return tuple(_history(logs_of(nights), borders_of(nights), better, rules or Rules()))
 
@@ -116,7 +116,7 @@ def _of_ratio(
     weekly: Collection[int],
     decisions: Collection[Decision],
 ) -> list[Change]:
-    """What the ratio to the control shows, with nights numbered as those of the series."""
+    """The judgement of the ratio to the control, with nights numbered as those of the series."""
     both = sorted(control)
     weeks = {place for place, night in enumerate(both) if night in weekly}
     decided = [
@@ -164,7 +164,7 @@ def _history(values: Sequence[float], borders: Collection[int], better: Better, 
 
 
 def _unwatchable(result: Scan, nights: Sequence[NightValue], rules: Rules) -> TooFewNights | TooNoisy | None:
-    """Why nothing, or nothing small, could be seen; None where it could."""
+    """The reason why no change, or no small change, could be detected; None without one."""
     if result.nights_short:
         have, short = result.nights_of_segment, result.nights_short
         since = next((night.border for night in reversed(nights) if night.border), "")

@@ -1,4 +1,4 @@
-"""What the verdict of a session's pairs says of a finding: confirmed, refuted, or honestly unclear."""
+"""The decision of a session's pairs on a finding: confirmed, refuted, or unclear."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from .default_watched_metrics import rules_of
 
 
 class ConfirmationCause(StrEnum):
-    """Why a session confirms a finding, refutes it, or leaves it unclear."""
+    """The cause why a session confirms a finding, refutes it, or leaves it unclear."""
 
     SHOWN = "shown"
     OPPOSITE = "opposite"
@@ -27,9 +27,9 @@ class ConfirmationCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindingVerdict:
-    """What a session says of a finding: its new `state` (confirmed, refuted or unclear) and why.
+    """The result of a session for a finding: its new `state` (confirmed, refuted or unclear) and the cause.
 
-    `ended` is how the case ended where it did not work. With `rebuilt` a side was built anew.
+    `ended` is the status of a case that did not work. With `rebuilt` one side was rebuilt.
     """
 
     finding: Finding
@@ -41,10 +41,10 @@ class FindingVerdict:
 
 
 def judge_finding(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> FindingVerdict:
-    """What the pairs of its case, judged by `analysis.comparison`, say of a finding.
+    """The decision on a finding from the pairs of its case, judged by `analysis.comparison`.
 
-    With `rebuilt` a side was built anew and other packages may be installed with its PyTorch: what then does
-    not show is not refuted, for it may have been theirs.
+    With `rebuilt` one side was rebuilt and its packages besides PyTorch may differ: a change that is then
+    absent is not refuted, because the packages may have caused it.
     """
     if result is None:
         return FindingVerdict(one, FindingState.UNCLEAR, ConfirmationCause.CASE_NOT_MEASURED)
@@ -77,10 +77,10 @@ def _cause(one: Finding, verdict: Verdict) -> ConfirmationCause:
 
 
 def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
-    """Whether a session shows more than what was confirmed of a drift before; of all else it need not.
+    """Whether a session shows more than the confirmed part of a drift; always True for other findings.
 
-    It compares from before the first piece, so the known ones show in it whether there is a new one or not. A
-    new one is there where the half of what nights are judged from on is.
+    The session compares with a night before the first part, so that it includes the known parts. A new part
+    is present if the excess is at least half of the threshold of nights.
     """
     before = one.evidence.confirmed_before
     if before is None or verdict.change is None:

@@ -1,4 +1,4 @@
-"""Whether a reported change continues: its series has moved further in the same direction since."""
+"""Detects whether a reported change continues in the same direction."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ from .baseline_control import known_of
 from .night_noise import NightNoise
 from .nights import NightValue, Rules, logs_of
 
-#: So many nights right after the change are set against so many newest ones.
+#: The numbers of nights right after the change and of newest nights that are compared.
 _NIGHTS = 5
-#: A continued change is reported from so many standard errors on, for the test is repeated every night.
+#: The standard errors from which on a continued change is reported; large, because the test is repeated every
+#: night.
 _CLEARLY = 4.0
 #: The standard error of a median of normal values, over that of their mean.
 _MEDIAN_ERROR = 1.25
@@ -20,25 +21,24 @@ _MEDIAN_ERROR = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """By how much a series moved on (a log ratio), and how much is needed to report it."""
+    """The further movement of a series (a log ratio), and the movement that is required to report it."""
 
     change: float
     smallest: float
 
     def clear(self, direction: float, before: float = 0.0) -> bool:
-        """Whether it moved on the way that `direction` points, and by enough beyond `before`."""
+        """Whether it moved further in `direction`, by enough beyond `before`."""
         return math.copysign(1.0, direction) * (self.change - before) >= self.smallest
 
 
 def further(
     nights: Sequence[NightValue], start: int, rules: Rules, control: Sequence[NightValue | None] | None = None
 ) -> Further | None:
-    """How far the newest nights are off those from night `start` on, which is certainly after a change.
+    """The distance of the newest nights from those from night `start` on, which is certainly after a change.
 
-    With a `control`, the pinned environment on the same nights, the ratio to it is looked at, so that nothing
-    of it is the machine's. Without one it cannot be decided across a border. None there, and too early.
-
-    Raises ValueError for a value that is not above 0.
+    With a `control`, the pinned environment on the same nights, the ratio to it is used, which removes
+    effects of the machine. Without one it cannot be decided across a border. None in that case, and with too
+    few nights. Raises ValueError for a value that is not above 0.
     """
     logs = logs_of(nights)
     control_logs = {} if control is None else known_of(control)
@@ -61,11 +61,11 @@ def stays_off(
     rules: Rules,
     control: Sequence[NightValue | None] | None = None,
 ) -> float:
-    """By how much (a log ratio) the newest ten nights stay off the level of nights `since` to `index`.
+    """The distance (a log ratio) of the newest ten nights from the level of nights `since` to `index`. 0
+    unless both halves of the ten differ by the floor in the same direction, and all ten are after `index`.
 
-    0 where they do not: both halves of the ten have to be off by the floor, the same way, and all ten lie
-    after `index`. With a `control` the ratio to it is looked at, and nights without one are left out; without
-    one nothing is known across a border. Raises ValueError for a value that is not above 0.
+    With a `control` the ratio to it is used, and nights without one are left out; without a control it is 0
+    across a border. Raises ValueError for a value that is not above 0.
     """
     if control is None and any(night.border for night in nights[since + 1 :]):
         return 0.0
@@ -86,7 +86,7 @@ def stays_off(
 
 
 def _spread(values: Sequence[float], rules: Rules) -> float:
-    """What nights differ by, more than was seen of few. To the few borders among them it is deaf."""
+    """The noise between nights, increased for few nights. The few borders among them have no influence."""
     noise = NightNoise()
     for before, after in pairwise(values):
         noise.add(after - before)

@@ -1,10 +1,10 @@
-"""How much a series differs from night to night, learned as nights come in."""
+"""The noise of a series from night to night, updated with each night."""
 
 from bisect import bisect_left, insort
 
-#: Only so many nights back: machines grow louder and quieter.
+#: The number of nights in the estimate: the noise of machines changes.
 MEMORY = 60
-#: Not even exact values are judged finer than this part of the floor.
+#: The smallest noise as a share of the floor, also for exact values.
 _FINEST = 0.15
 #: Of normal differences between two nights the median is 1 / 1.048 standard deviations of one night, and
 #: eight of ten are below 1.812 of them.
@@ -18,10 +18,11 @@ def middle(ordered: list[float]) -> float:
 
 
 class NightNoise:
-    """The standard deviation of logarithms between nights, from differences of neighbours.
+    """The standard deviation of logarithms between nights, from differences of neighbours, which neither a
+    step nor a drift affects.
 
-    Differences know nothing of levels, so neither a step nor a drift makes noise. Their median is deaf to
-    spikes; their eightieth percentile hears two modes that take turns. The larger one counts.
+    Their median is insensitive to spikes; their eightieth percentile detects two alternating modes. The
+    larger estimate counts.
     """
 
     __slots__ = ("_came", "_ordered")
@@ -31,7 +32,7 @@ class NightNoise:
         self._came: list[float] = []
 
     def add(self, difference: float) -> None:
-        """One more difference between two nights that can be compared."""
+        """Add the difference between two comparable nights."""
         size, came = abs(difference), self._came
         insort(self._ordered, size)
         came.append(size)
@@ -39,7 +40,7 @@ class NightNoise:
             del self._ordered[bisect_left(self._ordered, came[-MEMORY - 1])]
 
     def __len__(self) -> int:
-        """How many differences it knows."""
+        """The number of differences."""
         return len(self._ordered)
 
     @property
@@ -52,7 +53,7 @@ class NightNoise:
         return by_median if by_median > by_eightieth else by_eightieth
 
     def above(self, floor: float) -> float:
-        """What nights are taken to differ by: more than was seen of few, and never nothing.
+        """The assumed noise: larger than the estimate for few nights, and never 0.
 
         `floor` is the smallest log ratio that matters.
         """

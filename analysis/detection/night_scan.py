@@ -1,8 +1,8 @@
-"""Goes through a series night by night, and says on which night a change could first be seen.
+"""Scans a series night by night and finds the night on which a change could first be detected.
 
 Two cumulative sums (Page, Continuous inspection schemes, Biometrika 41, 1954), one for either direction, add
-up by how much nights are off the level of their segment. What is decided on a night looks at no later one. So
-to judge a series anew each night is to go on where the last night ended, and a candidate keeps its place.
+up the deviations of nights from the level of their segment. A decision on a night does not depend on later
+nights. So judging a series again each night continues the previous scan, and a candidate keeps its place.
 """
 
 import math
@@ -15,29 +15,32 @@ from .night_noise import NightNoise, middle
 from .nights import Decision, Rules, Shape, State
 from .rank_test import Earlier, best_split, memory
 
-#: A night counts for the level of its segment after so many more, so that a new level does not hide in it.
+#: A night is included in the level of its segment after this number of further nights, so that a new level
+#: does not enter it unnoticed.
 _LAG = 5
-#: Whether a change is large enough is asked of so many newest nights.
+#: The number of newest nights by which the size of a change is checked.
 _NEWEST = 7
-#: A run of fewer nights is never called a drift.
+#: The fewest nights of a drift.
 _DRIFT = 10
-#: New nights are compared with at most so many before them.
+#: The most earlier nights with which new ones are compared.
 _EARLIER = 100
-#: How neighbours correlate is estimated again after so many nights: it takes as long as all else together.
+#: The correlation of neighbours is estimated again after this number of nights, because it takes as long as
+#: all else.
 _WEEK = 7
-#: What a larger share of earlier nights exceeded is not news.
+#: A deviation that a larger share of earlier nights exceeded is not significant.
 _COMMON = 0.3
-#: Fewer new nights are never a candidate: outliers of two nights are common.
+#: The fewest new nights of a candidate: outliers of two nights are common.
 _FEWEST = 3
-#: A change among the first nights of a segment is looked for while it has so many, on every third of them.
-#: So many of them have to be new: with fewer, outliers of two nights are half of it.
+#: A change among the first nights of a segment is searched while it has at most this number, on every third
+#: night. The number of them that have to be new: with fewer, two outliers would be half of them.
 _YOUNG, _THIRD, _NEW = 30, 3, 5
-#: Two levels that take turns within so many nights are one series with two modes. As many nights count for
-#: refutations: after so many of them a series must move so many times as far.
+#: Two levels that alternate within this number of nights are modes of one series. The same number of nights
+#: counts for refutations: after this number of refutations a series must change by this multiple.
 _TURNS, _REFUTED, _FACTOR = 60, 2, 2.0
-#: The anchored check compares so many first nights with so many newest ones.
+#: The numbers of first and of newest nights that the anchored check compares.
 _FIRST, _LAST = 30, 14
-#: Three things have to hold in four cases of five together, so each in more (a quantile of the normal).
+#: Three conditions have to hold together in four of five cases, so each in more (a quantile of the normal
+#: distribution).
 _EACH = 1.4
 #: The standard error of a median of normal values, over that of their mean.
 _MEDIAN_ERROR = 1.25
@@ -45,7 +48,9 @@ _MEDIAN_ERROR = 1.25
 
 @dataclass(slots=True)
 class CandidateChange:
-    """A candidate, seen on night `raised`: from night `index` on, off the `level` that began at `since`."""
+    """A candidate, detected on night `raised`: from night `index` on, different from the `level` that began
+    at `since`.
+    """
 
     raised: int
     index: int
@@ -61,7 +66,7 @@ class CandidateChange:
 
 
 class Scan:
-    """A series so far. `night` adds one; `raised` is every candidate up to now, oldest first."""
+    """The scan of a series so far. `night` adds a night; `raised` are all candidates so far, oldest first."""
 
     def __init__(self, rules: Rules, decisions: Collection[Decision] = ()) -> None:
         self._rules = rules
@@ -84,22 +89,22 @@ class Scan:
 
     @property
     def nights_of_segment(self) -> int:
-        """How many nights the newest segment has."""
+        """The number of nights of the newest segment."""
         return len(self._values) - self._start
 
     @property
     def nights_short(self) -> int:
-        """How many more it needs before it is judged."""
+        """The number of further nights it needs before it is judged."""
         return max(0, self._learn - self.nights_of_segment)
 
     @property
     def spread(self) -> float:
-        """What nights are taken to differ by: more than was seen of few, and never nothing."""
+        """The assumed noise: larger than the estimate for few nights, and never 0."""
         return self.noise.above(self._floor)
 
     @property
     def factor(self) -> float:
-        """How many times as far as usual the next night has to move."""
+        """The multiple of the usual change that the next night has to reach."""
         if len(self._refuted) < _REFUTED:
             return 1.0
         lately = len(self._values) - _TURNS
@@ -107,11 +112,12 @@ class Scan:
 
     @property
     def smallest(self) -> float | None:
-        """The smallest step that nights to come would show within a week in four cases of five."""
+        """The smallest step that future nights would show within a week in four of five cases."""
         if self.nights_short or not self._level:
             return None
         spread, power, factor = self.spread, _EACH / math.sqrt(_NEWEST), self.factor
-        # The median of the nights has to pass the floor, their sum to reach, and their ranks to stand out.
+        # The median of the nights has to exceed the floor, their sum the reach, and their ranks have to be
+        # significant.
         large = factor * self._floor + _MEDIAN_ERROR * power * spread
         summed = self._slack(spread) + (factor * self._rules.reach / _NEWEST + power) * spread
         return max(large, summed, self._earlier(len(self._values)).smallest(_NEWEST - 1, _EACH))
@@ -152,7 +158,7 @@ class Scan:
         self._anchor_level = None
 
     def _leave(self, end: int) -> None:
-        """Keep what the nights of the level up to `end` were off it."""
+        """Store the deviations of the level's nights up to `end`."""
         nights = self._values[max(self._start, end - _EARLIER) : end]
         if nights:
             level = middle(sorted(nights))
@@ -160,7 +166,7 @@ class Scan:
         self._remembered_until = 0
 
     def _rejoin(self, start: int, now: int) -> None:
-        """Go on with the level that began at `start`, whatever was thought to have changed it since."""
+        """Continue with the level that began at `start`, and drop later changes of it."""
         self._start, self._entered = start, max(start + 1, now - _LAG + 1)
         self._level = sorted(self._values[start : self._entered])
         self._forget(now + 1)
@@ -193,7 +199,7 @@ class Scan:
         if now - change.index + 1 < self._rules.stay:
             return
         new, level = sorted(self._values[change.index :]), middle(self._level)
-        # Two nights far off pull the median of five, so half of the change has to be there still.
+        # Two outliers shift the median of five, so half of the change has to remain.
         half = change.sign * (change.level + change.change - level) / 2
         if change.sign * (middle(new) - level) > max(half, self._slack(self.spread)):
             change.state = "stayed"
@@ -232,7 +238,7 @@ class Scan:
         """A candidate from a sum that began to rise at `first`, if its nights are new."""
         now, level, since = len(self._values) - 1, middle(self._level), self._start
         if self._young and first <= since + self._learn + _FEWEST:
-            # It may have begun among the nights that the level was learned from.
+            # It may have begun among the nights from which the level was learned.
             return
         reached = middle(sorted(self._values[max(first, now - _NEWEST + 1) :])) - level
         floor = self.factor * self._floor
@@ -256,7 +262,7 @@ class Scan:
         error = spread * math.sqrt(1 / len(newest) + 1 / len(self._level))
         earlier = self._same_way(sign)
         if earlier:
-            # A drift comes in pieces, each of which alone may be too small to be confirmed.
+            # A drift is detected in pieces, each of which may be too small to be confirmed.
             whole = self._off(earlier[0].index, earlier[0].level, middle(newest) - earlier[0].level, spread)
             begins = [one.index - earlier[0].index for one in earlier]
             if _rises(whole, (*begins, index - earlier[0].index), _LAG):
@@ -269,7 +275,7 @@ class Scan:
         self.raised.append(self._open)
 
     def _common(self, reached: float, sign: int) -> bool:
-        """Whether so many nights of the level were as far off that no test of ranks need be made."""
+        """Whether so many nights of the level deviated as much that the rank test can be skipped."""
         place = bisect_left(self._level, reached)
         beyond = len(self._level) - place if sign > 0 else place
         return beyond > _COMMON * len(self._level)
@@ -282,7 +288,7 @@ class Scan:
         return Earlier(own, self._residuals, self._remembered)
 
     def _look_at_first_nights(self, now: int) -> None:
-        """A step among the nights that the level was learned from, which hides in it."""
+        """A step among the nights from which the level was learned."""
         nights = self._values[self._start :]
         if len(nights) % _THIRD != _THIRD - 1 or len(nights) <= _FEWEST + _NEW:
             return
@@ -290,7 +296,7 @@ class Scan:
         split = best_split(nights, _FEWEST, last)
         old, new = nights[:split], nights[split:]
         if split >= last or any(one.index >= self._start for one in self._refuted):
-            # It may have begun later still, and has not stayed long enough; or a session has said no to it.
+            # It may have begun even later, and has not stayed long enough; or a session refuted it.
             return
         level, reached = middle(sorted(old)), middle(sorted(new))
         change = middle(sorted(new[-_NEWEST:])) - level
@@ -298,7 +304,7 @@ class Scan:
         if abs(change) < self.factor * self._floor:
             return
         residuals = [*self._residuals, *(night - reached for night in new)]
-        # Two levels and where they meet were fitted to these few nights.
+        # Two levels and their border were fitted to these few nights.
         if not Earlier(old, residuals, memory(old, residuals, fitted=3)).left(new, sign):
             return
         error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
@@ -335,7 +341,7 @@ class Scan:
         return one.sign == sign and one.since >= self._anchor and one.state != "returned"
 
     def _known_size(self, one: CandidateChange) -> float:
-        """What a candidate says of how far the series moved: a step as the nights after it show it."""
+        """The change of a candidate; for a step from the nights after it."""
         after = sorted(self._values[one.index : one.index + _LAST])
         return max(abs(one.change), one.sign * (middle(after) - one.level))
 
@@ -357,21 +363,21 @@ class Scan:
         return (*before.earlier, before)
 
     def _off(self, first: int, level: float, reached: float, spread: float) -> list[float]:
-        """By how much nights are off a level, spikes beyond it and what was reached cut."""
+        """The deviations of nights from a level, with spikes clipped."""
         most = self._rules.clip * spread
         low, high = min(0.0, reached) - most, max(0.0, reached) + most
         return [min(high, max(low, value - level)) for value in self._values[first:]]
 
 
 def _rises(off: list[float], begins: tuple[int, ...], lead: int) -> bool:
-    """Is a slope from a level on nearer to a run's nights than steps that begin at these nights of it?
+    """Whether a slope from a level fits the nights of a run better than steps at these nights.
 
     The slope begins right before the run, or up to `lead` nights earlier.
     """
     n = len(off)
     if n < _DRIFT:
         return False
-    # What a fit leaves of the sum of squares is the sum less this.
+    # The reduction of the sum of squares by a fit.
     by_steps = sum(
         sum(off[low:high]) ** 2 / (high - low) for low, high in pairwise((*begins, n)) if high > low
     )
@@ -384,7 +390,7 @@ def _rises(off: list[float], begins: tuple[int, ...], lead: int) -> bool:
 
 
 def _best_start(off: list[float]) -> int:
-    """Where a step off a known level most likely began (likelihood ratio; Lorden 1971)."""
+    """The most likely beginning of a step from a known level (likelihood ratio; Lorden 1971)."""
     best, start, total = -1.0, 0, 0.0
     for back, value in enumerate(reversed(off), 1):
         total += value

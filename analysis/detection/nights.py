@@ -1,4 +1,4 @@
-"""What is known of a series night by night, and what is found in it."""
+"""The nights of a series, and the changes found in it."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Literal
 
 Direction = Literal["worse", "better"]
 Shape = Literal["step", "drift"]
-#: `open`: too young to judge; `stayed`: later nights confirm it; `returned`: the level went back.
+#: `open`: too recent to judge; `stayed`: later nights confirm it; `returned`: the level went back.
 State = Literal["open", "stayed", "returned"]
 
-#: So many nights before the place that was found, 95 of 100 steps of 5 % have not begun (97 of 10 %).
+#: This number of nights before the detected place, 95 of 100 steps of 5 % have not begun (97 of 10 %).
 _CLEAR = 5
-#: The place of a change that began a level may be early: of long levels so many first nights are left out.
+#: The detected place of a change may be too early: this number of first nights of long levels is left out.
 _EDGE = 3
 
 
@@ -21,9 +21,9 @@ _EDGE = 3
 class NightValue:
     """One night's `value`, above 0 and as measured.
 
-    `border` says what of the machine changed before this night (driver, hardware, harness...): a segment
-    starts here. Empty: nothing did. On a `weekly` night the level is also compared with the one that its
-    segment began with (the anchored check).
+    `border` names the change of the machine before this night (driver, hardware, harness...), at which a
+    segment starts; empty without one. On a `weekly` night the level is also compared with the first one of
+    its segment (the anchored check).
     """
 
     value: float
@@ -36,7 +36,7 @@ class Decision:
     """The decision of an interleaved session on a change: `confirmed`, or refuted.
 
     `index` is the night that the change was reported for, `night` the newest one when the session was
-    measured. Nights after `night` are judged with this known. What stayed unclear is no decision.
+    measured. It affects the judgement of nights after `night`. An unclear session is not a decision.
     """
 
     index: int
@@ -46,17 +46,18 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a change between nights is worth a comparison; raises ValueError for what cannot be meant.
+    """The rules for a change between nights that is worth a comparison; raises ValueError for invalid ones.
 
     `floor` is the smallest change that matters, as a share: 0.02 is 2 %. The rest was chosen by measurement
     (docs/decisions/0016-detection.md), in standard deviations between nights where nothing else is said:
 
-    - `slack`: by how much a night may be off without speaking for a change.
-    - `reach`: how much nights together must be off beyond that.
-    - `clip`: how much of it one night can say at most. So no night alone is a change, and two can be.
+    - `slack`: the deviation of a night that does not count.
+    - `reach`: the required sum of the deviations beyond that.
+    - `clip`: the most that one night can contribute, so that two nights can be a change but a single one
+      cannot.
     - `learn`: nights before anything is judged; `relearn`: nights after a border.
-    - `stay`: nights of a new level after which it is decided whether the level stayed.
-    - `recent`: a candidate is listed for so many nights, so that a missed night loses none.
+    - `stay`: the number of nights of a new level after which it counts as stayed or returned.
+    - `recent`: the number of nights for which a candidate is listed, so that none is lost by a missed night.
     - `coarsest`: a series that cannot show a step of this share within a week is not watchable.
     """
 
@@ -71,15 +72,15 @@ class Rules:
     coarsest: float = 0.20
 
     def __post_init__(self) -> None:
-        """Raise ValueError for rules that no series could be judged by."""
+        """Raise ValueError for invalid rules."""
         if not (math.isfinite(self.floor) and self.floor > 0):
             raise ValueError(f"the floor is a share above 0, not {self.floor}")
         if not 0 < self.slack < self.clip < self.reach <= 2 * self.clip:
             raise ValueError(
-                "slack, clip and reach grow from 0 in this order, and reach is clip twice at most"
+                "slack, clip and reach must increase from 0 in this order, and reach be at most twice clip"
             )
         if not 2 <= self.relearn <= self.learn or self.stay < 2 or self.recent < 1:
-            raise ValueError("too few nights to learn from, to stay for or to answer for")
+            raise ValueError("learn, stay or recent has too few nights")
 
     @property
     def log_floor(self) -> float:
@@ -91,13 +92,13 @@ class Rules:
 class Change:
     """A change of `change` (a log ratio) of which night `index` is the first.
 
-    A drift has no first night: `index` is where it left its level for good. `since` is the first night of
-    the level that was left. `raised` is the night on which the change could first be seen. `strength` counts
-    standard errors of the difference. `machine`: the control moved likewise, so it is the machine's and not
-    PyTorch's. `relative`: it was seen against the control, as a change of their ratio, which a border does
-    not hide; the series alone may look otherwise. `anchored`: a drift that the weekly check found. `change`
-    is its whole size against the first nights of the segment, or against the last confirmed level, which
-    begins on night `since`; `index` is the first of the nights that show it, not the night it began on.
+    A drift has no first night: `index` is the night from which on it no longer returned to its level. `since`
+    is the first night of the level before. `raised` is the night on which the change could first be detected.
+    `strength` counts standard errors of the difference. `machine`: the control changed in the same way, so
+    the change is attributed to the machine. `relative`: it was detected in the ratio to the control, also
+    across a border; the series alone may look different. `anchored`: a drift that the weekly check found.
+    `change` is its whole size against the first nights of the segment, or against the last confirmed level,
+    which begins on night `since`; `index` is the first of the nights that show it, not the night it began on.
     """
 
     index: int
@@ -114,10 +115,11 @@ class Change:
 
     @property
     def against(self) -> int:
-        """The night to compare the newest one with: surely before the change, and else as late as can be.
+        """The night to compare the newest one with: certainly before the change, and otherwise as late as
+        possible.
 
         For a step some nights before `index`, which may be late by a few. For a drift, and for a step that
-        took more nights to be seen, whose place is uncertain, an early night of the level.
+        was detected late, whose place is uncertain, an early night of the level.
         """
         if self.shape == "drift" or self.raised - self.index >= _CLEAR:
             return early(self.since, self.index)
@@ -126,7 +128,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TooFewNights:
-    """A series, or its part since the border `since` (empty: all of it), has `nights` of those `needed`."""
+    """A series, or its part since the border `since` (empty: the whole series), has `nights` of the `needed`
+    nights.
+    """
 
     nights: int
     needed: int
@@ -135,7 +139,9 @@ class TooFewNights:
 
 @dataclass(frozen=True, slots=True)
 class TooNoisy:
-    """Nights differ by `noise` by themselves; no step under `smallest` shows within a week (log ratios)."""
+    """The nights have the noise `noise`; a step below `smallest` is not detected within a week (log
+    ratios).
+    """
 
     noise: float
     smallest: float
@@ -143,15 +149,15 @@ class TooNoisy:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSeries:
-    """What a series shows.
+    """The judgement of a series.
 
     - `candidates`: changes of the newest nights, each to be confirmed by a comparison before it is reported.
       One keeps its index, direction and shape as nights are added.
-    - `returned`: what was a candidate once, and later nights took back.
+    - `returned`: former candidates that disappeared in later nights.
     - `noise`: the standard deviation of logarithms between nights; None before two that can be compared.
     - `smallest`: the smallest step, as a log ratio, that would be a candidate within a week in four cases of
-      five; None where nothing is judged yet.
-    - `unwatchable`: why nothing, or nothing small, could be seen; None where it could.
+      five; None before anything is judged.
+    - `unwatchable`: the reason why no change, or no small change, could be detected; None without one.
     - `factor`: how many times as far as usual the next night must move: 2 after two refutations within 60
       nights, and else 1.
     """
@@ -165,15 +171,15 @@ class JudgedSeries:
 
     @property
     def watchable(self) -> bool:
-        """Whether a change could be seen."""
+        """Whether a change could be detected."""
         return self.unwatchable is None
 
 
 def early(since: int, index: int) -> int:
-    """A night early in the level from about `since` to `index`, and not one of the level before it.
+    """A night early in the level from about `since` to `index`, but certainly not of the level before.
 
-    The first night of a level is an estimate itself, but for that of the series: where it is a night early,
-    that night still has what was before.
+    The first night of a level is an estimate (except that of the series): if it is a night too early, that
+    night belongs to the level before.
     """
     return since + _EDGE if since and index - since >= 2 * _CLEAR else since
 
@@ -197,9 +203,9 @@ _LEVEL_NIGHTS = 30
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A level that moved by `change` (a log ratio) across the `border` before night `index`.
+    """A level that changed by `change` (a log ratio) across the `border` before night `index`.
 
-    `nights` is how many nights since the border say so. It is no verdict: what moved is not known.
+    `nights` is the number of nights since the border. It is not a verdict: the cause is unknown.
     """
 
     index: int
@@ -211,7 +217,7 @@ class Crossing:
 def crossings(nights: Sequence[NightValue]) -> list[Crossing]:
     """Every border of a series with the levels on either side, oldest first.
 
-    A level is the median of the 30 nights next to the border, or of as many as its segment has. Raises
+    A level is the median of the 30 nights next to the border, or of all nights of a shorter segment. Raises
     ValueError for a value that is not above 0.
     """
     values = logs_of(nights)

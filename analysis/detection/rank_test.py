@@ -1,7 +1,8 @@
-"""Do new nights stand out of those before them? By ranks, and with the memory that nights have.
+"""A rank test of new nights against earlier ones that accounts for autocorrelation.
 
-A machine's nights resemble the night before, and some machines have two modes. Such nights are off their
-level for days, which sums take for a change. A test of ranks that knows how neighbours correlate does not.
+The nights of a machine resemble the night before, and some machines have two modes. Such nights deviate from
+their level for days, which sums of deviations take for a change; a rank test with the correlation of
+neighbours does not.
 """
 
 import math
@@ -13,12 +14,12 @@ from statistics import NormalDist
 
 from .night_noise import middle
 
-#: New nights that are all beyond all earlier ones, in one of fewer arrangements, may be so by chance.
+#: The fewest arrangements for which new nights beyond all earlier ones are not chance.
 _ARRANGEMENTS = 3333
-#: No memory is taken to be more than this: what is divided by has to stay above 0.
+#: The largest autocorrelation: a divisor has to stay above 0.
 _MOST_MEMORY = 0.95
-#: The correlation of few neighbours is known badly: so many of its standard errors are added, and what is too
-#: little of it on average where a level was fitted, (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+#: The correlation of few neighbours is uncertain: this number of its standard errors is added, and its bias
+#: if a level was fitted, (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
 _DOUBT = 0.5
 #: Deviations by which ranks have to differ, and by which medians have to that no rank overlaps.
 _RANKS, _MEDIANS = 3.5, 6.0
@@ -38,7 +39,7 @@ def _scores(count: int) -> tuple[float, ...]:
 
 
 def _normal_scores(values: Sequence[float]) -> list[float]:
-    """The normal scores of values among themselves; equal values share the middle rank."""
+    """The normal scores of values; equal values share the middle rank."""
     ordered = sorted(values)
     last = {value: place for place, value in enumerate(ordered)}
     first = {
@@ -49,10 +50,10 @@ def _normal_scores(values: Sequence[float]) -> list[float]:
 
 
 def memory(own: Sequence[float], residuals: Sequence[float] = (), fitted: int = 1) -> float:
-    """The correlation of neighbours by the normal scores of their ranks: rather too high than too low.
+    """The correlation of neighbours by the normal scores of their ranks, conservatively high.
 
-    `own` are nights of one level, `residuals` what nights of others are off theirs, and `fitted` how many
-    numbers were fitted to them, a level and whatever else.
+    `own` are nights of one level, `residuals` the deviations of other nights from their levels, and `fitted`
+    the number of parameters fitted to them.
     """
     level = middle(sorted(own))
     nights = [*residuals, *(night - level for night in own)]
@@ -64,8 +65,8 @@ def memory(own: Sequence[float], residuals: Sequence[float] = (), fitted: int = 
 class Earlier:
     """The nights that new ones are compared with, as logarithms.
 
-    `own` are nights of the level itself. `residuals` are what nights of other levels were off theirs: of the
-    noise they say as much, of this level nothing. `remembered` is the `memory` of both.
+    `own` are nights of the level itself. `residuals` are the deviations of nights of other levels, which show
+    the noise but not this level. `remembered` is the `memory` of both.
     """
 
     def __init__(self, own: Sequence[float], residuals: Sequence[float], remembered: float) -> None:
@@ -78,13 +79,13 @@ class Earlier:
     def exceeded(self, new: Sequence[float], sign: int) -> bool:
         """Whether new nights stand out above (`sign` 1) or below (-1) these."""
         by_ranks = self._by_ranks(new, sign)
-        # Without memory a deviation is smallest: most nights are answered for by that.
+        # The bound without autocorrelation is the lowest and decides most nights.
         if by_ranks >= _RANKS and by_ranks >= _RANKS * self._inflation(len(new)):
             return True
         return self._is_apart(new, sign) and self.left(new, sign)
 
     def left(self, new: Sequence[float], sign: int) -> bool:
-        """Whether the median of new nights stands out, however many of them overlap these."""
+        """Whether the median of new nights stands out, even if some of them overlap these."""
         off = sign * (middle(sorted(new)) - self._level)
         error = self._wide * math.sqrt(self._of_mean(len(new)) + self._of_mean(self._own))
         return off >= _MEDIANS * error
@@ -92,18 +93,18 @@ class Earlier:
     def smallest(self, new: int, power: float) -> float:
         """The smallest step that so many new nights show by their ranks.
 
-        `power` is the quantile of the normal distribution that leaves out the share that may be missed.
+        `power` is the quantile of the normal distribution for the share that may be missed.
         """
         error = self._wide * math.sqrt(1 / new + 1 / self._own)
         return (_RANKS + power) * error * self._inflation(new)
 
     def _by_ranks(self, new: Sequence[float], sign: int) -> float:
-        """The deviations by which the new nights' normal scores are off chance, were there no memory."""
+        """The deviation of the new nights' normal scores in standard errors, without autocorrelation."""
         n, old = len(new), len(self._ordered)
         ordered, scores = sorted((*self._ordered, *new)), _scores(n + old)
         total = sum(scores[bisect_left(ordered, one) + bisect_right(ordered, one) - 1] for one in new)
         variance = n * old / ((n + old) * (n + old - 1)) * scores[-1]
-        # Residuals of other levels say nothing of where this one lies.
+        # Residuals of other levels do not show the position of this one.
         variance *= (1 / n + 1 / self._own) / (1 / n + 1 / old)
         return sign * total / math.sqrt(variance)
 
@@ -113,11 +114,13 @@ class Earlier:
         return beyond and math.comb(len(ordered) + len(new), len(new)) >= _ARRANGEMENTS
 
     def _inflation(self, nights: int) -> float:
-        """How many times as far the mean of nights in a row is off by chance as without memory."""
+        """The factor by which autocorrelation increases the standard error of the mean of consecutive
+        nights.
+        """
         return math.sqrt(nights * self._of_mean(nights))
 
     def _of_mean(self, nights: int) -> float:
-        """The variance of the mean of nights in a row over that of one, for first-order memory r.
+        """The variance of the mean of consecutive nights over that of one, for first-order autocorrelation r.
 
         It is (1 + 2 sum over k of (1 - k / n) r^k) / n.
         """
@@ -126,7 +129,9 @@ class Earlier:
 
 
 def best_split(values: Sequence[float], first: int, last: int) -> int:
-    """How many of the first values differ most by their ranks from the others: from `first` to `last`."""
+    """The number of first values, from `first` to `last`, whose ranks differ most from those of the
+    others.
+    """
     count, scores = len(values), _normal_scores(values)
     best, split, total = -1.0, first, 0.0
     for place, score in enumerate(scores[:last], 1):

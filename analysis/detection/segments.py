@@ -1,4 +1,4 @@
-"""Every change of a whole history, as it looks from today."""
+"""Every change of a whole history, seen from today."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from .nights import Rules, Shape
 
-#: No segment is shorter.
+#: The shortest segment.
 SHORTEST = 5
-#: What a change point costs, in logarithms of the number of nights. Half of the series it was chosen on were
-#: not those it was tried on: docs/decisions/0016-detection.md.
+#: The penalty of a change point, in logarithms of the number of nights. It was chosen and tested on different
+#: series: docs/decisions/0016-detection.md.
 _PENALTY = 3.0
-#: Changes in one direction are one drift where the levels between them rise by so much of a change.
+#: Changes in one direction are one drift if the levels between them rise by this share of a change.
 _SLOPE = 0.5
 
 Nights = NDArray[np.float64]
@@ -22,7 +22,7 @@ Segment = tuple[int, int]
 
 
 def segments(values: Sequence[float], borders: Collection[int], rules: Rules) -> list[Segment]:
-    """First night and end of each segment of a series of logarithms; `borders` always begin one."""
+    """First night and end of each segment of a series of logarithms; every border begins a segment."""
     if not values:
         return []
     edges = [0, *sorted(borders), len(values)]
@@ -47,16 +47,16 @@ def _parts(values: Nights, floor: float) -> list[int]:
 
 
 def _split(values: Nights, penalty: float) -> list[int]:
-    """Edges between which nothing more is seen.
+    """Edges between which no further change is detected.
 
     The penalised least squares of PELT (Killick, Fearnhead and Eckley, JASA 107, 2012) are those of the
-    normal scores of ranks, to which a spike is one night more and noise of any shape is normal. Ranks know
-    little of a change between others that are larger, so each part is ranked anew and split further.
+    normal scores of ranks, which make the noise normal and limit spikes. Ranks hide a change between larger
+    ones, so each part is ranked again and split further.
     """
     n = len(values)
     if n < 2 * SHORTEST:
         return [0, n]
-    # Imported where they are wanted: they take as long as all the rest.
+    # Imported here, because it takes as long as all the rest.
     from ruptures import KernelCPD
     from scipy import special, stats  # pyright: ignore[reportMissingTypeStubs]
 
@@ -77,8 +77,8 @@ def changes_between(
 ) -> list[tuple[int, int, Shape]]:
     """The changes between segments: the first and the last one's first night, and the shape.
 
-    Steps in one direction, one after the other, are one drift where the levels between them rise too. Where a
-    border lies between two segments, there is no change.
+    Consecutive steps in one direction are one drift if the levels between them rise too. Between two segments
+    with a border there is no change.
     """
     levels = [float(np.median(values[low:high])) for low, high in found]
     steps = [
@@ -102,7 +102,7 @@ def changes_between(
 
 
 def _rise(values: Sequence[float]) -> float:
-    """By how much a level rises from first night to last, by the median of slopes (Theil 1950, Sen 1968)."""
+    """The rise of a level from first to last night, by the median of slopes (Theil 1950, Sen 1968)."""
     earlier, later = np.triu_indices(len(values), 1)
     nights = np.asarray(values, np.float64)
     return float(np.median((nights[later] - nights[earlier]) / (later - earlier))) * (len(values) - 1)

@@ -103,7 +103,7 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
         (
             lambda body: body.pop("harness"),
             2,
-            "run {run} has a header that this Pyrometer does not understand",
+            "run {run} has a header that this Pyrometer cannot read",
         ),
     ],
 )

@@ -266,7 +266,7 @@ def test_a_policy_that_knows_no_such_metric_is_refused(fresh: Site) -> None:
     settings = fresh.folder / "pyrometer.toml"
     settings.write_text(settings.read_text() + '[policies.odd]\nmetric = "speed"\n')
     refused = typed(fresh, "upgrade", "default", "default", "--policy", "odd")
-    assert "no metric is called speed" in refused.one_sentence()
+    assert "there is no metric speed" in refused.one_sentence()
 
 
 def test_reports_go_where_they_can_be_written(fresh: Site, tmp_path: Path) -> None:

@@ -222,5 +222,5 @@ def test_a_comparison_from_another_time_is_stored_and_refused_in_a_sentence(
     (listed,) = upgrade_runs(sqlite)
     assert DECIDED not in listed.facts
     loaded = load_run(tmp_path / "data", RUN, lambda: open_database("sqlite://"))
-    with pytest.raises(JournalError, match=f"run {RUN} holds a comparison that this Pyrometer does not"):
+    with pytest.raises(JournalError, match=f"run {RUN} holds a comparison that this Pyrometer cannot read"):
         judge_loaded(loaded)

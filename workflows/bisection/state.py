@@ -128,7 +128,7 @@ class Bisection:
             values["steps"] = tuple(_step(one) for one in body["steps"])
             return Bisection(**values)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CannotResume(f"a bisection that this Pyrometer does not understand: {error}") from error
+            raise CannotResume(f"a bisection that this Pyrometer cannot read: {error}") from error
 
 
 def _step(body: Mapping[str, Any]) -> Step:

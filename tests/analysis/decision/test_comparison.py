@@ -69,7 +69,7 @@ def test_a_comparison_stored_by_0_1_0_has_the_usual_limit_and_looks() -> None:
 )
 def test_what_is_no_comparison_is_refused_in_a_sentence(change: dict[str, Any]) -> None:
     body = {**COMPARISON.to_body(), **change}
-    with pytest.raises(ValueError, match=r"^a comparison that this Pyrometer does not understand: "):
+    with pytest.raises(ValueError, match=r"^a comparison that this Pyrometer cannot read: "):
         Comparison.from_body(body)
     with pytest.raises(ValueError, match="does not understand"):
         stored_comparison({COMPARED: [body]})

@@ -32,7 +32,7 @@ def test_floors() -> None:
 
 
 def test_a_name_that_is_no_metric_is_refused() -> None:
-    with pytest.raises(ValueError, match="no metric is called latencies"):
+    with pytest.raises(ValueError, match="there is no metric latencies"):
         rules_of("latencies")
 
 

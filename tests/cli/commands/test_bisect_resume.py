@@ -147,4 +147,4 @@ def test_what_cannot_be_gone_on_with_is_one_sentence(world: World) -> None:
     file.write_text(whole[:-9])
     assert f"{file} is damaged" in world.call("bisect", "--resume", name).one_sentence()
     file.write_text(whole.replace('"candidates"', '"contenders"'))
-    assert "that this Pyrometer does not understand" in world.call("bisect", "--resume", name).one_sentence()
+    assert "that this Pyrometer cannot read" in world.call("bisect", "--resume", name).one_sentence()
