@@ -1,4 +1,4 @@
-"""What a workflow works with: settings, folders and a reporter; it prints nothing itself."""
+"""The context of a workflow: settings, folders and a reporter; workflows print nothing themselves."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -34,11 +34,11 @@ class Watcher(Protocol):
         ...
 
     def report_unneeded(self, case: str, replicates: int, reason: str) -> None:
-        """So many planned replicates of a case are not needed."""
+        """Planned replicates of a case are not needed."""
         ...
 
     def note(self, sentence: str) -> None:
-        """Something people should know."""
+        """A note for users."""
         ...
 
     def report_end(self, result: "RunResult") -> None:
@@ -47,26 +47,26 @@ class Watcher(Protocol):
 
 
 class Reporter(Protocol):
-    """Receives what a workflow does outside of measuring, a sentence at a time; from several threads."""
+    """Receives sentences about the steps of a workflow besides measuring; called from several threads."""
 
     def note(self, sentence: str) -> None:
-        """Something people should know, which changes nothing."""
+        """A note for users without further effect."""
         ...
 
     def progress(self, sentence: str) -> None:
-        """A step of something that takes long."""
+        """A step of a long operation."""
         ...
 
     def report_error(self, sentence: str) -> None:
-        """A failure in addition to the one that is raised."""
+        """An error in addition to the one that is raised."""
         ...
 
     def report_wait(self, sentence: str) -> None:
-        """Nothing happens until something else ends."""
+        """The workflow waits for the end of another process."""
         ...
 
     def open_watcher(self) -> AbstractContextManager[Watcher]:
-        """The watcher of a run that is about to be measured."""
+        """The watcher of a run that will be measured."""
         ...
 
 
@@ -87,7 +87,7 @@ class AppContext:
     @property
     def open_database(self) -> "Callable[[], Database]":
         """Opens the database; raises DatabaseError."""
-        # SQLAlchemy takes a third of a second to import: what opens no database does not wait for it.
+        # SQLAlchemy takes a third of a second to import: workflows without a database should not wait for it.
         from db.connection.engine import open_database
 
         return partial(open_database, self.places.database_url)

@@ -1,4 +1,4 @@
-"""Upkeep of a database: deletes what is older than its limit, and checks what is stored."""
+"""Upkeep of a database: deletes old rows, and checks the stored data."""
 
 import shutil
 from collections.abc import Collection, Generator, Iterator
@@ -42,7 +42,7 @@ from .ingest import FORGOTTEN, measurements_of, pending_journals, pieces_of_fold
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many days after the start of a run its raw rows are kept; None: for ever."""
+    """The number of days after the start of a run for which its raw rows are kept; None: for ever."""
 
     telemetry_days: int | None = None
     samples_days: int | None = None
@@ -50,19 +50,19 @@ class Retention:
 
 FOR_EVER = Retention()
 
-#: How long the queue keeps tasks that have ended and made no run.
+#: The number of days for which the queue keeps ended tasks without a run.
 QUEUE_DAYS = 400
-#: A run whose journal did not change for so long is no longer resumed.
+#: A run whose journal did not change for this number of weeks is no longer expected to be resumed.
 LEFT_WEEKS = 4
-#: Files of a run that are removed then, and the ending of their names meanwhile.
+#: The files of such a run that are removed, and the suffix of their names during the removal.
 _LEFT, _GOING = ("cache", "reserve"), ".going"
 
 
 def prune(database: Database, retention: Retention, *, dry_run: bool = False) -> Iterator[str]:
     """Delete raw rows that are older than `retention` allows, or with `dry_run` only count them.
 
-    Yields a sentence for each kind of rows deleted: how many, and how old. Metrics are never deleted. Raises
-    DatabaseError.
+    Yields a sentence for each kind of deleted rows, with their number and age. Metrics are never deleted.
+    Raises DatabaseError.
     """
     if retention.telemetry_days is not None and (before := _days_ago(retention.telemetry_days)):
         deletion = prune_telemetry(database, before, dry_run=dry_run)
@@ -91,24 +91,26 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
         if found := _rename_leftovers(path, before):
             runs, size = runs + 1, size + sum(map(_size, found))
         for each in found:
-            # The one is a folder, the other a file.
+            # One is a folder, the other a file.
             shutil.rmtree(each, ignore_errors=True)
             with suppress(OSError):
                 each.unlink()
     if runs:
         whose = plural(runs, "run")
-        what = f"compile caches and room set aside ({_in_words(size)})"
+        what = f"compile caches and reserved files ({_in_words(size)})"
         yield f"{what} of {whose} that was not resumed for {LEFT_WEEKS} weeks"
 
 
 def _rename_leftovers(path: Path, before: float) -> list[Path]:
-    """Rename the removable files of a run, so that a resumed run never loses them half way; returns them."""
+    """Rename the removable files of a run, so that a resumed run does not lose them while it uses them;
+    returns them.
+    """
     found: list[Path] = []
     with suppress(OSError), journal.locked_against_writers(path) as is_left:
         if is_left and path.stat().st_mtime < before:
             for name in _LEFT:
                 going = path.with_name(name + _GOING)
-                # One that is there already was left by a process that was killed while removing it.
+                # An existing one was left by a process that was killed during the removal.
                 with suppress(OSError):
                     path.with_name(name).rename(going)
                 found += [going] if going.exists() else []
@@ -116,7 +118,7 @@ def _rename_leftovers(path: Path, before: float) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """How large a file is, or all in a folder together, in bytes."""
+    """The size of a file, or of all files in a folder, in bytes."""
     found = 0
     for each in (path, *path.rglob("*")):
         with suppress(OSError):
@@ -125,7 +127,7 @@ def _size(path: Path) -> int:
 
 
 def _days_ago(days: int) -> datetime | None:
-    """The time so many days ago; None if the calendar does not go back that far, which keeps everything."""
+    """The time the given days ago; None before the beginning of the calendar, which keeps everything."""
     try:
         return datetime.now(UTC) - timedelta(days=days)
     except OverflowError:
@@ -144,15 +146,15 @@ def _in_words(size: int) -> str:
 def forget(
     database: Database, data_dir: Path, run: str, *, force: bool = False, dry_run: bool = False
 ) -> DeletedRun | None:
-    """Delete a run from the database, or only count it; None where only its journal is left to be marked.
+    """Delete a run from the database, or only count it; None if only its journal exists and is marked.
 
-    The journal stays, with a mark next to it, so that no command stores or reports the journal again. Raises
+    The journal is kept with a mark next to it, so that no command stores or reports it again. Raises
     NoSuchRun, CannotForget for a run that is being measured, and what `forget_run` raises.
     """
     path = journal.path_of(data_dir, run)
     there = path.is_file()
     if there and journal.in_use(path):
-        raise CannotForget(f"run {run} is being measured just now")
+        raise CannotForget(f"run {run} is being measured")
     if dry_run:
         found = forget_run(database, run, force=force, dry_run=True)
     else:
@@ -165,7 +167,7 @@ def forget(
 
 @contextmanager
 def _mark_journal(path: Path, there: bool) -> Generator[None]:
-    """Mark a journal before its run is deleted: the next command would store the run again."""
+    """Mark a journal before its run is deleted, because otherwise the next command would store it again."""
     mark = path.with_name(FORGOTTEN)
     if not there or mark.exists():
         yield
@@ -217,11 +219,11 @@ def check(
 
 
 def repair(database: Database, data_dir: Path) -> Iterator[str]:
-    """Store each run again from its journal where the database holds something else; one sentence for each.
+    """Store each run again from its journal if the database differs; returns one sentence for each.
 
-    What no journal has, as what a file added, is deleted; but a run is left alone whose journal lacks stored
-    outcomes of its plan or canary. Runs whose journal is not in this data folder are not looked at. Raises
-    DatabaseError.
+    Rows that the journal lacks, for example imported ones, are deleted; but a run is unchanged if its journal
+    lacks stored outcomes of its plan or canary. Runs without a journal in this data folder are skipped.
+    Raises DatabaseError.
     """
     waiting = _runs_to_store(database, data_dir)
     for path in journal.paths_in(data_dir):
@@ -232,7 +234,7 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
                 run = path.parent.name
                 if lost := _lost_lines(database, path):
                     stored = plural(lost, "stored outcome")
-                    yield f"run {run}: its journal lacks {stored} of it; it is left alone"
+                    yield f"run {run}: its journal lacks {stored} of it; the run is not changed"
                     continue
                 with one_transaction(database) as whole:
                     clear_run(whole, run)
@@ -240,15 +242,15 @@ def repair(database: Database, data_dir: Path) -> Iterator[str]:
                         read.store(whole)
                 yield f"run {run} is stored again from its journal: {difference}"
         except JournalError as error:
-            yield f"{error}; it is left alone"
+            yield f"{error}; it is skipped"
         except OSError as error:
-            yield f"{path}: {error.strerror or error}; it is left alone"
+            yield f"{path}: {error.strerror or error}; it is skipped"
 
 
 def _lost_lines(database: Database, path: Path) -> int:
-    """How many outcomes of a run's plan, or of its canary, the database has and its journal lacks.
+    """The number of outcomes of a run's plan or canary that are in the database but not in its journal.
 
-    Lines are damaged, are cut off, or do not fit on a full disk.
+    Lines may be damaged, cut off, or lost to a full disk.
     """
     run, contents = read_run(path)
     stored = queries.outcomes_of_run(database, run.run)
@@ -263,13 +265,13 @@ def _lost_lines(database: Database, path: Path) -> int:
 
 
 def journal_check(database: Database, data_dir: Path, newest: int | None, progress: Progress) -> CheckResult:
-    """Whether the outcomes of each stored run are those of its journal, where that is in this data folder."""
+    """Compares the outcomes of each stored run with its journal, if that is in this data folder."""
     paths = journal.paths_in(data_dir)[::-1][:newest]
     waiting = _runs_to_store(database, data_dir)
     problems: list[Problem] = []
     for done, path in enumerate(paths):
         progress("contents", done, len(paths))
-        # A journal that cannot be read, or is being written, is a matter of another check.
+        # A journal that cannot be read, or is being written, is reported by another check.
         with suppress(JournalError, OSError):
             is_ignored = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
             if not is_ignored and (difference := _difference(database, path, waiting)):
@@ -278,9 +280,9 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
 
 
 def _difference(database: Database, path: Path, waiting: Collection[str]) -> str:
-    """In what the database and the journal of a run differ, in words; empty for nothing.
+    """The differences between the database and the journal of a run, as text; empty for none.
 
-    Of a run that is `waiting` to be stored to its end the database may hold less.
+    For a run that is not completely stored (`waiting`) the database may have less.
     """
     run = path.parent.name
     stored = {each.key: each for each in queries.outcomes_of_run(database, run)}
@@ -295,7 +297,7 @@ def _difference(database: Database, path: Path, waiting: Collection[str]) -> str
         return f"{plural(len(lacking), 'outcome')} of its journal were lost"
     changed = [key for key, each in stored.items() if not _is_same(each, own[key])]
     if changed:
-        return f"{plural(len(changed), 'outcome')} with other values than its journal has"
+        return f"{plural(len(changed), 'outcome')} with values that differ from its journal"
     numbers = {each.key: each for each in queries.measurements_of_run(database, run)}
     made = {each.key: each for each in measurements_of(replicates_in(own.values()))}
     if stored.keys() == own.keys() and (
@@ -312,7 +314,7 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
 
 
 def _runs_to_store(database: Database, data_dir: Path) -> frozenset[str]:
-    """The runs whose journals are not stored to their end."""
+    """The runs whose journals are not completely stored."""
     try:
         return frozenset(path.parent.name for path in pending_journals(data_dir, stored_outcomes(database)))
     except DatabaseError:
@@ -320,7 +322,9 @@ def _runs_to_store(database: Database, data_dir: Path) -> frozenset[str]:
 
 
 def _journals(database: Database, data_dir: Path) -> CheckResult:
-    """Journals in the data folder that are not stored completely: no fault, the next command stores them."""
+    """Journals in the data folder that are not completely stored, which is not an error: the next command
+    stores them.
+    """
     there = len(journal.paths_in(data_dir))
     waiting = pending_journals(data_dir, stored_outcomes(database))
     return CheckResult("journals", there, "journals", notes=tuple(map(_journal_note, waiting)))
@@ -333,6 +337,6 @@ def _journal_note(path: Path) -> str:
             return f"run {run} is being measured"
         outcomes = len(read_run(path)[1].outcomes)
     except (JournalError, OSError) as error:
-        return f"{error}; it is left alone"
-    waits = "is not stored to its end: the next command does that"
+        return f"{error}; it is skipped"
+    waits = "is not completely stored: the next command stores the rest"
     return f"the journal of run {run} with {outcomes} outcomes {waits}"

@@ -45,7 +45,9 @@ _NIGHT_NOISE, _PROCESS_NOISE = 0.004, 0.003
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A case: times of a step and of compiling, items, new / old of the upgrade, MiB at the peak, unit."""
+    """A case: times of a step and of compiling, items, ratio new / old of the upgrade, MiB at the peak,
+    unit.
+    """
 
     key: str
     milliseconds: float
@@ -75,7 +77,7 @@ _CASES = (
 )
 
 
-#: What the slower nights run in place of a fast kernel.
+#: The kernels of the normal and of the slower nights.
 _OTHER_KERNEL = DispatchChange(
     DispatchPart.ONEDNN,
     "inner_product fp32 512x768:768x3072 by brgemm:avx2",
@@ -102,7 +104,7 @@ def write(folder: Path, now: datetime) -> str:
 
 
 def _night(folder: Path, database: Database, night: int, due: datetime) -> str:
-    """Measure one night as its schedule would; answers the run."""
+    """Make up the run of one night as its schedule would measure it."""
     environment = _environment(f"nightly-{due:%Y-%m-%d}", f"2.16.0.dev{due:%Y%m%d}+cpu")
     planned = [
         PlannedReplicate(case.key, environment["fingerprint"], replicate)
@@ -132,7 +134,7 @@ def _session(planned: PlannedReplicate) -> tuple[int, str]:
 
 
 def _night_factor(case: str, night: int) -> float:
-    """How much longer a case takes that night than at first."""
+    """The factor of a case's time in that night."""
     noise = random.Random(f"{case} {night}").gauss(0.0, _NIGHT_NOISE)
     return math.exp(noise) * (_FACTOR if case == _SLOWER and night >= _BORDER else 1.0)
 
@@ -180,7 +182,7 @@ def _regression(database: Database, nights: Sequence[str], found_at: datetime) -
     )
     sides = [f"nightly-{_day(nights[night]):%Y-%m-%d}" for night in (_BORDER - 1, _BORDER)]
     confirmation = Confirmation(
-        reason="the pairs show it too",
+        reason="the pairs show the change too",
         verdict=verdict,
         reproduce=f"pyrometer upgrade {' '.join(sides)} --case {_SLOWER}",
         dispatch=CaseDifference(_SLOWER, DispatchDifference((_OTHER_KERNEL,), {})).to_body(),
@@ -224,7 +226,7 @@ def _turn(begun: datetime, number: int, planned: PlannedReplicate) -> datetime:
 
 
 def _outcome(planned: PlannedReplicate, started_at: datetime, factor: float) -> Outcome:
-    """How one process would have ended that takes `factor` times as long as the case does."""
+    """The outcome of one process that takes `factor` times as long as the case."""
     case = next(each for each in _CASES if each.key == planned.case)
     noise = random.Random(f"{started_at} {planned}")
     floor = case.milliseconds * factor * math.exp(noise.gauss(0.0, _PROCESS_NOISE))

@@ -1,20 +1,16 @@
 """The errors of workflows.
 
-* JobError
-  * UsageError         the request names or combines what does not exist
-  * RunInterrupted     a run was stopped at once
-  * NothingToMeasure   the selection matches no case
-  * CannotResume       the run to resume is unknown, forgotten, or no longer the same thing
-  * NothingToResume    the run to resume is complete, or there is none at all
-  * NoSuchRun          the requested run is unknown
-  * CannotForget       the run to forget is being measured
-  * TargetsUnreadable  the file of notification targets cannot be read
-  * NoSuchSchedule     the schedule to trigger is unknown
+* JobError * UsageError the request names or combines what does not exist * RunInterrupted a run was stopped
+  at once * NothingToMeasure the selection matches no case * CannotResume the run to resume is unknown,
+  forgotten, or its conditions have changed * NothingToResume the run to resume is complete, or there is none
+  at all * NoSuchRun the requested run is unknown * CannotForget the run to forget is being measured *
+  TargetsUnreadable the file of notification targets cannot be read * NoSuchSchedule the schedule to trigger
+  is unknown
 """
 
 
 class JobError(Exception):
-    """Base of everything this folder raises; its text is one sentence for people."""
+    """Base of all errors of this folder; the text is one sentence for users."""
 
 
 class UsageError(JobError):
@@ -33,13 +29,12 @@ class CannotResume(JobError):
     """This run can never be resumed: a new one has to begin."""
 
 
-#: The exit code of a command that was to resume such a run: by it alone a caller knows that trying again
-#: is in vain.
+#: The exit code of a command that resumes such a run: it tells a caller that trying again is useless.
 CANNOT_RESUME = 4
 
 
 class NothingToResume(JobError):
-    """There is nothing left to do."""
+    """The run is complete."""
 
 
 class NoSuchRun(JobError):

@@ -42,13 +42,15 @@ from .ingest import store_pending
 from .planning.plan_run import PreparedRun, gpus_in_use
 from .run_header import Header, preset_body
 
-#: The most that are taken at once: each holds a model in memory.
+#: The most fingerprints that are taken at once: each holds a model in memory.
 _AT_ONCE = 4
-#: What both environments of an upgrade may take together, and that of a run afterwards, in seconds.
+#: The time limits in seconds for both environments of an upgrade together, and for the environment of a run
+#: afterwards.
 _MOST_SECONDS = 900.0
-#: A folder in which nothing was made for so long has no process any more.
+#: A folder without changes for this time belongs to no running process.
 _ABANDONED_SECONDS = 6 * 3600.0
-#: Changes of one case that a run keeps; cases, and lines of one, that are printed before it is measured.
+#: The most changes of one case that a run stores, and the most cases and lines of a case that are printed
+#: before measuring.
 _MOST_CHANGES, _MOST_CASES, _MOST_LINES = 40, 10, 4
 
 
@@ -75,12 +77,12 @@ def take_all(
     journal: Journal | None = None,
     caches: Path | None = None,
 ) -> Fingerprints:
-    """The fingerprints of these cases, from the database or taken now and stored; hold the machine.
+    """The fingerprints of these cases, from the database or taken now and stored; the caller holds the
+    machine lock.
 
-    A case that fails, hangs or dies has one that says so, and is tried again next time. After so many
-    `seconds` no further one is begun; those that are missing then are not stored. Those that are taken are
-    written to the `journal` of their run too, by which they reach other databases. With `caches` what they
-    compile is kept there.
+    For a case that fails, hangs or dies the failure is stored, and it is tried again next time. After
+    `seconds` no further one is started, and missing ones are not stored. New ones are also written to the
+    `journal` of their run, with which they reach other databases. With `caches` compiled code is kept there.
     """
     give_up = time.monotonic() + seconds
     # Here, because SQLAlchemy takes a third of a second to import.
@@ -115,11 +117,11 @@ def take_all(
 
 
 def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interrupts) -> PreparedRun:
-    """A run of pairs with what its environments run differently, which is also reported.
+    """A run of pairs with the differing operators and kernels of its environments, which are also reported.
 
-    The caller holds the machine. Only missing fingerprints are taken, in at most a tenth of the run's budget,
-    or a third before a screen, which goes by them;
-    one that fails is reported and does not stop the run. Raises RunInterrupted.
+    The caller holds the machine lock. Only missing fingerprints are taken, in at most a tenth of the run's
+    budget, or a third before a screen, which uses them; a failure is reported and does not stop the run.
+    Raises RunInterrupted.
     """
     header = prepared.header
     comparison = header.pair_comparison
@@ -128,7 +130,7 @@ def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interru
         return prepared
     bodies = {body["fingerprint"]: body for body in header.environments}
     sides = [bodies[comparison.old], bodies[comparison.new]]
-    # What differs between two that say they are the same is nothing that is stored.
+    # Between two environments with equal fingerprints no stored fact differs.
     alike = own_fingerprint(comparison.old) == own_fingerprint(comparison.new)
     unknown = alike and sides[0]["python"] != sides[1]["python"]
     seconds = min(_MOST_SECONDS, header.budget_seconds / (10 if comparison.screen is None else 3)) / 2
@@ -154,7 +156,7 @@ def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interru
                 for body in sides
             )
     except (DatabaseError, OSError) as error:
-        app.reporter.report_error(f"what runs differently is not known: {error}")
+        app.reporter.report_error(f"differing operators and kernels are not known: {error}")
         return prepared
     except (RunInterrupted, KeyboardInterrupt):
         _remove_unless_begun(folder)
@@ -168,9 +170,9 @@ def with_differences(app: AppContext, prepared: PreparedRun, interrupts: Interru
 def take_afterwards(
     app: AppContext, prepared: PreparedRun, outcomes: Sequence[Outcome], interrupts: Interrupts
 ) -> None:
-    """Take the fingerprints that are missing of the cases that ended `ok` in a run; hold the machine.
+    """Take the missing fingerprints of the cases that ended `ok` in a run; the caller holds the machine lock.
 
-    The run is over: what cannot be had, and an interruption, are reported and change nothing of it.
+    The run has ended: failures and an interruption are reported and do not change it.
     """
     header = prepared.header
     cases = list(dict.fromkeys(one.case for one in outcomes if one.status == OutcomeStatus.OK))
@@ -191,18 +193,18 @@ def take_afterwards(
                     journal=journal,
                 )
     except (DatabaseError, RunnerError, RunInterrupted, KeyboardInterrupt, OSError) as error:
-        app.reporter.note(f"not every fingerprint was taken: {error or 'interrupted'}")
-    # Its journal has grown by them.
+        app.reporter.note(f"some fingerprints were not taken: {error or 'interrupted'}")
+    # The fingerprints were appended to its journal.
     store_pending(app, [header.run])
 
 
 def _environment(body: Facts) -> MeasuredEnvironment:
-    """An environment of a header, as far as taking fingerprints needs it."""
+    """An environment of a header with the fields that fingerprints need."""
     return MeasuredEnvironment(body["name"], body["python"], body["facts"], (), {})
 
 
 def _compared_cases(header: Header) -> set[str]:
-    """The cases of which it is known what runs differently."""
+    """The cases whose fingerprints were compared."""
     found = map(CaseDifference.from_body, header.dispatch)
     return {one.case for one in found if one.difference is not None}
 
@@ -217,7 +219,7 @@ def _report(app: AppContext, found: Sequence[CaseDifference]) -> None:
 def conditions_of(
     environment: MeasuredEnvironment, preset: MachinePreset, harness: Harness, device: str
 ) -> FingerprintConditions:
-    """What the fingerprints of an environment on this machine depend on; `device` is as a run's."""
+    """The conditions of the fingerprints of an environment on this machine; `device` is as in a run."""
     gpus = gpus_in_use(environment, device)
     local, facts, stored = machine.describe(gpus), environment.facts, preset_body(preset)
     user = f"+{harness.user_version}" if harness.user_version else ""
@@ -277,7 +279,7 @@ def _remove_unless_begun(run: Path) -> None:
 def _collect_fingerprints(
     cases: Sequence[str], settings: FingerprintSettings, interrupts: Interrupts, give_up: float
 ) -> Iterator[CaseFingerprint]:
-    """Fingerprints as they are done, several at once on CPUs of their own; nothing is timed."""
+    """Yield fingerprints as they are taken, several at once on separate CPUs; nothing is timed."""
     slots: queue.SimpleQueue[tuple[int, ...]] = queue.SimpleQueue()
     groups = _cpu_groups(settings)
     for cpus in groups:
@@ -287,7 +289,7 @@ def _collect_fingerprints(
         if interrupts.requested() or time.monotonic() > give_up:
             return None
         cpus = slots.get()
-        # A case that chooses its CPUs itself has to see all of the preset's.
+        # A case that chooses its CPUs itself has to see all CPUs of the preset.
         chooses = CaseKey.parse(case).axis("cpus") != "preset"
         preset = settings.preset if chooses else replace(settings.preset, cpus=cpus)
         try:
@@ -319,7 +321,9 @@ def _collect_fingerprints(
 
 
 def _cpu_groups(settings: FingerprintSettings) -> list[tuple[int, ...]]:
-    """Groups of CPUs, the preset's own first, each as large: the number of threads decides about kernels."""
+    """Groups of CPUs of equal size, that of the preset first: the number of threads affects the choice of
+    kernels.
+    """
     own = settings.preset.cpus
     if not own or settings.device != "cpu":
         return [own]

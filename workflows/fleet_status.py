@@ -1,7 +1,7 @@
-"""The status of a fleet at a moment: schedulers, what they do, what waits and why, what is silent.
+"""The status of a fleet at a moment: schedulers, running tasks, waiting tasks with reasons, silent machines.
 
-The command line, the pages, the digest and the alerts ask here; what is late or silent is judged in
-`analysis.staleness`.
+The command line, the pages, the digest and the alerts use it; `analysis.staleness` judges what is late or
+silent.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,17 +23,19 @@ from db.connection.engine import Database
 from db.queue import queries
 from records.tasks import SchedulerSeen, Task, TaskState, machine_of
 
-#: The jobs that hold a machine for themselves; the others run in parallel with any job.
+#: The jobs that need a machine exclusively; the others run in parallel with any job.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
-#: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
+#: The period of nights, and the most of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000
-#: Why a task is open, in the order in which tasks are listed: first those that need an action.
+#: The reasons of open tasks in the order of the list: those that need an action first.
 URGENCY = ("no such label", "unscheduled", "running", "busy", "not yet", "next")
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """After how long a machine counts as silent and a night as late, and from which share on as disturbed."""
+    """The times after which a machine counts as silent and a night as late, and the share from which on a
+    machine counts as disturbed.
+    """
 
     silent_minutes: int
     overdue_hours: int
@@ -41,18 +43,18 @@ class Patience:
 
     @staticmethod
     def of(alerts: AlertSettings) -> "Patience":
-        """As the settings have it."""
+        """The limits of the settings."""
         return Patience(alerts.silent_minutes, alerts.overdue_hours, alerts.disturbed_share)
 
 
 def announced_patience(schedulers: Sequence[SchedulerSeen]) -> Patience:
-    """As the scheduler that was seen last announced it; where none does, the defaults."""
+    """The limits that the last seen scheduler announced; the defaults without one."""
     usual = AlertSettings()
     for one in sorted(schedulers, key=lambda one: one.seen_at, reverse=True):
         minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
         if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
             share = one.facts.get("disturbed_share")
-            # An earlier version says nothing of it.
+            # An earlier version does not report it.
             return Patience(minutes, hours, share if isinstance(share, float) else usual.disturbed_share)
     return Patience.of(usual)
 
@@ -69,7 +71,7 @@ def runs_control_jobs(one: SchedulerSeen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """The machines and the nights that are silent."""
+    """The silent machines and the late nights."""
 
     machines: tuple[Outage, ...]
     nights: tuple[Outage, ...]
@@ -78,7 +80,7 @@ class Outages:
 def outages(
     database: Database, schedulers: Sequence[SchedulerSeen], now: datetime, patience: Patience
 ) -> Outages:
-    """The machines and nights that are silent at this moment; raises DatabaseError."""
+    """The machines and nights that are silent or late at this moment; raises DatabaseError."""
     minutes = patience.silent_minutes
     # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
     unbegun = queries.not_started(database, "measure")
@@ -98,8 +100,8 @@ def recent_nights(database: Database, until: datetime) -> list[Task]:
 class NodeStatus:
     """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
 
-    Gone is one that left without being drained, joined one that no scheduler has reported. `facts` are what
-    it reports about itself.
+    `gone` means that it left without being drained, `joined` that no scheduler has reported it. `facts` are
+    what it reports about itself.
     """
 
     name: str
@@ -139,7 +141,7 @@ class FleetStatus:
     notes: tuple[str, ...] = ()
 
     def silent_takers(self, task: Task) -> tuple[str, ...]:
-        """The machines that are not online and would take a task."""
+        """The machines that should take tasks but are not online."""
         owners = {one.owner for one in self.living}
         away = (one for one in self.seen if one.owner not in owners)
         return eligible_machines(away if task.job in MEASURING else filter(runs_control_jobs, away)).of(
@@ -216,7 +218,7 @@ def _waiting_tasks(
     running: Mapping[str, tuple[Task, ...]],
     now: datetime,
 ) -> tuple[tuple[Task, WaitReason], ...]:
-    """The tasks that no scheduler has begun and why, in the order of URGENCY, the oldest first."""
+    """The tasks that no scheduler has begun with the reasons, in the order of URGENCY, oldest first."""
     able = {
         True: eligible_machines(filter(measures, living)),
         False: eligible_machines(filter(runs_control_jobs, living)),

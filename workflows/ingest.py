@@ -31,15 +31,15 @@ from runner.errors import JournalError
 from .app_context import AppContext
 from .run_header import Header
 
-#: The file next to a journal with its size when all of it was stored.
+#: The file next to a journal that contains the stored size.
 _STORED = "stored"
-#: A longer mark is none of ours.
+#: Pyrometer writes no longer mark.
 _MARK_BYTES = 200
 #: The file next to the journal of a run that was deleted from the database: the run is not stored again.
 FORGOTTEN = "forgotten"
-#: Of a journal with more bad lines than this the page of its run counts the rest.
+#: The most bad lines of a journal that the page of its run lists; the others are counted.
 _NOTED_LINES = 20
-#: Of more cases than this the replicates of all are read.
+#: With more cases than this the replicates of all cases are read.
 _SOME_CASES = 500
 
 
@@ -54,9 +54,9 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a journal is stored, in bytes and lines, and what of that the rest is judged with.
+    """The stored part of a journal in bytes and lines, with the state needed to read the rest.
 
-    `facts` is how much memory those of its outcomes take (see `journal.size_of_facts`).
+    `facts` is the memory that the facts of its outcomes take (see `journal.size_of_facts`).
     """
 
     size: int = 0
@@ -70,7 +70,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class JournalPart:
-    """What a journal holds after a position, as the database knows it; `position` is behind it."""
+    """The part of a journal after a position, as records of the database; `position` is its end."""
 
     path: Path
     position: Position
@@ -81,7 +81,7 @@ class JournalPart:
 
     @staticmethod
     def pieces(path: Path) -> "Iterator[JournalPart]":
-        """All that is in it, of a large journal piece by piece: only the last one knows how the run ended.
+        """The whole journal, a large one in pieces: only the last piece has the end of the run.
 
         Raises JournalError when it has no header or its lines do not fit together.
         """
@@ -89,7 +89,7 @@ class JournalPart:
         for piece in journal.read_pieces(path):
             read = JournalPart.after(position, path, piece, running=not piece.last)
             position = read.position
-            # Its lines are not held while it is stored, nor its samples while the next one is read.
+            # Its lines are released while it is stored, and its samples while the next one is read.
             del piece
             yield read
             del read
@@ -98,7 +98,7 @@ class JournalPart:
     def after(
         before: Position, path: Path, piece: Piece, waiting: bytes = b"", *, running: bool = False
     ) -> "JournalPart":
-        """What is written behind a position, and what waits to be; with `running` more is to come.
+        """The lines after a position, including buffered ones; with `running` more lines will follow.
 
         Raises JournalError as `pieces` does.
         """
@@ -139,10 +139,10 @@ class JournalPart:
             return JournalPart(path, position, run, stored, canaries, fingerprints)
 
     def store(self, database: Database) -> int:
-        """Store all of it or nothing, and answer how many outcomes of the plan were new.
+        """Store it atomically, and return the number of new outcomes of the plan.
 
-        Only for a journal of this data folder: it decides how machine and hardware are called.
-        No lock is held while it is read. Raises JournalError and DatabaseError.
+        Only for a journal of this data folder, because its names of machine and hardware take precedence. No
+        lock is held while it is read. Raises JournalError and DatabaseError.
         """
         with _guard_journal(self.path), one_transaction(database) as whole:
             store.save_run(whole, self.run, authoritative=True)
@@ -150,16 +150,17 @@ class JournalPart:
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
             self._store_fingerprints(whole)
             if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
-                # Not of what was read: another process may meanwhile have read and stored more lines.
+                # Counted in the database: another process may have stored more lines meanwhile.
                 some = cases if len(cases) <= _SOME_CASES else None
                 replicates = replicates_of_run(whole, self.run.id, cases=some)
                 store.save_measurements(whole, self.run.id, measurements_of(replicates))
         return new
 
     def _store_fingerprints(self, database: Database) -> None:
-        """Store its dispatch fingerprints for people: what a file says replaces nothing that was taken.
+        """Store its dispatch fingerprints for display: they do not replace those taken here.
 
-        Of two journals the newer one stays. None keeps its case from being taken: see `is_final`.
+        Of two journals the newer one counts. They do not prevent taking the fingerprint of the case: see
+        `is_final`.
         """
         for conditions, taken in self.fingerprints:
             stored = fingerprints_under(database, conditions, [taken.case]).get(taken.case)
@@ -170,14 +171,14 @@ class JournalPart:
 
     @property
     def measurements(self) -> list[Measurement]:
-        """What its own outcomes say together."""
+        """The decision on its outcomes."""
         return measurements_of(replicates_in((*self.outcomes, *self.canaries)))
 
 
 def refuse_other_run(path: Path, run: str) -> None:
-    """Raise JournalError where the run of a journal is not that of its folder."""
+    """Raise JournalError if the run of a journal is not that of its folder."""
     if run != path.parent.name:
-        # Its writer, another machine perhaps, has not measured that run.
+        # Its writer, perhaps on another machine, has not measured that run.
         raise JournalError(f"{path} holds run {printable(run)}, not the run of its folder")
 
 
@@ -203,7 +204,7 @@ def read_run(path: Path) -> tuple[Header, journal.Contents]:
     """
     header = read_header(path)
     contents = journal.read_contents(path, frozenset(header.replicates))
-    # A later header knows more of the same run.
+    # A later header of the same run has more facts.
     return _storable(path, contents.header), contents
 
 
@@ -218,11 +219,10 @@ def pieces_of_folder(path: Path) -> Iterator[JournalPart]:
 def ingest(path: Path, database: Database) -> IngestResult:
     """Store one journal; storing it again changes nothing, also concurrently.
 
-    All of it is stored or nothing; of a journal above 4 MiB each piece, and until the last one the run is
-    running. Lines that cannot be used are set aside, and noted with the run.
-
-    Raises JournalError when it has no header that can be read, is of another run than its folder, or has
-    lines that do not fit together; DatabaseError when the database refuses.
+    It is stored atomically; a journal above 4 MiB in pieces, and the run is running until the last one. Lines
+    that cannot be used are set aside, and noted with the run. Raises JournalError if it has no readable
+    header, is of another run than its folder, or has inconsistent lines; DatabaseError if the database
+    refuses it.
     """
     new, position = 0, Position()
     for read in pieces_of_folder(path):
@@ -245,7 +245,7 @@ def _fingerprints(
     for body in bodies:
         try:
             conditions, taken = from_journal_body(run, body)
-            # One that failed says why; that a case has none is for its machine to say.
+            # A failed one has the reason; that a case has none is decided on its machine.
             content = not taken.is_final if taken.fingerprint is None else taken.fingerprint.content_hash
             if content:
                 found.append((conditions, taken))
@@ -255,7 +255,7 @@ def _fingerprints(
 
 
 def _run_of(position: Position, *, running: bool) -> Run:
-    """The record of a run whose journal is read so far."""
+    """The record of a run from the part of its journal read so far."""
     header = position.header
     assert header is not None
     notes = _notes(position.set_aside)
@@ -269,28 +269,28 @@ def _run_of(position: Position, *, running: bool) -> Run:
 
 
 def _decision_facts(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The decision of a complete run of pairs, as a fact; empty for any other run, and if unknown."""
+    """The decision on a complete run of pairs, as a fact; empty for any other run, and if unknown."""
     try:
         comparison = header.pair_comparison
         if comparison is None:
             return {}
         return {DECIDED: decision_body(comparison.verdict(comparison.results(outcomes)))}
     except (JournalError, ValueError):
-        # The page of the run says why; it is stored all the same.
+        # The page of the run has the error; the run is stored anyway.
         return {}
 
 
 @contextmanager
 def _guard_journal(path: Path) -> Generator[None]:
-    """A line with a right checksum may still hold anything; it must not stop the journals after it."""
+    """A line with a correct checksum may still be invalid; it must not prevent storing the next journals."""
     try:
         yield
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
+        raise JournalError(f"{path} is inconsistent: {type(error).__name__}: {error}") from error
 
 
 def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
-    """What the page of the run says about lines that could not be stored."""
+    """The notes of a run about lines that could not be stored."""
     notes = [f"journal {line}; set aside" for line in set_aside[:_NOTED_LINES]]
     if more := len(set_aside) - len(notes):
         notes.append(f"{more} more lines of the journal were set aside")
@@ -300,9 +300,10 @@ def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
 def ingest_pending(
     data_dir: Path, database: Database, runs: Collection[str] = ()
 ) -> Iterator[IngestResult | JournalError]:
-    """Store every journal that is not stored to its end; a journal without a header is answered as its error.
+    """Store every journal that is not completely stored; for a journal without a header its error is
+    returned.
 
-    With `runs` only theirs. A journal that another process is writing just now is left to that process.
+    With `runs` only theirs. A journal that another process is writing is left to that process.
     """
     for path in pending_journals(data_dir, stored_outcomes(database), runs):
         try:
@@ -315,12 +316,14 @@ def ingest_pending(
 
 
 def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
-    """Store what earlier commands could only journal, with `runs` only theirs; reports it, never fails."""
+    """Store the journals of earlier commands, with `runs` only theirs; reports errors instead of raising
+    them.
+    """
     try:
         with app.open_database() as database:
             for done in ingest_pending(app.places.data_dir, database, runs):
                 if isinstance(done, JournalError):
-                    app.reporter.note(f"{done}; it is left alone")
+                    app.reporter.note(f"{done}; it is skipped")
                     continue
                 if done.new_outcomes:
                     app.reporter.note(
@@ -333,21 +336,20 @@ def store_pending(app: AppContext, runs: Collection[str] = ()) -> None:
 
 
 def runs_with_journal(app: AppContext) -> frozenset[str]:
-    """The runs whose journals are what a database stores of them, wherever it is."""
+    """The runs with a journal in the data folder, which is the source for any database."""
     found = journal.paths_in(app.places.data_dir)
     return frozenset(path.parent.name for path in found if not path.with_name(FORGOTTEN).exists())
 
 
 def _is_elsewhere(app: AppContext) -> bool:
-    """Whether a variable names a database, and no data folder with it: a copy, a backup."""
+    """Whether a variable names a database but no data folder, so that it may be a copy or a backup."""
     named = app.settings.by_variable
     return "database_url" in named and "data_dir" not in named
 
 
 def store_then_read(app: AppContext) -> None:
-    """`store_pending` where the database is this folder's; of another one only report what it lacks.
-
-    Who looks at a copy or a backup wants nothing stored in it.
+    """`store_pending` if the database belongs to this folder; for another one only report what it lacks,
+    because a copy or a backup should not be changed by reading it.
     """
     if not _is_elsewhere(app):
         store_pending(app)
@@ -361,18 +363,17 @@ def store_then_read(app: AppContext) -> None:
     if pending:
         runs, them = ("1 run", "it") if pending == 1 else (f"{pending} runs", "them")
         app.reporter.note(
-            f"{runs} of {app.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
-            f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
+            f"{runs} of {app.runs} are not in the database that PYROMETER_DATABASE_URL names, and commands "
+            f"that only read do not store {them}: `pyrometer run` and `pyrometer report` do"
         )
 
 
 def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
     """The journals with lines that are not stored yet, oldest run first; with `runs` only theirs.
 
-    `known` is what `stored_outcomes` says of the database: the mark next to a journal is not enough, as its
-    database may have been deleted, exchanged or restored since. For a run that the database has as running
-    the journal decides. Left out are empty journals, of runs killed before they began, and those of deleted
-    runs.
+    `known` is the result of `stored_outcomes`: the mark next to a journal is not sufficient, because the
+    database may have been deleted, replaced or restored since. If the database has the run as running, the
+    journal decides. Empty journals, of runs killed before they began, and those of deleted runs are left out.
     """
     found: list[Path] = []
     named = (path for run in sorted({*runs}) if (path := journal.path_of(data_dir, run)).exists())
@@ -387,7 +388,7 @@ def pending_journals(data_dir: Path, known: Mapping[str, int], runs: Collection[
 
 
 def replicates_in(outcomes: Iterable[Outcome]) -> Iterator[Replicate]:
-    """What measurements are computed from: the outcomes that ended well."""
+    """The outcomes from which measurements are computed: those that are ok."""
     for each in outcomes:
         if each.status == OutcomeStatus.OK:
             yield Replicate(each.case, each.environment, each.metrics)
@@ -416,12 +417,13 @@ def finite_outcome(outcome: Outcome) -> Outcome:
 
 
 def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] = ()) -> None:
-    """Note next to a journal that its first `size` bytes are stored with so many outcomes of the plan.
+    """Write the mark that the first `size` bytes of a journal are stored, with the number of outcomes of the
+    plan.
 
-    With lines set aside that holds for this version of Pyrometer: another one may understand them.
+    With lines set aside the mark is valid only for this version of Pyrometer: another one may read them.
     """
     mark = [str(size), str(outcomes), *([version("pyrometer")] if set_aside else [])]
-    # What others may have put in its place is neither followed nor waited for.
+    # A link or a pipe in its place is neither followed nor waited for.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path.with_name(_STORED), flags, 0o666), "w") as file:
@@ -432,10 +434,10 @@ def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] =
 
 
 def _mark(path: Path) -> tuple[int, int]:
-    """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
+    """The stored bytes and outcomes of a journal according to its mark."""
     try:
         size, outcomes, *by = journal.read_beginning(path.with_name(_STORED), _MARK_BYTES).decode().split(" ")
-        # Which version this is takes a millisecond to learn, and there are as many marks as runs.
+        # Cached, because reading the version takes a millisecond, and there are as many marks as runs.
         is_current = not by or by == [version("pyrometer")]
         return (int(size), int(outcomes)) if is_current else (0, 0)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Load a run as it was left: from its journal, or from the database where the journal is gone."""
+"""Load a run from its journal, or from the database if the journal does not exist."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -37,17 +37,16 @@ from .recorder import OpenDatabase
 from .run_header import Header
 
 LATEST = "latest"
-#: So many runs before a run are searched for those like it, and so many of these are read at once.
+#: The number of earlier runs that are searched for similar ones, and the number that are read at once.
 _SEARCHED, _AT_ONCE = 1000, 60
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """How a run ended, or its progress while its state is `running`; of its outcomes, the planned ones.
+    """A run with its state and planned outcomes.
 
-    `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
-    `header` is None where only the database knows the run, which then is `stored`. `defined` are the metrics
-    that came from outside.
+    `planned` is the number of planned replicates; `traced` is whether they were traced instead of measured.
+    `header` is None if the run is only in the database; then it is `stored`. `defined` are imported metrics.
     """
 
     result: RunResult
@@ -65,7 +64,7 @@ class LoadedRun:
         """The run that `header` began."""
         traced = header.kind == RunKind.TRACE
         if traced:
-            # Of two tables the second one is subtracted from the first one that was asked for.
+            # The order of two tables: the second one is compared with the first one that was requested.
             order = header.replicates
             outcomes = sorted(result.outcomes, key=lambda outcome: order.index(outcome.planned_replicate))
             result = replace(result, outcomes=tuple(outcomes))
@@ -78,8 +77,8 @@ class LoadedRun:
 def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun:
     """The run of that id, or the newest for `latest`; raises NoSuchRun.
 
-    A journal whose database cannot be opened is loaded all the same. Raises DatabaseError where only the
-    database could know, and JournalError for a journal that cannot be read.
+    A journal is loaded even if the database cannot be opened. Raises DatabaseError for a run without a
+    journal then, and JournalError for a journal that cannot be read.
     """
     journals = {path.parent.name: path for path in journal.paths_in(data_dir)}
     # An empty journal is a run that was killed before it began.
@@ -108,14 +107,14 @@ def load_run(data_dir: Path, run: str, open_database: OpenDatabase) -> LoadedRun
 
 
 def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[str, int]) -> str:
-    """The run that began last, in the database or in a journal that is not in it yet; there is one."""
+    """The run that began last, in the database or in a journal that is not stored yet; there must be one."""
     newest = queries.latest_run_id(database)
     summary = None if newest is None else queries.run_summary(database, newest)
     began = [] if summary is None else [(summary.started_at, summary.id)]
     for name in journals.keys() - stored.keys():
         with suppress(JournalError):
             began.append((datetime.fromisoformat(read_header(journals[name]).started_at), name))
-    # Journals alone, none of which can be read: the newest name says why.
+    # If there are only unreadable journals, loading the newest name raises the error.
     return max(began)[1] if began else max(journals)
 
 
@@ -129,7 +128,7 @@ def _from_journal(path: Path, *, stored: bool) -> LoadedRun:
 def _from_database(database: Database, name: str) -> LoadedRun:
     run = queries.run_record(database, name)
     if run is None:
-        raise NoSuchRun(f"run {name} has just gone from the database")
+        raise NoSuchRun(f"run {name} has just been deleted from the database")
     foreign = run.source != RunSource.MEASURED
     measured = {e.fingerprint for e in run.environments if e.kind != EnvironmentKind.CANARY}
     stored = queries.outcomes_of_run(database, name)
@@ -147,17 +146,19 @@ def _from_database(database: Database, name: str) -> LoadedRun:
 
 
 def judge_run(header: Header, result: RunResult, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade:
-    """The verdict on what was measured so far, without the cases that are `waived` now or were before."""
+    """The verdict on the measurements so far, without the cases that are `waived` now or were waived
+    before.
+    """
     comparison = header.pair_comparison
     assert comparison is not None
     comparison = replace(comparison, waived=(*comparison.waived, *waived))
-    # The end of a run that was imported later is not known.
+    # Whether an imported run has ended may be unknown.
     ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
     return judge_upgrade(header.run_record(result.state, ended_at), comparison, result.outcomes)
 
 
 def judge_loaded(loaded: LoadedRun, waived: tuple[Waiver, ...] = ()) -> JudgedUpgrade | None:
-    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
+    """The verdict on a run of pairs from its journal, None for any other; raises UsageError, JournalError."""
     if loaded.header is not None:
         return (
             judge_run(loaded.header, loaded.result, waived) if loaded.header.comparison is not None else None
@@ -168,7 +169,7 @@ def judge_loaded(loaded: LoadedRun, waived: tuple[Waiver, ...] = ()) -> JudgedUp
 def judge_stored(
     run: Run, outcomes: Iterable[Outcome], waived: tuple[Waiver, ...] = ()
 ) -> JudgedUpgrade | None:
-    """The verdict of a run of pairs as the database has it, None for any other; raises UsageError."""
+    """The verdict on a run of pairs from the database, None for any other; raises UsageError."""
     try:
         comparison = stored_comparison(run.facts)
         if comparison is None:
@@ -180,14 +181,14 @@ def judge_stored(
 
 
 def refuse_report(run: str, source: RunSource, *, traced: bool) -> None:
-    """Raise UsageError for a run of which no report is written (see `judge_cases`)."""
+    """Raise UsageError for a run that cannot have a report (see `judge_cases`)."""
     if traced or source != RunSource.MEASURED:
         what = "was traced" if traced else "was not measured by Pyrometer"
         raise UsageError(f"run {run} {what}: --report needs a run of cases or an upgrade")
 
 
 def judge_cases(loaded: LoadedRun, open_database: OpenDatabase) -> JudgedRun:
-    """The cases of a run of one environment, with its earlier runs where the database opens.
+    """The cases of a run of one environment, with its earlier runs if the database can be opened.
 
     Raises UsageError for a run that was traced, or that was not measured by Pyrometer.
     """
@@ -215,14 +216,15 @@ def _earlier_runs(
 ) -> tuple[dict[tuple[str, str], list[float]], dict[str, Finding]]:
     """By case and metric the latencies of earlier runs, and by case the open regression in its environment.
 
-    Compared are runs of one environment on the same machine, with the same preset and harness, of an
-    environment of the same name or for the same track of a schedule.
+    The compared runs have one environment, with the same name or for the same track of a schedule, on the
+    same machine, with the same preset and harness.
     """
     cases = sorted({one.case for one in outcomes})
     measured = next((one for one in run.environments if one.kind != EnvironmentKind.CANARY), None)
     if measured is None:
         return {}, {}
-    # Not the newest points of a series: in a fleet those are of other machines, and of an old run all later.
+    # Not the newest points of a series: in a fleet they are of other machines, and for an old run they are
+    # all later.
     before = queries.runs_before(database, run, _SEARCHED)
     environments = measured_for(database, [*before, run.id])
     tracks = {(one.run, one.environment): one.track for one in environments}

@@ -1,4 +1,4 @@
-"""Measure a planned run, and lose no result on the way."""
+"""Measure a planned run without losing results."""
 
 import shutil
 import time
@@ -45,20 +45,20 @@ from .remaining import Durations, UnderWay
 from .run_header import Header
 from .session_queue import InOrder, Pairs, Queue, Room, enough_lost, enough_pairs, first_look
 
-#: How long killed workers may take to be gone before the run ends without them.
+#: The time that killed workers may take to end before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
-#: Among short sessions the canary would be most of what a run does: it rests this long between two
-#: boundaries, the first and the last one excepted.
+#: The shortest time between two runs of the canary, which would otherwise dominate a run of short sessions;
+#: the first and the last boundary always run it.
 _CANARY_REST_SECONDS = 10.0
-#: How often a request to stop is looked for while a session runs.
+#: The interval at which a request to stop is checked during a session.
 _POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended: `complete` or `interrupted`, all its outcomes, whether the database has them.
+    """The result of a run: `complete` or `interrupted`, all its outcomes, and whether the database has them.
 
-    `seconds` is how long the command measured; None where that is long ago.
+    `seconds` is the duration of the measuring by this command; None for an older run.
     """
 
     run: str
@@ -69,9 +69,9 @@ class RunResult:
 
 
 def new_run_id() -> str:
-    """A run's name: UTC time to the second and eight random hexadecimal digits.
+    """The id of a run: UTC time to the second and eight random hexadecimal digits.
 
-    Of a hundred machines that start in one second, two would get one name once in a million seconds.
+    Of a hundred machines that start in one second, two would get the same id once in a million seconds.
     """
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
@@ -88,15 +88,15 @@ def measure(
     retention: Retention = FOR_EVER,
     nodes: tuple[Node, ...] = (),
 ) -> RunResult:
-    """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
+    """Measure the replicates of `header` that are not in `known`, in `folder`, that of the run.
 
-    `nodes` are those of a run over several machines, this one first. It ends cleanly, keeping what is
-    measured, soon after `interrupted` answers True. At its end raw rows of old runs are deleted, as
-    `retention` says. Raises JournalError when another process measures the same run, or when its journal
-    cannot be begun. Any other exception has a note that says where the lines are which the journal lacks.
+    `nodes` are those of a run over several machines, this one first. It ends in order, with the results so
+    far, soon after `interrupted` returns True. At its end raw rows of old runs are deleted by `retention`.
+    Raises JournalError if another process measures the same run, or if its journal cannot be created. Any
+    other exception has a note with the place of lines that the journal lacks.
     """
     with _begun(folder, header) as writing:
-        # What an earlier, killed controller left running would disturb us now.
+        # Processes that an earlier, killed controller left would disturb the measurement.
         sweep(header.run)
         done = {outcome.planned_replicate for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
@@ -121,14 +121,14 @@ def measure(
         with _rescue_results(recorder):
             state = run.all_sessions(known)
             if state == RunState.COMPLETE:
-                # Compile caches served this run's warm replicates; nothing will ever find them again.
+                # The compile caches were for the warm replicates of this run and are not used again.
                 shutil.rmtree(caches_of(folder), ignore_errors=True)
             stored = recorder.end(state)
     return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
 
 
 def _begun(folder: Path, header: Header) -> Journal:
-    """Create the run's journal, with its header in it."""
+    """Create the journal of the run with its header."""
     try:
         begun = Journal(folder)
         if not begun.path.stat().st_size:
@@ -138,7 +138,7 @@ def _begun(folder: Path, header: Header) -> Journal:
                 begun.close()
                 raise
     except OSError as error:
-        raise JournalError(f"no journal can be begun in {folder}: {error.strerror or error}") from error
+        raise JournalError(f"no journal can be created in {folder}: {error.strerror or error}") from error
     return begun
 
 
@@ -171,9 +171,9 @@ class _CanaryRuns:
         self._rests_until = 0.0
 
     def reach(self, *, last: bool = False) -> None:
-        """Run the canary, unless it ran a moment ago and this is not the `last` boundary.
+        """Run the canary, unless it ran recently and this is not the `last` boundary.
 
-        Nothing may be measured meanwhile.
+        Nothing may be measured at the same time.
         """
         if self._canary is None or (time.monotonic() < self._rests_until and not last):
             return
@@ -215,7 +215,7 @@ class _Run:
         self._forks = ForkServers(conditions.folder / "logs", f"{header.run}:fork")
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> RunState:
-        """Measure until nothing is left or the run is interrupted; answers the state.
+        """Measure until nothing is left or the run is interrupted; returns the state.
 
         `known` are the outcomes of earlier parts of the same run.
         """
@@ -226,8 +226,8 @@ class _Run:
         self._watcher.report_start(self._header, self._todo, self._later)
         self._recorder.begin()
         if self._boundaries.differs:
-            self._watcher.note("the canary is another than when this run began: it is left out from here on")
-        # The budget is that of the whole run: what earlier parts of it measured is spent.
+            self._watcher.note("the canary has changed since this run began: it is left out from here on")
+        # The budget is for the whole run, including earlier parts of it.
         started = time.monotonic() - sum(sum(one.phases.values()) for one in known)
         try:
             self._boundaries.reach()
@@ -275,7 +275,9 @@ class _Run:
                 )
 
     def _conditions_of(self, session: SessionPlan) -> Conditions:
-        """Those of its short pair or of its full one; only the processes of a short pair are forked."""
+        """The settings of its short pair or of its full one; only the processes of a short pair are
+        forked.
+        """
         first = session.contenders[0]
         conditions = replace(self._conditions, timing=self._timing_of(first))
         if not self._is_short(first):
@@ -289,11 +291,11 @@ class _Run:
         return self._comparison is not None and self._comparison.is_short(planned.replicate)
 
     def _follow(self, running: RunningSession) -> SessionEnded:
-        """Handle the session's events until it ends, or does not end in time after an interrupt."""
+        """Handle the events of the session until it ends, or until the time limit after an interrupt."""
         give_up = float("inf")
         while time.monotonic() < give_up:
             if give_up == float("inf") and self._interrupted():
-                self._watcher.note("interrupted: stopping the workers, keeping what is measured")
+                self._watcher.note("interrupted: stopping the workers; finished results are kept")
                 running.cancel()
                 give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
             for event in running.events(timeout=_POLL_SECONDS):
@@ -304,7 +306,8 @@ class _Run:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, OutcomeMeasured):
-            # `scancel` and the like end a whole tree at once: why a worker died then is unknown.
+            # `scancel` and similar commands end a whole tree at once: then the cause of a worker's death is
+            # unknown.
             if not (event.outcome.status == OutcomeStatus.CRASHED and self._interrupted()):
                 short = self._is_short(event.outcome.planned_replicate)
                 self._keep(as_evidence(event.outcome) if short else event.outcome)
@@ -346,7 +349,7 @@ class _Run:
                 self._keep(_without(planned, status, reason))
 
     def _look_ahead(self) -> None:
-        """Estimate the time of the sessions after this one, whenever an outcome is known."""
+        """Estimate the time of the sessions after this one again after each outcome."""
         self._later = sum(map(self._durations.session, self._queue.sessions_left()))
 
 

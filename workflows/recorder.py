@@ -19,17 +19,17 @@ from .database_upkeep import FOR_EVER, Retention, prune
 from .ingest import JournalPart, Position, mark_stored
 from .run_header import Header
 
-#: Opens the database; raises DatabaseError while it cannot be had.
+#: Opens the database; raises DatabaseError while it is unavailable.
 OpenDatabase = Callable[[], Database]
 
-#: An unavailable database may take seconds to fail; it is not tried again sooner than this.
+#: The shortest interval between two attempts to open an unavailable database, which may take seconds to fail.
 _RETRY_SECONDS = 30.0
 
 
 class Recorder:
-    """Journal and database of one run; `note` is called with a sentence when something changes for people.
+    """Journal and database of one run; `note` receives sentences for users.
 
-    At the end raw rows of old runs are deleted, as `retention` says.
+    At the end raw rows of old runs are deleted by `retention`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Recorder:
         self._full = False
 
     def begin(self) -> None:
-        """Make the run visible as running, with what earlier parts of it have measured."""
+        """Store the run as running, with the results of its earlier parts."""
         self._store()
 
     def outcome(self, outcome: Outcome) -> None:
@@ -67,7 +67,7 @@ class Recorder:
         if not written and not self._full:
             self._note("the disk with the journal is full: outcomes wait in memory until there is room")
         if written and self._full:
-            self._note("the journal has room again and holds everything")
+            self._note("there is room again: the journal is complete")
         self._full = not written
 
     def between_sessions(self) -> None:
@@ -76,13 +76,13 @@ class Recorder:
             self._store()
 
     def end(self, state: RunState) -> bool:
-        """Write the last word, store everything; False if the database has to wait for the next command."""
+        """Write the end, store everything; returns False if the next command has to store the rest."""
         self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
         if note := self.abandon():
             self._note(note)
         try:
             self._store_pieces(ended=True)
-            # The mark of a journal that holds less than was stored promises no outcome.
+            # The mark of a journal that lacks stored lines must not count them.
             outcomes = 0 if self._journal.pending_lines else len(self._position.outcomes)
             size = self._journal.path.stat().st_size
             mark_stored(self._journal.path, size, outcomes, self._position.set_aside)
@@ -94,7 +94,7 @@ class Recorder:
         return True
 
     def abandon(self) -> str:
-        """Close the journal and put what still waits somewhere else; returns a note about it, if any."""
+        """Close the journal and save unwritten lines elsewhere; returns a note about them, if any."""
         self._journal.close()
         many = self._journal.pending_lines
         return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""
@@ -111,7 +111,7 @@ class Recorder:
         try:
             self._store_pieces(ended=False)
         except (DatabaseError, JournalError) as error:
-            # Also where the database holds what contradicts the run: it is measured to its end all the same.
+            # Also if the database contradicts the run, which is measured to its end anyway.
             self._report_failure(error)
             return
         if self._failure:
@@ -123,7 +123,7 @@ class Recorder:
         for piece in journal.read_pieces(path, self._position.size):
             waiting = self._journal.unwritten() if piece.last else b""
             read = JournalPart.after(self._position, path, piece, waiting, running=not (ended and piece.last))
-            # Its lines are not held while it is stored, nor its samples while the next one is read.
+            # Its lines are released while it is stored, and its samples while the next one is read.
             del piece
             read.store(database)
             self._position = read.position
@@ -142,14 +142,14 @@ class Recorder:
             )
         self._failure = str(error)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
-        # Opened anew next time: it may be another database by then, which has nothing of this run.
+        # Opened again next time: it may be another database then, without this run.
         self._position = Position()
         if self._database is not None:
             self._database.close()
             self._database = None
 
     def _rescue(self) -> str:
-        """Put the unwritten lines somewhere else; says where, or that they are lost."""
+        """Save the unwritten lines elsewhere; returns a sentence about the place or the loss."""
         target = Path(tempfile.gettempdir()) / f"pyrometer-{self._header.run}.jsonl"
         # Any user may have put a link or a file of this name there.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -161,5 +161,5 @@ class Recorder:
                 file.write(self._journal.unwritten())
             target = Path(file.name)
         except OSError as error:
-            return f"they could not be kept in {target} either ({error.strerror})"
-        return f"they are kept in {target}; append them to {self._journal.path}"
+            return f"they could not be saved in {target} either ({error.strerror})"
+        return f"they are saved in {target}; append them to {self._journal.path}"

@@ -1,4 +1,4 @@
-"""How long what is left of a run will take, estimated from what was measured of it so far."""
+"""Estimates the remaining time of a run from its results so far."""
 
 import bisect
 import itertools
@@ -14,17 +14,17 @@ from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from runner.worker.case_key import CaseKey
 
-#: What a contender does when its blocks are taken.
+#: The phases in which blocks are measured.
 _LAST_PHASES = ("observe", "trace", "finish", "check", "end")
-#: Seconds of these phases without `observe`, until a replicate of the case has ended.
+#: The assumed seconds of these phases without `observe`, until a replicate of the case has ended.
 _LAST_SECONDS = 1.0
-#: What is under way ends no sooner than this.
+#: The smallest remaining time of a running phase.
 _LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _ReplicateTimes:
-    """A replicate that ended: seconds it was active itself, of these in its last phases, and of its life."""
+    """An ended replicate: its active seconds, those of its last phases, and those of its whole life."""
 
     planned: PlannedReplicate
     active: float
@@ -35,10 +35,10 @@ class _ReplicateTimes:
 class Durations:
     """Expected seconds of replicates and sessions.
 
-    A case takes what its last replicate took, scaled by what the plan says of cold and warm caches; a case
-    that was not measured yet takes what the plan says, scaled by how far that was off, in the median, for
-    cases of its kind: those compiled by the same mode on the same state of the cache, else all. `timing_of`
-    is for runs that measure some replicates shorter than others.
+    A case takes as long as its last replicate, scaled by the plan's ratio of cold and warm caches; a case
+    that was not measured yet takes the time of the plan, scaled by the median error of the plan for similar
+    cases: those compiled by the same mode with the same state of the cache, else all. `timing_of` is for runs
+    that measure some replicates shorter than others.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Durations:
         self._paces: dict[tuple[str, bool], list[float]] = defaultdict(list)
 
     def learn(self, outcome: Outcome) -> None:
-        """Take note of a replicate; of one that was never started nothing is learnt."""
+        """Learn from a replicate, unless it was never started."""
         active = sum(outcome.phases.values()) or outcome.wall_seconds
         if not active or outcome.status == OutcomeStatus.SKIPPED:
             return
@@ -89,8 +89,8 @@ class Durations:
         latest = [self._seen[one.case] for one in session.contenders if one.case in self._seen]
         if len(latest) < len(session.contenders) or len({one.planned.replicate for one in latest}) > 1:
             return alone
-        # The wall of a contender spans its whole session: where one like this was measured, with what lay
-        # between its contenders.
+        # The wall time of a contender spans its whole session, including the time between contenders, if a
+        # similar one was measured.
         alike = all(
             self._planned_for(one.planned) == self._planned_for(planned)
             for one, planned in zip(latest, session.contenders, strict=True)
@@ -98,7 +98,7 @@ class Durations:
         return max(alone, *(one.wall for one in latest)) if alike else alone
 
     def rounds(self, blocks: int, seconds: float) -> float:
-        """Seconds of the blocks that are still to be taken, when so many took so long together."""
+        """Seconds of the remaining blocks, from the number and duration of the measured ones."""
         timing = self._timing
         if timing.trace_steps:
             return 0.0
@@ -111,7 +111,7 @@ class Durations:
         return plan.estimate(planned, self._timing_of(planned), on_cuda=self._on_cuda)
 
     def _pace(self, kind: tuple[str, bool]) -> float:
-        # A median: one case in a hundred that takes minutes says nothing about the others.
+        # The median is robust against single cases that take minutes.
         paces = self._paces.get(kind) or list(itertools.chain.from_iterable(self._paces.values()))
         return median(paces) if paces else 1.0
 
@@ -122,7 +122,7 @@ class Durations:
 
 @dataclass(slots=True)
 class _Turn:
-    """A contender of the session under way; in seconds."""
+    """A contender of the running session, in seconds."""
 
     active: float = 0.0
     blocks: int = 0
@@ -131,7 +131,7 @@ class _Turn:
 
 
 class UnderWay:
-    """The session under way: one contender is active at a time, from one phase that it enters to the next."""
+    """The running session: one contender is active at a time, from one phase to the next."""
 
     def __init__(self, durations: Durations, clock: Callable[[], float] = time.monotonic) -> None:
         self._durations = durations
@@ -142,13 +142,13 @@ class UnderWay:
         self._since = 0.0
 
     def begin(self, session: SessionPlan) -> None:
-        """A session starts, and nothing of an earlier one is left."""
+        """Reset for a new session."""
         self._turns = {planned: _Turn() for planned in session.contenders}
         self._phases = {}
         self._now = None
 
     def enter_phase(self, planned: PlannedReplicate, phase: str) -> None:
-        """A contender enters a phase; a restarted one begins anew."""
+        """A contender enters a phase; a restarted one begins again."""
         self._account()
         if self._now is not None and self._phases[self._now] == "measure":
             self._turns[self._now].blocks += 1
@@ -166,12 +166,12 @@ class UnderWay:
         self._now = None if self._now == planned else self._now
 
     def end(self) -> None:
-        """The session is over, whatever became of its contenders."""
+        """The session has ended, regardless of its contenders."""
         self._turns = {}
         self._now = None
 
     def seconds_left(self) -> float:
-        """Seconds until its last contender ends; 0 only when all have."""
+        """Seconds until its last contender ends; 0 only if all have ended."""
         self._account()
         if not self._turns:
             return 0.0

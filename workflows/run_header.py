@@ -1,4 +1,4 @@
-"""The first line of a run's journal: everything about the run but its outcomes."""
+"""The first line of a run's journal: the whole description of the run without outcomes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,19 +21,19 @@ from runner.session_plan import TargetEnvironment, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 
-#: In the state of a card: at how many MHz a run holds its SM clock.
+#: The key in the state of a card for the locked SM clock in MHz.
 LOCKED_CLOCK = "locked_clock_mhz"
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A run as planned, in plain values: what a resume needs and what the database stores.
+    """A planned run in plain values: the parts needed to resume it and to store it.
 
-    `canary` is the canary's environment; None for a run without one. `telemetry` says what could be read of
-    GPUs and CPUs when the run began (see `telemetry_body`); None where it was not read. `dispatch` is what
-    runs differently in the environments of an upgrade, case by case (see `CaseDifference.to_body`);
-    `fingerprints`: whether they are to be taken, of an upgrade before it measures, else afterwards. `step`
-    is the script whose step is compared (see `StepScript.to_body`); None where cases are.
+    `canary` is the environment of the canary; None for a run without one. `telemetry` is the available
+    telemetry of GPUs and CPUs at the beginning of the run (see `telemetry_body`); None if it was not checked.
+    `dispatch` are the differing operators and kernels of an upgrade, case by case (see
+    `CaseDifference.to_body`); `fingerprints`: whether they are taken, for an upgrade before measuring, else
+    afterwards. `step` is the script whose step is compared (see `StepScript.to_body`); None for cases.
     """
 
     run: str
@@ -85,13 +85,13 @@ class Header:
             if "kind" in body:
                 values["kind"], values["source"] = RunKind(body["kind"]), RunSource(body["source"])
             else:
-                # Of an earlier program, which wrote neither.
+                # Journals of an earlier version lack both.
                 values["kind"] = kind_of_old_run(body["command"], body)
                 values["source"], values["source_format"] = source_of_old_run(body["run"])
             values["machine"] = dict(body["machine"])
-            # Runs are put in order by it.
+            # Runs are sorted by it.
             if datetime.fromisoformat(body["started_at"]).tzinfo is None:
-                raise ValueError("a start without a zone")
+                raise ValueError("a start without a time zone")
             return Header(**values)
         except (TypeError, KeyError, ValueError) as error:
             run = body.get("run", "without a name")
@@ -104,7 +104,7 @@ class Header:
 
     @property
     def pair_comparison(self) -> Comparison | None:
-        """What a run of pairs compares, None for any other; raises JournalError for one not understood."""
+        """The comparison of a run of pairs, None for any other; raises JournalError if it cannot be read."""
         if self.comparison is None:
             return None
         try:
@@ -135,26 +135,28 @@ class Header:
 
     @property
     def one_process(self) -> str:
-        """Why a GPU of this run takes one process at a time; empty where it takes several, or on a CPU."""
+        """The reason why a GPU of this run accepts only one process at a time; empty if it accepts several,
+        or on a CPU.
+        """
         modes = sorted({str(card.get("compute_mode", "")) for card in self._cards.values()})
         exclusive = [mode for mode in modes if mode.startswith("exclusive")]
         return f"its GPU is in compute mode {exclusive[0]}: one process at a time" if exclusive else ""
 
     @property
     def gpu_node(self) -> int | None:
-        """The NUMA node of the first GPU; None where it is not known, or on a CPU."""
+        """The NUMA node of the first GPU; None if it is unknown, or on a CPU."""
         node = self._cards.get("0", {}).get("numa_node")
         return node if isinstance(node, int) else None
 
     @property
     def locked_clock(self) -> int | None:
-        """At how many MHz the SM clocks of its GPUs are held while it measures; None where they are free."""
+        """The locked SM clock of its GPUs in MHz; None if it is not locked."""
         clocks = [int(card[LOCKED_CLOCK]) for card in self._cards.values() if LOCKED_CLOCK in card]
         return clocks[0] if clocks else None
 
     @property
     def cards(self) -> tuple[str, ...]:
-        """The UUIDs of its GPUs, as NVML knows them; none on the CPU."""
+        """The UUIDs of its GPUs in NVML; none on the CPU."""
         return tuple(str(card["uuid"]) for card in self._cards.values())
 
     @property
@@ -164,7 +166,7 @@ class Header:
 
     @property
     def timing_policy(self) -> Timing:
-        """How long to measure. Raises JournalError for what this version does not know."""
+        """The timing. Raises JournalError for fields that this version does not know."""
         try:
             return Timing(**self.timing)
         except TypeError as error:
@@ -173,7 +175,7 @@ class Header:
             ) from error
 
     def run_record(self, state: RunState, ended_at: str | None) -> Run:
-        """This run as the database knows it."""
+        """The record of this run for the database."""
         hardware = Hardware(
             self.machine["hardware_fingerprint"], self.machine["hardware_label"], self.machine["hardware"]
         )
@@ -226,7 +228,7 @@ def _target(environment: Mapping[str, Any]) -> TargetEnvironment:
 
 
 def machine_body(machine: MachineFacts, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """A machine as plain JSON values, with what is known of the other `nodes` where there are any."""
+    """A machine as plain JSON values, with the facts of the other `nodes` if there are any."""
     return asdict(machine) | ({"nodes": list(nodes)} if nodes else {})
 
 

@@ -84,11 +84,11 @@ Conclude = Callable[[Header, RunResult], None]
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is to be measured; None: the default of the settings.
+    """The request of a run; None means the default of the settings.
 
-    `budget` and `deadline` are seconds. With `trace_steps` so many steps of each case are traced instead.
-    `fingerprints`: whether those that are missing are taken after the measuring. `lock_clocks`: where the SM
-    clocks of the measured GPUs are held, in MHz.
+    `budget` and `deadline` are seconds. With `trace_steps` that number of steps of each case is traced
+    instead. `fingerprints`: whether missing ones are taken after measuring. `lock_clocks`: the locked SM
+    clock of the measured GPUs in MHz.
     """
 
     suite: str | None = None
@@ -112,9 +112,9 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRequest:
-    """Which cases of which environments; None: the default of the settings. `deadline` is in seconds.
+    """The request of fingerprints by cases and environments; None means the default of the settings.
 
-    With `again` also those are taken that are stored.
+    `deadline` is in seconds. With `again` stored ones are taken again.
     """
 
     environments: tuple[str, ...]
@@ -129,7 +129,7 @@ class FingerprintRequest:
 
 def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conclude: Conclude) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError, JobError or RunInterrupted."""
-    # Errors that are known at once are raised before waiting for another run.
+    # Errors that need no environment are raised before waiting for another run.
     if request.census is not None:
         found = census_cases(app, request.census, request.suite, request.cases, request.case_files)
         request = replace(request, cases=found.keys, case_files=(found.file,), census=None)
@@ -152,11 +152,11 @@ def resume_run(
 ) -> RunResult:
     """Resume a run that was interrupted or killed; `nodes` is the file that names its nodes.
 
-    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides;
-    before anything is measured also where it is to be `reported` and was traced.
+    Raises CannotResume if its conditions have changed, and UsageError, RunnerError or JobError; before
+    measuring also for a traced run that should be `reported`.
     """
     folder = find_run(app, run)
-    # First, because a complete run may still have to be stored.
+    # First, because a complete run may not be stored yet.
     store_pending(app)
     header, _, _ = resumable(folder)
     if reported and header.comparison is None:
@@ -169,7 +169,7 @@ def resume_run(
 def _measured_run(
     app: AppContext, prepared: PreparedRun, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
-    """Have a run measured; then its fingerprints are taken where it was to."""
+    """Measure a run, and then take its fingerprints if requested."""
     result = measure_watched(app, prepared, interrupts, conclude)
     header = prepared.header
     if header.fingerprints and header.comparison is None and result.state == RunState.COMPLETE:
@@ -197,7 +197,7 @@ def _choose(app: AppContext, request: RunRequest) -> Chosen:
 
 
 def _check_environment(app: AppContext, request: RunRequest) -> None:
-    """Refuse a wrong environment; one that has to be built is built when this machine is free."""
+    """Refuse an invalid environment; a missing one is built later, when this machine is free."""
     if request.python is not None:
         check_interpreter(*choose_environment(app, request.environment, request.python))
         return
@@ -230,10 +230,10 @@ def _prepare(app: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[
 
 
 def _with_baselines(app: AppContext, cases: list[str]) -> list[str]:
-    """The cases, each technique after its baseline, which its speed-up needs."""
+    """The cases, each technique after its baseline, which its speed-up requires."""
     complete, added = with_baselines(cases)
     if added:
-        app.reporter.note(f"measured as well, for a technique is set against it: {', '.join(sorted(added))}")
+        app.reporter.note(f"also measured, as the baseline of a technique: {', '.join(sorted(added))}")
     return list(complete)
 
 
@@ -262,7 +262,7 @@ def start_upgrade(
     preset = choose_preset(settings, request.preset)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     if not request.budget:
-        # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
+        # The number of cases or pairs is known only after the environment was examined.
         refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * pairs.largest)
     for text in (request.old, request.new):
         with_packages(parse_environment(settings, text), request.packages)
@@ -276,9 +276,9 @@ def start_upgrade(
 
 
 def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: Conclude) -> RunResult:
-    """Go on with an upgrade that was interrupted, and take the fingerprints that are missing.
+    """Resume an interrupted upgrade, and take the missing fingerprints.
 
-    Raises CannotResume where that would be another one, and what `start_upgrade` does.
+    Raises CannotResume if its conditions have changed, and what `start_upgrade` raises.
     """
     folder = find_run(app, run)
     store_pending(app)
@@ -297,9 +297,9 @@ def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: 
 def fingerprints_of(
     app: AppContext, request: FingerprintRequest, interrupts: Interrupts
 ) -> tuple[Fingerprints, ...]:
-    """The fingerprints of every environment of the request, taken where none is stored.
+    """The fingerprints of every environment of the request; missing ones are taken.
 
-    Environments are built if need be. Raises UsageError, RunnerError, JobError or RunInterrupted.
+    Missing environments are built. Raises UsageError, RunnerError, JobError or RunInterrupted.
     """
     preset = choose_preset(app.settings, request.preset)
     suite = choose_suite(app.settings, request.suite, list(request.cases), bool(request.case_files))
@@ -327,9 +327,9 @@ def fingerprints_of(
 def measure_watched(
     app: AppContext, prepared: PreparedRun, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
-    """Have a run measured and watched; raises RunInterrupted where a second signal ends it at once.
+    """Measure a run under its watcher; raises RunInterrupted if a second signal ends it at once.
 
-    Raises ClocksNotLocked before anything is measured where its clocks are to be held and a driver refuses.
+    Raises ClocksNotLocked before measuring if its clocks should be locked and a driver refuses.
     """
     header = prepared.header
     try:
@@ -346,7 +346,7 @@ def measure_watched(
     except KeyboardInterrupt:
         # The workers die with their session, or with this process.
         raise RunInterrupted(
-            f"stopped at once; the journal keeps what is measured, {resume_command(header)}"
+            f"stopped at once; the journal has the results, {resume_command(header)}"
         ) from None
     except BrokenPipeError:
         app.reporter.progress(f"the output is closed: stopped; {resume_command(header)}")
@@ -355,7 +355,7 @@ def measure_watched(
 
 def _measure_run(app: AppContext, prepared: PreparedRun, interrupts: Interrupts) -> RunResult:
     header, preset = prepared.header, prepared.preset
-    # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
+    # The watcher starts afterwards, so that the thread of its display also stays off the measured CPUs.
     with on_housekeeping_cpus(preset), app.reporter.open_watcher() as watcher:
         result = measure(
             header,
@@ -381,7 +381,7 @@ def _holding_clocks(header: Header, reporter: Reporter) -> AbstractContextManage
 
 @contextmanager
 def _reporting_notes(reporter: Reporter) -> Generator[None]:
-    """Report the notes of an error that passes: where a run has put what it could not keep."""
+    """Report the notes of a passing error, which contain the place of saved lines."""
     try:
         yield
     except BaseException as error:
@@ -398,7 +398,7 @@ def resume_command(header: Header) -> str:
 
 @contextmanager
 def exclusive_machine(reporter: Reporter) -> Generator[None]:
-    """No other run measures this machine within the block; the reporter learns which one is waited for."""
+    """Hold the machine lock within the block; the reporter receives the name of the run that it waits for."""
 
     def report_wait() -> None:
         name = holder()
@@ -410,7 +410,7 @@ def exclusive_machine(reporter: Reporter) -> Generator[None]:
 
 @contextmanager
 def on_housekeeping_cpus(preset: MachinePreset) -> Generator[None]:
-    """Keep this process off the CPUs that are measured."""
+    """Keep this process off the measured CPUs."""
     before = os.sched_getaffinity(0)
     if preset.housekeeping:
         _move_threads(preset.housekeeping)

@@ -1,4 +1,4 @@
-"""The order of a run's sessions: as planned, or pairs for as long as they can change the verdict."""
+"""The order of a run's sessions: as planned, or pairs as long as they can change the verdict."""
 
 import itertools
 from collections import defaultdict, deque
@@ -21,34 +21,34 @@ from runner.suites import plan
 
 #: The usual number of pairs of a case until a suite is decided, for estimates.
 _USUAL_PAIRS = 6
-#: A case that broke in so many pairs gets no more.
+#: The number of broken pairs after which a case gets no more.
 _BROKEN_ENOUGH = 2
-#: Statuses that the infrastructure or other programs cause: they say nothing about the case.
+#: Statuses caused by the infrastructure or other programs, which do not describe the case.
 _SAYS_NOTHING = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST, OutcomeStatus.SKIPPED)
 _MAY_PASS = (OutcomeStatus.OK, *_SAYS_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left of a budget, in seconds, and how many of them a session is expected to take."""
+    """The remaining budget in seconds, and the expected duration of a session."""
 
     seconds: float
     cost: Callable[[SessionPlan], float]
 
 
 class Queue(Protocol):
-    """The sessions of one run, handed out one at a time."""
+    """The sessions of one run, returned one at a time."""
 
     def next(self, room: Room) -> SessionPlan | None:
-        """The session to measure now, also where none has room any more; None when nothing is left."""
+        """The next session to measure, even if it does not fit the budget; None if nothing is left."""
         ...
 
     def learn(self, outcome: Outcome) -> None:
-        """Take note of an outcome, also of one from an earlier part of the same run."""
+        """Record an outcome, also one from an earlier part of the same run."""
         ...
 
     def sessions_left(self) -> Iterable[SessionPlan]:
-        """What would still be measured if nothing ended early."""
+        """The sessions that would still be measured if nothing ended early."""
         ...
 
     def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
@@ -63,14 +63,14 @@ class InOrder:
         self._sessions = deque(plan.sessions(todo))
 
     def next(self, room: Room) -> SessionPlan | None:
-        """The first that is left."""
+        """The first remaining session."""
         return self._sessions.popleft() if self._sessions else None
 
     def learn(self, outcome: Outcome) -> None:
-        """Nothing that is learnt changes the plan."""
+        """Outcomes do not change the plan."""
 
     def sessions_left(self) -> Iterable[SessionPlan]:
-        """All that is left."""
+        """All remaining sessions."""
         return self._sessions
 
     def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
@@ -78,16 +78,18 @@ class InOrder:
         return iter(())
 
 
-#: From all outcomes of one case, old and new: why no more pairs are needed, empty while they are.
+#: From all outcomes of one case, old and new: the reason why no more pairs are needed, empty while they are.
 Enough = Callable[[Sequence[Outcome]], str]
-#: From the outcomes of all cases, and those that get no more pairs: the case that gets the next pair, None
-#: where measuring is over, and then why.
+#: From the outcomes of all cases, and the cases that get no more pairs: the case that gets the next pair;
+#: None if measuring ends, with the reason.
 Allocate = Callable[[Mapping[str, Sequence[Outcome]], Collection[str]], tuple[str | None, str]]
 
 
 @dataclass(slots=True)
 class _Case:
-    """The pairs of one case: their numbers, the outcomes so far, and why it gets no more (`over`)."""
+    """The pairs of one case: their numbers, the outcomes so far, and the reason why it gets no more
+    (`over`).
+    """
 
     waiting: deque[int]
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -96,14 +98,14 @@ class _Case:
 
     @property
     def numbers(self) -> set[int]:
-        """The pairs that say something about the case, as far as their outcomes show."""
+        """The pairs that count, as far as their outcomes show."""
         lost = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
         return {one.replicate for one in self.outcomes} - lost
 
     def take(self) -> int:
-        """The number of the next pair: the lowest, unless an order of starting has more pairs that count.
+        """The number of the next pair: the lowest, unless one order of starting has more pairs that count.
 
-        A lost pair is thus measured again in the same order.
+        So a lost pair is measured again in the same order.
         """
         new_first = [_new_first(number) for number in self.numbers]
         lacking = 2 * sum(new_first) - len(new_first)
@@ -114,18 +116,17 @@ class _Case:
 
 
 class Pairs:
-    """One session per case and pair of environments: the old and the new one, alone together.
+    """One session per case and pair of environments, the old and the new one.
 
-    First pairs of all cases come before second ones, so that the pairs of a case lie apart in time. The old
-    side starts first in the first pair, the new one in the next two, the old one in the fourth, and so on. A
-    case ends when `enough` says so, or when it broke again and again. With `allocate`, that chooses the
-    case once all have `first_look` pairs, and says when the whole is over. Of a pair that an interruption
-    tore apart the other half is worth nothing, and is not measured.
-
-    Where the budget has no room to bring all cases to `first_look` pairs, before which none has a verdict,
-    the first ones of the suite are brought there before any other goes on: better some that are judged than
-    all of them nearly. What the pairs say plays no part in that choice, only what they cost. Where those need
-    no more pairs, the others have single ones as long as the budget lasts, which show at least what breaks.
+    First pairs of all cases come before second ones, so that the pairs of a case are spread over time. The
+    old side starts first in the first pair, the new one in the next two, the old one in the fourth, and so
+    on. A case ends when `enough` says so, or when it broke again and again. `allocate`, if given, chooses the
+    case once all have `first_look` pairs, and ends the measuring. If an interruption separated a pair, its
+    other half cannot be used and is not measured. If the budget is not enough for `first_look` pairs of all
+    cases, before which none has a verdict, the first cases of the suite get their pairs before the others
+    continue, so that at least some can be judged. This choice depends only on the duration of pairs, not on
+    their results. When these cases need no more pairs, the others get single ones as long as the budget
+    lasts, which at least show broken cases.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class Pairs:
         self._reported: set[PlannedReplicate] = set()
 
     def next(self, room: Room) -> SessionPlan | None:
-        """The pair with the lowest number, of the first case that has one to come."""
+        """The pair with the lowest number, of the first case with a remaining one."""
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if not open_cases:
             return None
@@ -155,7 +156,7 @@ class Pairs:
         return None if case is None else self._session(case, self._cases[case].take())
 
     def _choose(self, open_cases: Sequence[str], room: Room) -> str | None:
-        """The case that gets the next pair; None where no case needs one, which ends them."""
+        """The case that gets the next pair; None if no case needs one, which ends all."""
         candidates = self._brought_first(open_cases, room) or open_cases
         if self._allocate is not None:
             behind = [case for case in candidates if self._is_behind(case)]
@@ -183,7 +184,9 @@ class Pairs:
         return self._allocate(outcomes, ended)
 
     def _brought_first(self, open_cases: Sequence[str], room: Room) -> list[str]:
-        """If the budget cannot bring every case to a verdict: those it can, else those that have one."""
+        """If the budget is not enough for a verdict on every case: the cases for which it is, else those with
+        one.
+        """
         lacking: dict[str, list[SessionPlan]] = {}
         for case in open_cases:
             one = self._cases[case]
@@ -200,7 +203,7 @@ class Pairs:
         return brought or [case for case in open_cases if case not in lacking]
 
     def learn(self, outcome: Outcome) -> None:
-        """Take note of an outcome; the case may be decided by it."""
+        """Record an outcome, which may decide the case."""
         case = self._cases[outcome.case]
         case.outcomes.append(outcome)
         ended = {one.environment for one in case.outcomes if one.replicate == outcome.replicate}
@@ -208,7 +211,7 @@ class Pairs:
             case.over = _broken(case.outcomes) or self._enough(case.outcomes)
 
     def sessions_left(self) -> Iterable[SessionPlan]:
-        """Every pair that may still be measured; with `allocate` so many as a suite usually takes."""
+        """Every pair that may still be measured; with `allocate` the usual number of a suite."""
         open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if self._allocate is not None:
             every_has = all(len(self._cases[case].numbers) >= self._first_look for case in open_cases)
@@ -221,11 +224,11 @@ class Pairs:
         ]
 
     def _usual(self, case: _Case) -> int | None:
-        """How many pairs the case will get, as far as can be known; None for all that wait."""
+        """The number of pairs that the case will get, if known; None for all remaining ones."""
         return None if self._allocate is None else max(1, _USUAL_PAIRS - len(case.numbers))
 
     def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
-        """The replicates left of cases that are over, and of pairs that an interruption separated."""
+        """The remaining replicates of ended cases, and of pairs that an interruption separated."""
         for case, one in self._cases.items():
             done = {outcome.planned_replicate for outcome in one.outcomes}
             needless = dict.fromkeys(one.torn, "its partner was measured before an interruption")
@@ -256,9 +259,10 @@ def _new_first(number: int) -> bool:
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
-    """Why a case needs no more pairs: it is unsupported, or broke in every pair so far and more than once.
+    """The reason why a case needs no more pairs: it is unsupported, or broke in every pair so far and more
+    than once.
 
-    As long as one side has no result, it is not known whether the case broke or never worked.
+    Without a result of one side it is unknown whether the case broke or never worked.
     """
     if len({one.environment for one in outcomes if one.status not in _SAYS_NOTHING}) < 2:
         return ""
@@ -274,14 +278,14 @@ def _broken(outcomes: Sequence[Outcome]) -> str:
     return ""
 
 
-#: Of so many planned pairs one more is kept in store, for those that end without a number.
+#: One spare pair is reserved for this number of planned pairs, for those that end without a number.
 _ONE_SPARE_OF = 4
-#: So many lost pairs any case of a suite may have, however few its plan keeps in store.
+#: The number of lost pairs that every case of a suite may have, even with fewer spare ones.
 _LEAST_LOST = 4
 
 
 def first_look(comparison: Comparison) -> int:
-    """The number of pairs before which no case has a verdict on the metric that decides."""
+    """The number of pairs before which no case has a verdict on the deciding metric."""
     policy = comparison.policy
     return 1 if threshold_of(policy.metric, policy.thresholds).exact else comparison.plan.smallest
 
@@ -298,18 +302,19 @@ def pairs_planned(comparison: Comparison, cases: Iterable[str]) -> list[PlannedR
 
 
 def enough_pairs(comparison: Comparison, cases: int) -> Enough:
-    """A function that tells, from the outcomes of one of `cases` cases, why it needs no more pairs.
+    """A function that returns, from the outcomes of one of `cases` cases, the reason why it needs no more
+    pairs.
 
-    The metric that decides is judged first. Other metrics that vary keep a case open only while the newest
-    pair has them: one that only cold pairs have gains nothing from more pairs. Metrics in `also` are measured
-    until their verdict stands, metrics with a limit until they are on one side of it, and metrics of a table
-    until their first verdict.
+    The deciding metric is judged first. Other metrics that vary keep a case open only while the newest pair
+    has them, because more pairs do not help a metric of cold pairs. Metrics in `also` are measured until they
+    have a verdict, metrics with a limit until they are on one side of it, and metrics of a table until their
+    first verdict.
     """
     policy, plan = comparison.policy, comparison.plan
 
     def _enough(outcomes: Sequence[Outcome]) -> str:
         decides, advice = _judge_metric(comparison, policy.metric, outcomes, cases)
-        # Of an exact metric two pairs are enough.
+        # Two pairs are enough for an exact metric.
         if advice.go_on or (decides.n >= plan.smallest and lacks_others(comparison, outcomes, cases)):
             return ""
         return f"not needed: {describe_advice(advice)}"
@@ -318,10 +323,10 @@ def enough_pairs(comparison: Comparison, cases: int) -> Enough:
 
 
 def enough_lost(comparison: Comparison) -> Enough:
-    """A function that ends a case of a suite when more pairs are lost than the plan has in reserve.
+    """A function that ends a case of a suite when more pairs are lost than the plan has spare ones.
 
-    A lost pair is one that does not count, for any reason: such a case will hardly be decided, and the others
-    wait for it.
+    A lost pair is one that does not count, for any reason: such a case will hardly be decided, and delays the
+    others.
     """
     metric, most = comparison.policy.metric, max(_LEAST_LOST, comparison.plan.largest // _ONE_SPARE_OF)
 
@@ -333,7 +338,7 @@ def enough_lost(comparison: Comparison) -> Enough:
 
 
 def lacks_others(comparison: Comparison, outcomes: Sequence[Outcome], cases: int) -> bool:
-    """Whether one of `cases` cases needs more pairs for a metric other than the one that decides."""
+    """Whether one of `cases` cases needs more pairs for a metric other than the deciding one."""
     others = _metrics_of_newest_pair(outcomes) & _open_metrics(comparison) - {comparison.policy.metric}
     return any(_lacks(comparison, metric, outcomes, cases) for metric in others)
 
@@ -357,7 +362,7 @@ def _lacks(comparison: Comparison, metric: str, outcomes: Sequence[Outcome], cas
 
 
 def _open_metrics(comparison: Comparison) -> set[str]:
-    """The metrics that may need more pairs, besides the one that decides."""
+    """The metrics that may need more pairs, besides the deciding one."""
     metrics = {
         *comparison.also,
         *comparison.policy.worst,

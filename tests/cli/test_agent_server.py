@@ -159,7 +159,7 @@ def test_what_others_measured_has_no_command_that_measures_it_again(tmp_path: Pa
         tmp_path, [("measurements", {"run": "theirs"}), ("reproduce", {"run": "theirs"})]
     )
     assert [one["reproduce"] for one in found["measurements"]] == [""]
-    assert "does not know what made it" in refusal
+    assert "does not know how it was measured" in refusal
 
 
 def test_a_folder_that_cannot_be_written_has_the_answers_of_its_own_database(

@@ -50,9 +50,9 @@ H100 = {"name": "NVIDIA H100", "uuid": "", "memory_mib": 81082}
 
 def test_without_a_gpu_device_cuda_is_refused_before_anything_is_measured(world: World) -> None:
     upgrade = ("upgrade", "./v0", "./v1", "--case", CASE, "--device", "cuda")
-    assert "sees no GPU, and --device cuda measures a GPU or nothing" in world.call(*upgrade).one_sentence()
+    assert "sees no GPU, which --device cuda requires" in world.call(*upgrade).one_sentence()
     kernels = ("fingerprint", "case", CASE, "--environment", "./v0", "--device", "cuda")
-    assert "sees no GPU, and --device cuda measures a GPU or nothing" in world.call(*kernels).one_sentence()
+    assert "sees no GPU, which --device cuda requires" in world.call(*kernels).one_sentence()
     assert not [*world.place.folder.glob(".pyrometer/runs/*")]
 
 

@@ -71,7 +71,7 @@ def test_a_run_that_is_unknown_or_being_measured_is_not_forgotten(folder: Path) 
     path = folder / "data" / "runs" / "run-1"
     with journal.Journal(path):
         said = typed("forget", "run-1", "--yes")
-    assert said.exit_code == 2 and "run run-1 is being measured just now" in said.stderr
+    assert said.exit_code == 2 and "run run-1 is being measured" in said.stderr
     assert not (path / "forgotten").exists()
     with opened(folder) as database:
         assert queries.run_ids(database) == {"run-1"}

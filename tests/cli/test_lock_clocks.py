@@ -76,7 +76,9 @@ def test_a_driver_that_refuses_ends_the_run_before_it_measures(
 
 def test_there_is_no_clock_to_hold_on_a_cpu(world: World, clocks: Path) -> None:
     done = upgraded(world, "--lock-clocks", "1500", "--device", "cpu")
-    assert "--lock-clocks holds the clocks of this machine's GPUs; this run measures on the CPU" in done.err
+    assert (
+        "--lock-clocks locks the clocks of this machine's GPUs, but this run measures on the CPU" in done.err
+    )
     assert (done.code, world.pairs, clocks.read_text()) == (2, [], "")
 
 

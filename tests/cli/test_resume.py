@@ -63,7 +63,7 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
     change_header(site.journal(run), lambda body: body.update(harness_path=str(zipped)))
     said = typed(site, "run", "--resume", run)
     assert (said.code, said.out) == (4, "")
-    assert f"pyrometer: run {run}: its harness {zipped} is gone; start a new run" in said.err
+    assert f"pyrometer: run {run}: its harness {zipped} was removed; start a new run" in said.err
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_what_fits_nowhere_waits_in_memory_until_there_is_room_or_goes_elsewhere
     target = small_disk / "data" / "runs" / run / journal.FILE
     with filled(small_disk):
         running.until("note", text=WAITS)
-    running.until("note", text="the journal has room again and holds everything")
+    running.until("note", text="there is room again: the journal is complete")
     measured = sum('"event": "outcome"' in line for line in running.lines)
     written = len(journal.read_contents(target).outcomes)
     assert 1 <= measured <= written < 6
@@ -120,7 +120,7 @@ def test_what_fits_nowhere_waits_in_memory_until_there_is_room_or_goes_elsewhere
     assert done.code == 0, done
     assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 6
     assert notes(done).count(WAITS) >= 2
-    note = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
+    note = re.search(r"did not fit on the disk: they are saved in (\S+); append them to (\S+)", done.out)
     assert note, notes(done)
     rescued = Path(note[1])
     assert Path(note[2].rstrip('"}')) == target

@@ -43,7 +43,7 @@ def test_a_poor_machine_is_measured_and_its_limits_are_reported(site: Site) -> N
         "not here: no CUDA device is visible to the measured PyTorch: ",
         "not here: numactl is not installed: memory cannot be bound to a NUMA node",
         "not here: no C++ compiler is installed: torch.compile cannot build CPU kernels, ",
-        "not here: no block is repeated because of other programs' load: contention_limit is 1",
+        "not here: blocks are not repeated because of other programs' load: contention_limit is 1",
     ):
         assert sentence in introduction
     assert len(notes) == 2 and all(f"not here: {note}" in introduction for note in notes)

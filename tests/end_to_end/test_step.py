@@ -157,14 +157,14 @@ def test_a_step_is_bisected(place: Site) -> None:
         (
             "upgrade",
             ("--step", "repro.py", "--package", "einops"),
-            "is an interpreter: install it there, with ",
+            "is an interpreter: install the package there with ",
         ),
         ("bisect", ("--step", "missing.py"), "missing.py: No such file or directory"),
         ("bisect", ("--step", "repro.py", "--case", "mlp"), "leave out --suite, --case and --cases"),
         (
             "bisect",
             ("--step", "repro.py", "--package", "einops"),
-            "is an interpreter: install it there, with ",
+            "is an interpreter: install the package there with ",
         ),
     ],
 )

@@ -221,7 +221,7 @@ def test_an_environment_against_itself_and_a_budget_without_room_for_a_screen_ar
     done = place.call("upgrade", "default", "default", *given)
     assert done.code == 3, done
     assert "both are the same environment" in done.err
-    assert "may not have room for the short pairs of 2 cases" in done.err
+    assert "may not be enough for the short pairs of 2 cases" in done.err
     header = journal.read_contents(place.journal(done.run)).header
     assert header["comparison"]["plan"]["largest"] == 8
 

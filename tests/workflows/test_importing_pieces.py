@@ -212,7 +212,7 @@ def test_of_a_run_that_was_stored_before_a_bad_piece_leaves_a_part_and_says_so(s
     bad = [*pieces_of(whole)[:3], ImportBatch("tool", (ImportedRun(whole.run, (stranger,), ()),))]
     arrived = kept(sqlite, bad)
     (problem,) = arrived.set_aside
-    left = f"run {OURS} is here only in part, and importing the file again stores the rest"
+    left = f"run {OURS} is only partly stored, and importing the file again stores the rest"
     assert problem.sentence.startswith(f"{left}: environment of-no-run")
     assert len(queries.outcomes_of_run(sqlite, OURS)) == 3
     run = queries.run_record(sqlite, OURS)

@@ -94,7 +94,7 @@ def test_more_processes_count_only_where_the_first_are_reported_alike(
     assert arrived.new == Amount(0, len(second) - len(first), 0) and numbers(database) == stored
     process, number = (problem.sentence for problem in arrived.set_aside)
     assert "latency of" in process and number.endswith(
-        f"latency of {MLP} is stored as {stored[0][0]} and here as {median(second)}; the first stays"
+        f"latency of {MLP} is stored as {stored[0][0]} and here as {median(second)}; the first is kept"
     )
     again = kept(database, *processes(*second))
     assert again.new == Amount() and again.set_aside == arrived.set_aside

@@ -31,7 +31,10 @@ def test_a_database_outside_the_folder_is_only_read(
     copy = sqlite_with_tables(tmp_path / "copy.db")
     assert looks(tmp_path, PYROMETER_DATABASE_URL=copy) == set() and not mark.exists()
     said = capsys.readouterr().err
-    assert said.startswith("note: 1 run of ") and "not by looking at it: `pyrometer run`" in said
+    assert (
+        said.startswith("note: 1 run of ")
+        and "commands that only read do not store it: `pyrometer run`" in said
+    )
     # The folder's own has what the folder has; then the mark is there, and the copy is as it was.
     assert looks(tmp_path) == {"run-1"} and mark.exists()
     assert looks(tmp_path, PYROMETER_DATABASE_URL=copy) == set()

@@ -71,7 +71,7 @@ from .state import Bisection, Current, Shelf, Step
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is a plain version: as a version, whether a nightly, and its recipe."""
+    """An end that is a plain version: the version, whether it is a nightly, and its recipe."""
 
     version: Version
     nightly: bool
@@ -79,10 +79,11 @@ class _End:
 
 
 def choose_candidates(settings: Settings, good: str, bad: str, listed: str | None) -> tuple[str, ...]:
-    """Specs in order, the good end first and the bad one last; what is between may be nothing.
+    """Specs in order, the good end first and the bad one last, perhaps with none in between.
 
-    Two released versions have the releases between them that the index offers, two nightlies the nightlies,
-    one for each day. `listed` are specs with commas between them instead. Raises UsageError, and IndexFailed.
+    The candidates between two released versions are the releases that the index offers, between two nightlies
+    the nightlies, one for each day. `listed` replaces them with specs separated by commas. Raises UsageError,
+    and IndexFailed.
     """
     ends = (_absolute_text(settings, good), _absolute_text(settings, bad))
     if ends[0] == ends[1]:
@@ -90,7 +91,7 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
     if listed is None:
         return (ends[0], *_between(settings, *ends), ends[1])
     specs = [_absolute_text(settings, text.strip()) for text in listed.split(",") if text.strip()]
-    # Who lists them all has listed the ends as well.
+    # The list may include the ends.
     between = [spec for spec in specs if spec not in ends]
     if twice := {spec for spec in between if between.count(spec) > 1}:
         raise UsageError(f"--candidates names {sorted(twice)[0]} twice")
@@ -98,21 +99,21 @@ def choose_candidates(settings: Settings, good: str, bad: str, listed: str | Non
 
 
 def _absolute_text(settings: Settings, text: str) -> str:
-    """`text` in a form that means the same tomorrow and in another folder."""
+    """`text` in a form that has the same meaning on another day and in another folder."""
     if text in declared_environments(settings):
         return text
     one = parse_environment(settings, text)
     if one.recipe is None:
         return str(one.python).removesuffix("/bin/python")
     if one.recipe.torch and one.recipe.dated and one.recipe != _as_those_between(settings, one.recipe.torch):
-        # A day of a declared nightly, which has an index of its own.
+        # The day of a declared nightly with its own index.
         return text
     recipe = one.recipe if one.recipe.dated else resolve_nightly(one.recipe, look_at(one.recipe.base_python))
     return recipe.wheel or recipe.torch
 
 
 def _between(settings: Settings, good: str, bad: str) -> list[str]:
-    """What the index offers between two versions, from the good one to the bad one."""
+    """The versions of the index between two versions, from the good one to the bad one."""
     first, last = (_end(settings, spec, (good, bad)) for spec in (good, bad))
     if first.nightly != last.nightly:
         mixed = f"one of {good} and {bad} is a nightly and the other is not"
@@ -123,17 +124,17 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
 
 
 def _how_to_list(settings: Settings, ends: tuple[str, str]) -> str:
-    """What to type where the index cannot list what lies between, with the environments that are declared."""
+    """The advice if the index cannot list the versions in between, with the declared environments."""
     declared = ", ".join(name for name in declared_environments(settings) if name not in ends)
     names = f"names of pyrometer.toml ({declared})" if declared else "names of pyrometer.toml"
     return (
-        f"list the environments from {ends[0]} to {ends[1]} after --candidates, with commas between them: "
-        f'versions, wheels, interpreters or {names}; --candidates "" compares the two ends alone'
+        f"list the environments from {ends[0]} to {ends[1]} with --candidates, separated by commas: "
+        f'versions, wheels, interpreters or {names}; --candidates "" compares only the two ends'
     )
 
 
 def _end(settings: Settings, spec: str, ends: tuple[str, str]) -> _End:
-    # A declared one may have an index or packages of its own, which those between would not have.
+    # A declared environment may have its own index or packages, which the candidates would lack.
     one = None if spec in declared_environments(settings) else parse_environment(settings, spec)
     if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         unlisted = f"{spec} is not a version that the package index can list neighbours of"
@@ -146,14 +147,15 @@ def _end(settings: Settings, spec: str, ends: tuple[str, str]) -> _End:
 
 
 def _as_those_between(settings: Settings, torch: str) -> Recipe | None:
-    """What a version is built from that is nothing but one; None for none."""
+    """The recipe of a plain version; None for anything else."""
     return parse_environment(settings, torch).recipe if torch else None
 
 
 def between(good: Version, bad: Version, versions: list[str]) -> list[str]:
-    """Those strictly between, from the good one to the bad one, which may be the older.
+    """The versions strictly between, from the good one to the bad one, which may be older.
 
-    Of nightlies only days count: each as `nightly 2026-11-20`. Of two builds of one release the first counts.
+    Nightlies are compared by day, each as `nightly 2026-11-20`. Of two builds of one release the first is
+    used.
     """
     by_name: dict[str, Version] = {}
     for version in filter(None, map(parse, versions)):
@@ -172,9 +174,9 @@ def _age(version: Version) -> tuple[date, Version]:
     return (day, Version("0")) if day else (date.min, Version(version.public))
 
 
-#: What is unclear gets one more comparison, with so many times the pairs.
+#: An unclear comparison is repeated once with this multiple of the pairs.
 LARGER = 2
-#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
+#: The largest multiple of a plan's pairs: twice as many at the second time, plus spare ones.
 _AT_MOST = 3
 
 
@@ -236,7 +238,9 @@ def begin(app: AppContext, request: BisectRequest) -> Bisection:
 
 
 def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
-    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
+    """The number of pairs with an empty compile cache: all if the metric requires it, None for the
+    default.
+    """
     return _AT_MOST * plan.largest if policy.metric in COLD else None
 
 
@@ -284,7 +288,9 @@ class _UnmeasurableCandidate(Exception):
 
 
 class Bisector:
-    """Goes from comparison to comparison; each is an upgrade of its own, and is written down at its end."""
+    """Runs the comparisons one after the other; each is a separate upgrade, and the state is saved after
+    it.
+    """
 
     def __init__(
         self, app: AppContext, bisection: Bisection, reporter: BisectionReporter, interrupts: Interrupts
@@ -295,20 +301,20 @@ class Bisector:
         self._reporter = reporter
         self._interrupts = interrupts
         preset = choose_preset(app.settings, bisection.preset)
-        # The name of a suite that was none.
+        # The old name of a selection of cases.
         name = None if bisection.suite == CHOSEN else bisection.suite
         suite = choose_suite(app.settings, name, [bisection.case], own_cases=True)
         self._chosen = Chosen(preset, suite, bisection.harness)
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything to resume."""
+        """Whether a comparison can be resumed."""
         return bool(self.bisection.steps or self.bisection.current)
 
     def to_its_end(self) -> BisectionEnd | None:
-        """Compare until the walk ends; None where it was interrupted.
+        """Compare until the bisection ends; None if it was interrupted.
 
-        Raises UsageError, RunnerError or JobError for what only people can mend.
+        Raises UsageError, RunnerError or JobError for errors that the user has to correct.
         """
         if self.begun:
             self._check_unchanged()
@@ -328,24 +334,26 @@ class Bisector:
             self._reporter.report_answer(self.bisection, step)
 
     def _check_unchanged(self) -> None:
-        """Comparisons under other conditions would not go together."""
+        """Comparisons under different conditions could not be combined."""
         one = self.bisection
         if not one.harness.path.exists():
-            raise CannotResume(f"bisection {one.id}: its harness {one.harness.path} is gone; start a new one")
+            raise CannotResume(
+                f"bisection {one.id}: its harness {one.harness.path} was removed; start a new one"
+            )
         if self._chosen.preset.fingerprint != one.preset_fingerprint:
             raise CannotResume(
                 f"preset {one.preset} has changed since bisection {one.id} began; start a new one"
             )
 
     def _forgive(self) -> None:
-        """Try unavailable environments again, where the walk ended because of them."""
+        """Try unavailable environments again if the bisection ended because of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
         if isinstance(end, BisectionEnd):
             steps = [step for step in self.bisection.steps if step.run or step.new not in end.between]
             self.bisection = replace(self.bisection, steps=tuple(steps))
 
     def _left_over(self, current: Current) -> Step | None:
-        """Finish the comparison that an earlier process had begun; None if this is interrupted."""
+        """Finish the comparison that an earlier process began; None if it is interrupted."""
         folder = self._app.runs / current.run
         path = folder / journal.FILE
         if not path.exists() or not path.stat().st_size:
@@ -368,16 +376,16 @@ class Bisector:
                 return Step(question.old, question.new, "skip", str(reason))
             prepared = self._prepare_run(question, both)
             if not self.begun:
-                # Not before it is known that the ends are there, and which case is meant.
+                # Only after the ends and the case are known.
                 self._reporter.report_start(self.bisection)
                 self._reporter.report_question(self.bisection, question)
             self._keep(replace(self.bisection, current=Current(question, prepared.header.run)))
             return self._measure_run(question, prepared)
 
     def _environments(self, question: Question) -> ProbedMachine:
-        """Both sides, built and described; raises _Skipped where the new one is to blame that they cannot be.
+        """Both sides, built and described; raises _Skipped if the new one cannot be.
 
-        An end, and one that was measured before, is not skipped: people must mend it.
+        An end, and a candidate that was measured before, is not skipped: the user has to correct the error.
         """
         old, new = (self.bisection.candidates[at] for at in (question.old, question.new))
         may_skip = question.old == 0 and question.new < len(self.bisection.candidates) - 1
@@ -457,4 +465,4 @@ def _several(pattern: str, found: Sequence[str]) -> Exception:
     if not found:
         return NothingToMeasure("no case is selected")
     first = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {first}')
+    return UsageError(f'a bisection follows one case, but "{pattern}" matches {len(found)}: {first}')

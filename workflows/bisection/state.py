@@ -19,7 +19,7 @@ from runner.session_plan import Timing
 from ..errors import CannotResume
 from ..load_run import LATEST
 
-#: The names that fields of a bisection, fields of a step, and an option had in files of 0.1.0.
+#: The names of fields of a bisection, fields of a step, and an option in files of 0.1.0.
 _OLD_FIELDS = {"profile": "preset", "profile_fingerprint": "preset_fingerprint"}
 _OLD_STEP_FIELDS = {"said": "mark", "told": "message"}
 _OLD_OPTIONS = {"--profile": "--preset"}
@@ -27,11 +27,11 @@ _OLD_OPTIONS = {"--profile": "--preset"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A comparison that was made, or could not be: two candidates by position, and its result.
+    """A comparison that was made or was impossible: two candidates by position, and the result.
 
-    `message` is the result as a sentence. `run` is the upgrade that measured it, empty where nothing could be
-    measured. Then `evidence`, the case as a report has it, and `changes` between the
-    environments are empty as well.
+    `message` is the result as a sentence. `run` is the upgrade that measured it, empty if nothing could be
+    measured. Then `evidence`, the case as in a report, and `changes` between the environments are empty as
+    well.
     """
 
     old: int
@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The comparison that is being measured: its question, and the run that answers it."""
+    """The comparison that is being measured: its candidates, and its run."""
 
     question: Question
     run: str
@@ -54,12 +54,12 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """A bisection: its question, which does not change, and the steps so far.
+    """A bisection: its fixed parameters, and the steps so far.
 
     `candidates` are specs in their order, the good end first and the bad one last. `rule` is the comparison
-    that each step makes, without its two sides. `options` are what a command needs to measure the same,
-    `packages` what is installed into environments that are built.
-    `fingerprints` are those of the environments met so far, by position.
+    of each step, without its two sides. `options` are those of a command that measures the same, `packages`
+    are installed into environments that are built. `fingerprints` are those of the environments used so far,
+    by position.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Bisection:
 
     @property
     def answers(self) -> list[Answer]:
-        """The answers of the steps."""
+        """The results of the steps."""
         return [Answer(step.old, step.new, step.mark) for step in self.steps]
 
     def last(self, old: int, new: int) -> Step | None:
@@ -91,12 +91,12 @@ class Bisection:
         return found[-1] if found else None
 
     def met(self, position: int, fingerprint: str) -> "Bisection":
-        """With the fingerprint of a candidate; raises CannotResume where it was another before."""
+        """The bisection with the fingerprint of a candidate; raises CannotResume if it has changed."""
         fingerprints = dict(self.fingerprints or {})
         if fingerprints.setdefault(str(position), fingerprint) != fingerprint:
             raise CannotResume(
-                f"environment {self.candidates[position]} has changed since bisection {self.id} met it; "
-                "start a new one"
+                f"environment {self.candidates[position]} has changed since bisection {self.id} used it; "
+                f"start a new one"
             )
         return replace(self, fingerprints=fingerprints)
 
@@ -144,7 +144,7 @@ class Shelf:
         self._folder = folder
 
     def save(self, bisection: Bisection) -> None:
-        """Write it down, whole or not at all; raises OSError."""
+        """Write it atomically; raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_whole(self._path(bisection.id), json.dumps(bisection.to_body(), indent=1))
 
@@ -168,7 +168,7 @@ class Shelf:
         lock = self._folder / f"{name}.lock"
         with lock_file(lock) as locked:
             if not locked:
-                raise CannotResume(f"bisection {name} is under way in another process")
+                raise CannotResume(f"bisection {name} is running in another process")
             try:
                 yield
             finally:

@@ -1,4 +1,4 @@
-"""Cases from outside a suite, by a file of cases that is written here: of a census, of a project's tests."""
+"""Cases of a census or of a project's tests, registered by a generated file of cases."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _PYTEST = "pytest"
 
 @dataclass(frozen=True, slots=True)
 class CensusCases:
-    """What a run of a census measures: keys of cases, the file that registers them, and their weights."""
+    """The cases of a census: their keys, the file that registers them, and their weights."""
 
     keys: tuple[str, ...]
     file: Path
@@ -25,9 +25,9 @@ class CensusCases:
 
 
 def census_cases(app: AppContext, path: Path, *others: object) -> CensusCases:
-    """The cases of the census in `path`; `others` are the selections that do not go with one.
+    """The cases of the census in `path`; `others` are selections that cannot be combined with it.
 
-    Raises BadCensus for a file that is none, and UsageError where cases are named as well.
+    Raises BadCensus for another file, and UsageError if cases are selected as well.
     """
     if any(others):
         raise UsageError("--census selects the cases: leave out --suite, --case, --cases and --step")
@@ -38,9 +38,9 @@ def census_cases(app: AppContext, path: Path, *others: object) -> CensusCases:
 
 
 def with_test_cases(app: AppContext, request: UpgradeRequest) -> UpgradeRequest:
-    """The request whose cases are its tests; as it is without any.
+    """The request with its tests as cases; unchanged without tests.
 
-    Environments that are built get pytest. Raises UsageError for a path that does not exist, and where other
+    Environments that are built get pytest. Raises UsageError for a path that does not exist, and if other
     cases are selected.
     """
     if not request.tests:
@@ -61,7 +61,9 @@ def with_test_cases(app: AppContext, request: UpgradeRequest) -> UpgradeRequest:
 
 
 def _case_file(app: AppContext, kind: str, text: str) -> Path:
-    """A file of cases with that text, kept in the data folder under its hash for a run that is resumed."""
+    """A file of cases with that text, stored in the data folder under its hash so that the run can be
+    resumed.
+    """
     folder = app.places.data_dir / kind
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:12]}.py"
@@ -70,7 +72,7 @@ def _case_file(app: AppContext, kind: str, text: str) -> Path:
 
 
 def _absolute(text: str) -> str:
-    """A path, or a node id such as `tests/test_a.py::test_b`, for any folder."""
+    """A path, or a node id such as `tests/test_a.py::test_b`, in absolute form."""
     path, colons, inside = text.partition("::")
     file = Path(path).expanduser().absolute()
     if not file.exists():
@@ -79,7 +81,7 @@ def _absolute(text: str) -> str:
 
 
 def _digest(paths: Sequence[str]) -> str:
-    """The hash of all Python files of the tests: tests that changed are other cases."""
+    """The hash of all Python files of the tests: changed tests are different cases."""
     digest = hashlib.sha256()
     for text in paths:
         path = Path(text.partition("::")[0])

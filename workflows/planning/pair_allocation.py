@@ -1,4 +1,6 @@
-"""Which case of an upgrade gets the next pair, so that the suite as a whole is decided soonest."""
+"""Selects the case of an upgrade that gets the next pair, so that the suite is decided as soon as
+possible.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
@@ -17,17 +19,17 @@ from ..session_queue import lacks_others
 _REASONS = {
     "decided": "the decision stands",
     "no more pairs": "every case has all pairs of the plan",
-    "budget": "the decision takes more pairs than such a suite is given",
-    "out of reach": "no number of pairs of the plan would decide it",
+    "budget": "the decision requires more pairs than the limit for this suite",
+    "out of reach": "the pairs of the plan cannot decide it",
 }
 
 
 class SuiteAllocation:
-    """Gives the next pair to the case that brings the decision on the suite soonest, until that stands.
+    """Gives the next pair to the case that contributes most to the decision on the suite, until that is made.
 
-    A case that is proved to be beyond its limit blocks the upgrade by itself; the other cases then get pairs,
-    so that the report can state the decision without it. Cases that need more pairs for other metrics get
-    them last. `single_cases`: only some cases of a suite are measured, which are judged one by one.
+    A case that is proved to be beyond its limit blocks the upgrade by itself; then the other cases get pairs,
+    so that the report can state the decision without it. Pairs for other metrics come last. `single_cases`:
+    only some cases of a suite are measured and are judged one by one.
     """
 
     def __init__(self, comparison: Comparison, *, single_cases: bool = False) -> None:
@@ -38,7 +40,7 @@ class SuiteAllocation:
     def choose(
         self, cases: Mapping[str, Sequence[Outcome]], ended: Collection[str]
     ) -> tuple[str | None, str]:
-        """The case that gets the next pair; None where measuring is over, and then why."""
+        """The case that gets the next pair; None if measuring ends, with the reason."""
         pairs = {
             case: self._pairs(case, outcomes)
             for case, outcomes in cases.items()
@@ -62,7 +64,7 @@ class SuiteAllocation:
         self, candidates: Sequence[CasePairs], cases: Mapping[str, Sequence[Outcome]], over: Collection[str]
     ) -> NextPairs:
         plan = self._comparison.plan
-        # A case without enough pairs that gets no more of them has a share of its own in the policy.
+        # A case without enough pairs that gets no more counts for `unmeasured_share` of the policy.
         candidates = [one for one in candidates if plan.look(len(one.worse)) or one.case not in over]
         while candidates:
             decision = judge_suite(candidates, self._limits, plan, over)
@@ -74,7 +76,7 @@ class SuiteAllocation:
         return NextPairs(None, reason="decided")
 
     def _pairs(self, case: str, outcomes: Sequence[Outcome]) -> list[Pair]:
-        """The pairs that count in the metric that decides."""
+        """The pairs that count in the deciding metric."""
         many, pairs = self._known.get(case, (-1, []))
         if many != len(outcomes):
             every = pairs_of(self._comparison.policy.metric, *self._comparison.sides(outcomes))
@@ -99,5 +101,5 @@ def _blockers(decision: SuiteDecision) -> tuple[str, ...]:
 
 
 def _seconds(outcomes: Sequence[Outcome]) -> float:
-    """What one more pair costs."""
+    """The duration of one more pair."""
     return max(0.1, median(one.wall_seconds for one in outcomes))

@@ -43,15 +43,14 @@ from ..measure import new_run_id
 from ..run_header import LOCKED_CLOCK, Header, environment_body, machine_body, preset_body, telemetry_body
 from .resolve_environment import ReadyEnvironment
 
-#: Noted where telemetry cannot know which of NVML's devices are measured.
+#: The note if telemetry cannot tell which devices of NVML are measured.
 _UNKNOWN_GPUS = (
     "the measured PyTorch reports no UUIDs of its devices (old ones have none, and some give a MIG device "
-    "that of the whole GPU): GPUs are not watched, neither for others on them nor for power, clocks and "
-    "utilisation"
+    "that of the whole GPU): GPUs are not monitored for other processes, power, clocks and utilisation"
 )
-#: Noted where the settings take every block, however much of the CPUs other programs used.
-_INTERFERENCE_IGNORED = "no block is repeated because of other programs' load: contention_limit is 1"
-#: Conditions of a machine that change its numbers; a run states each of them once, for all of its numbers.
+#: The note if the settings accept every block regardless of other programs' CPU use.
+_INTERFERENCE_IGNORED = "blocks are not repeated because of other programs' load: contention_limit is 1"
+#: Conditions of a machine that affect its numbers; a run has one value of each.
 _CONDITIONS = (
     *("kernel", "microcode", "flags", "smt", "governor", "turbo_off", "transparent_hugepages", "aslr"),
     "driver",
@@ -60,7 +59,7 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The valid choices of the user, as far as they are known without running the environment."""
+    """The valid choices of the user that do not require running the environment."""
 
     preset: MachinePreset
     suite: Suite
@@ -69,7 +68,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A run that can start: its description, and what stays the same when it is resumed."""
+    """A run that can start: its description, and the parts that stay the same when it is resumed."""
 
     header: Header
     preset: MachinePreset
@@ -88,10 +87,10 @@ class ProbedMachine:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`.
+    """The cases and the timing; `device` is `auto`, `cpu` or `cuda`.
 
-    `fingerprints`: whether they are taken as well, see `Header`. `lock_clocks` is where the SM clocks of its
-    GPUs are held, in MHz.
+    `fingerprints`: whether they are taken as well, see `Header`. `lock_clocks` is the locked SM clock of its
+    GPUs in MHz.
     """
 
     planned: Sequence[PlannedReplicate]
@@ -107,9 +106,9 @@ class RunPlan:
 def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
     """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases.
 
-    Of a file that only one environment can load no case is compared: mostly the other lacks a package.
+    Cases of a file that only one environment can load are not compared: usually the other lacks a package.
     """
-    # A sick driver takes as long to be asked as torch to be imported, or longer.
+    # With a faulty driver, the query takes as long as importing torch, or longer.
     with ThreadPoolExecutor(1) as executor:
         probing = executor.submit(probe.examine)
         described = _describe_environments(chosen, ready)
@@ -123,9 +122,8 @@ def ask(chosen: Chosen, ready: Sequence[ReadyEnvironment]) -> ProbedMachine:
 
 
 def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mapping[str, Any]:
-    """An environment's facts, where a MIG device that is given the UUID of its whole GPU has none.
-
-    The counters of the whole GPU are those of its other tenants as well.
+    """The facts of an environment without the UUID of a MIG device that is reported with that of its whole
+    GPU: the counters of the whole GPU include those of its other users.
     """
     whole = {bare(gpu.uuid) for gpu in found.gpus if not gpu.mig_of}
 
@@ -139,7 +137,7 @@ def without_uuids_of_whole_gpus(facts: Mapping[str, Any], found: Probe) -> Mappi
 def _describe_environments(
     chosen: Chosen, ready: Sequence[ReadyEnvironment]
 ) -> tuple[MeasuredEnvironment, ...]:
-    """Each environment as it describes itself; one that is compared with itself is run once."""
+    """The description of each environment; one that is compared with itself is run once."""
     by_python: dict[Path, MeasuredEnvironment] = {}
     for one in ready:
         if one.python not in by_python:
@@ -148,7 +146,7 @@ def _describe_environments(
 
 
 def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
-    """How long a run of the suite measures: another deadline if one was typed, the machine's own limit."""
+    """The timing of a run of the suite, with the typed deadline and the limit of the machine."""
     return replace(
         suite.timing,
         deadline_seconds=deadline or suite.timing.deadline_seconds,
@@ -164,12 +162,12 @@ def prepare(
     run: str | None = None,
     nodes: tuple[Node, ...] = (),
 ) -> PreparedRun:
-    """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
+    """The run that measures `plan`; its environments are on one machine and see the same GPUs.
 
-    `run` is its name where `--run-id` gives one; raises UsageError where a run of that name has a journal,
-    where the environments do not see the same GPUs, and where device `cuda` sees none.
-    `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
-    Raises NodeFailed for one that cannot measure the same.
+    `run` is its id if `--run-id` gives one; raises UsageError if a run of that id has a journal, if the
+    environments do not see the same GPUs, and if device `cuda` sees none. `nodes` are those of a run over
+    several machines, this one first: their hardware is that of all together. Raises NodeFailed for one that
+    cannot measure the same.
     """
     begun = journal.path_of(app.places.data_dir, run) if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
@@ -217,7 +215,7 @@ def prepare(
 
 
 def _begun(path: Path) -> UsageError:
-    """Why a run of that name is not begun: another one was, with that journal."""
+    """The reason why a run of that id cannot begin: the journal of another one."""
     run = path.parent.name
     try:
         journal.read_header(path)
@@ -227,20 +225,24 @@ def _begun(path: Path) -> UsageError:
 
 
 def _machine_notes(probed: ProbedMachine, gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What the machine cannot measure, and what may be wrong with the GPUs in use."""
+    """The missing telemetry of the machine, and possible problems of the GPUs in use."""
     return machine.limits(probed.environments[0].gpus) + card_warnings(gpus, _probe(probed))
 
 
 def _cards(
     plan: RunPlan, gpus: list[Mapping[str, Any]], found: Probe, nodes: tuple[Node, ...]
 ) -> dict[str, Any]:
-    """The states of the GPUs by number, with the clock that is held; raises UsageError where none can be."""
+    """The states of the GPUs by number, with the locked clock; raises UsageError if clocks cannot be
+    locked.
+    """
     cards = card_states(gpus, found)
     if plan.lock_clocks is None:
         return cards
     if nodes or not gpus:
         where = "on several machines" if nodes else "on the CPU"
-        raise UsageError(f"--lock-clocks holds the clocks of this machine's GPUs; this run measures {where}")
+        raise UsageError(
+            f"--lock-clocks locks the clocks of this machine's GPUs, but this run measures {where}"
+        )
     if len(cards) != len(gpus):
         raise UsageError("--lock-clocks: NVML does not list the GPUs that PyTorch sees")
     return {number: {**card, LOCKED_CLOCK: plan.lock_clocks} for number, card in cards.items()}
@@ -251,7 +253,9 @@ def _probe(probed: ProbedMachine) -> Probe:
 
 
 def _without_a_gpu(probed: ProbedMachine) -> str:
-    """Why device `cuda` cannot be measured, where PyTorch sees no GPU, with what the driver says."""
+    """The reason why device `cuda` cannot be measured if PyTorch sees no GPU, with the report of the
+    driver.
+    """
     one, found = probed.environments[0], _probe(probed)
     driver = (
         one.facts.get("cuda_problem")
@@ -259,21 +263,19 @@ def _without_a_gpu(probed: ProbedMachine) -> str:
         or (f"driver {found.driver}, which knows CUDA {found.cuda}, lists {plural(len(found.gpus), 'GPU')}")
     )
     return (
-        f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
-        f"GPU or nothing ({driver}): choose a build with CUDA and a machine with its driver, or leave the "
-        "option out"
+        f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, which --device cuda requires "
+        f"({driver}): choose a build with CUDA and a machine with a driver for it, or leave the option out"
     )
 
 
 def compare_builds(environments: Sequence[MeasuredEnvironment]) -> str:
-    """The note about builds of PyTorch for a CPU and for CUDA in one comparison; "" where all are alike."""
+    """The note about builds of PyTorch for a CPU and for CUDA in one comparison; "" if all are equal."""
     for_cuda = {bool(one.facts.get("cuda")): str(one.facts["torch"]) for one in environments}
     if len(for_cuda) < 2:
         return ""
     return (
         f"{for_cuda[False]} is built for CPUs alone and {for_cuda[True]} for CUDA, whose libraries "
-        "take memory in every process: a change of memory comes from the build, and says nothing about "
-        "the version"
+        "take memory in every process: a change of memory is then caused by the build, not by the version"
     )
 
 
@@ -285,9 +287,10 @@ def reach(
     cases: Iterable[str],
     on_gpus: bool,
 ) -> NodeMachines:
-    """The machines of the other nodes; raises UsageError for more nodes than any of `cases` is spread over.
+    """The machines of the other nodes; raises UsageError for more nodes than any of `cases` uses, because
+    they would be idle.
 
-    They would stand idle. Raises NodeFailed for one that is not reached, or cannot measure the same.
+    Raises NodeFailed for one that cannot be reached, or cannot measure the same.
     """
     if not nodes:
         return NodeMachines()
@@ -301,31 +304,30 @@ def reach(
 
 
 def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
-    """This machine, or all that take part as one, for a run's header."""
+    """This machine, or all machines of the run together, for the header of a run."""
     return machine_body(machine.combine(local, others.machines), others.facts())
 
 
 def gpus_in_use(environment: MeasuredEnvironment, device: str) -> list[Mapping[str, Any]]:
-    """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
+    """The GPUs that belong to the hardware of a run on `device` (`auto`, `cpu` or a CUDA device).
 
-    A run on the CPU is compared with others on such a CPU: were the idle GPUs part of its hardware, its
-    numbers would join the series of those that were measured on them.
+    A run on the CPU has none: otherwise its numbers would join the series of runs on the idle GPUs.
     """
     return [] if device == "cpu" else environment.gpus
 
 
 def check_device(probed: ProbedMachine, device: str) -> None:
-    """Raise UsageError where `device` is `cuda` and the environments see no GPU."""
+    """Raise UsageError if `device` is `cuda` and the environments see no GPU."""
     if device == "cuda" and not probed.environments[0].gpus:
         raise UsageError(_without_a_gpu(probed))
 
 
 def check_alike(described: Sequence[MeasuredEnvironment], device: str) -> None:
-    """Raise UsageError where environments that are compared on `device` see other GPUs.
+    """Raise UsageError if environments that are compared on `device` see different GPUs.
 
     A build without CUDA, or one that is too new for the driver, sees none: compared with another one, either
-    both would be measured on the CPU, or this one on a device that it does not have. By name, in order: what
-    else could distinguish devices, an old PyTorch does not say.
+    both would be measured on the CPU, or this one on a device that it does not have. GPUs are compared by
+    name, in order, because an old PyTorch reports nothing else.
     """
     first = described[0]
     for other in described[1:]:
@@ -342,14 +344,14 @@ def _names(environment: MeasuredEnvironment) -> list[str]:
 
 
 def _gpus(environment: MeasuredEnvironment) -> str:
-    """How many GPUs of which kind an environment sees, in its order, for people."""
+    """The GPUs that an environment sees, in its order, as text."""
     many = len(environment.gpus)
     kinds = ", ".join(f"{len([*same])} x {name}" for name, same in groupby(_names(environment)))
     return f"{many} GPU{'s' * (many != 1)} ({kinds})" if many else "no GPU"
 
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
-    """What an interrupted run left behind; raises CannotResume, NothingToResume, JournalError."""
+    """The plan and outcomes of an interrupted run; raises CannotResume, NothingToResume, JournalError."""
     header, contents = read_run(folder / journal.FILE)
     if not contents.missing_replicates(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
@@ -360,7 +362,7 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
         raise CannotResume(f"run {header.run} belongs to {whose}; resume it there")
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
-        raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
+        raise CannotResume(f"run {header.run}: its harness {harness.path} was removed; start a new run")
     if {*header.preset["cpus"]} - os.sched_getaffinity(0):
         raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
     _refuse_another_pyrometers(header, harness)
@@ -368,9 +370,9 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
 
 
 def _refuse_another_pyrometers(header: Header, harness: Harness) -> None:
-    """Raise CannotResume for a run that only the Pyrometer can resume which began it.
+    """Raise CannotResume for a run that only the version that began it can resume.
 
-    Its worker comes with the run, and every replicate would crash if that spoke another protocol.
+    The worker belongs to the run, and with another protocol every replicate would crash.
     """
     try:
         _ = header.timing_policy, header.pair_comparison
@@ -380,12 +382,12 @@ def _refuse_another_pyrometers(header: Header, harness: Harness) -> None:
     if protocol not in (None, PROTOCOL):
         raise CannotResume(
             f"run {header.run} was begun by Pyrometer {header.version or 'of another version'}, whose "
-            f"workers speak protocol {protocol} and not {PROTOCOL}; start a new run"
+            f"workers use protocol {protocol}, not {PROTOCOL}; start a new run"
         )
 
 
 def _stored_timing(timing: Timing) -> dict[str, Any]:
-    """As the journal keeps it: fields about pairs are stored for runs of pairs only."""
+    """The stored form: fields about pairs are stored for runs of pairs only."""
     body = asdict(timing)
     if not timing.pair_error:
         del body["pair_error"]
@@ -393,9 +395,9 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
 
 
 def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> PreparedRun:
-    """Resume a run where it stopped; raises CannotResume where that would be another run.
+    """Resume an interrupted run; raises CannotResume if its conditions have changed.
 
-    `nodes` are those that a run over several machines has now.
+    `nodes` are the present ones of a run over several machines.
     """
     header, harness, contents = resumable(folder)
     p = header.preset
@@ -410,7 +412,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
     by_python: dict[str, MeasuredEnvironment] = {}
     changed = ""
     for target in header.targets.values():
-        # One that is compared with itself is asked once.
+        # One that is compared with itself is described once.
         if target.python not in by_python:
             by_python[target.python] = environments.describe(
                 target.name, Path(target.python), harness, preset
@@ -447,7 +449,7 @@ def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -
 
 
 def _changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What changes numbers and is no longer as it was, in words; empty for nothing, and what is not known."""
+    """The changed conditions that affect numbers, as text; empty for none; unknown ones are ignored."""
     both = [name for name in _CONDITIONS if name in before and name in after]
     changed = [f"{name}: {before[name]} to {after[name]}" for name in both if before[name] != after[name]]
     cards = [_free_cards(conditions) for conditions in (before, after)]
@@ -455,7 +457,7 @@ def _changed_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 
 def _free_cards(conditions: Mapping[str, Any]) -> str:
-    """The states of the GPUs as JSON, as they are without the clock that a run holds; empty for none."""
+    """The states of the GPUs as JSON, without the clock that a run locks; empty for none."""
     cards: Mapping[str, Mapping[str, Any]] = conditions.get("gpus") or {}
     free = {
         number: {name: value for name, value in card.items() if name != LOCKED_CLOCK}
@@ -465,11 +467,11 @@ def _free_cards(conditions: Mapping[str, Any]) -> str:
 
 
 def find_run(app: AppContext, run: str) -> Path:
-    """The folder of a run by its id; for `latest` that of the newest which this machine began.
+    """The folder of a run by its id; for `latest` that of the newest one that this machine began.
 
     Raises CannotResume, NothingToResume.
     """
-    # An empty journal is a run that was killed before it began: there is nothing to resume.
+    # An empty journal belongs to a run that was killed before it began: there is nothing to resume.
     journals = journal.paths_in(app.places.data_dir)
     names = sorted(path.parent.name for path in journals if size_of(path))
     if not names:
@@ -484,7 +486,7 @@ def find_run(app: AppContext, run: str) -> Path:
 
 
 def _latest(runs: Path, names: Sequence[str]) -> Path:
-    """The folder of the newest run of this machine: the head of a fleet has those of its nodes as well."""
+    """The folder of the newest run of this machine; the head of a fleet also has those of its nodes."""
     remaining = [name for name in names if not (runs / name / FORGOTTEN).exists()]
     if not remaining:
         raise NothingToResume(f"every run in {runs} was forgotten")
@@ -493,7 +495,7 @@ def _latest(runs: Path, names: Sequence[str]) -> Path:
         try:
             header = Header.from_body(journal.read_header(runs / name / journal.FILE))
         except JournalError:
-            # Its run is unknown: the code that reads all of it reports what is wrong with it.
+            # Its run is unknown: the code that reads the whole journal reports the error.
             return runs / name
         if not _is_elsewhere(header, facts):
             return runs / name
@@ -501,5 +503,5 @@ def _latest(runs: Path, names: Sequence[str]) -> Path:
 
 
 def _is_elsewhere(header: Header, local: MachineFacts) -> bool:
-    """Whether another machine began the run: results of both would be stored under one name."""
+    """Whether another machine began the run: results of both would be stored under the same id."""
     return header.machine["fingerprint"] != local.fingerprint

@@ -1,4 +1,4 @@
-"""Plan the run of an upgrade: two environments, measured in pairs, and what judges them."""
+"""Plan the run of an upgrade: two environments, measured in pairs, and the policy."""
 
 import getpass
 from collections.abc import Collection, Iterable, Sequence
@@ -37,7 +37,7 @@ from .resolve_environment import make_ready
 from .screening import short
 from .select_cases import CHOSEN, canonical_key, choose_cases, refuse_too_many
 
-#: Without a budget the plan of pairs alone says when it is over.
+#: Without a budget only the plan of pairs ends the run.
 NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 
@@ -46,11 +46,11 @@ class UpgradeRequest:
     """The arguments of an upgrade. `old` and `new` are names, versions, wheels or interpreters.
 
     `step` is a script, `FILE.py` or `FILE.py:FUNCTION`, that is measured instead of cases of a suite, `tests`
-    are paths or node ids of pytest whose tests are;
-    `packages` are installed into environments that are built. `waived_by` is who left the cases of `waive`
-    out; empty for the user of this process. `fingerprints`: whether what runs differently is found before
-    anything is measured. `screen`: whether only the cases that a screen selects are measured in full (see
-    `analysis.comparison.screening`). `lock_clocks`: where the clocks of the measured GPUs are held, in MHz.
+    are paths or node ids of pytest whose tests are measured instead; `packages` are installed into
+    environments that are built. `waived_by` is the person who excludes the cases of `waive`; empty for the
+    user of this process. `fingerprints`: whether differing operators and kernels are recorded before
+    measuring. `screen`: whether only the cases that a screen selects are measured in full (see
+    `analysis.comparison.screening`). `lock_clocks`: the locked clock of the measured GPUs in MHz.
     """
 
     old: str = ""
@@ -81,25 +81,27 @@ class UpgradeRequest:
 
 
 def pairs_plan(pairs: int | None, most: int = MOST_PAIRS, usual: int = Plan().largest) -> Plan:
-    """The plan of at most so many pairs of each case, `usual` ones for None.
+    """The plan with at most the given pairs of each case, `usual` for None.
 
-    Raises UsageError for an odd number, for fewer than any plan has, and for more than `most`.
+    Raises UsageError for an odd number, for fewer than the smallest plan, and for more than `most`.
     """
     if pairs is None:
         return Plan(usual)
     if pairs < FEWEST or pairs % 2:
-        raise UsageError(f"--pairs takes an even number from {FEWEST} on: either side starts first in half")
+        raise UsageError(
+            f"--pairs takes an even number from {FEWEST} on: each side starts first in half of the pairs"
+        )
     if pairs > most:
-        raise UsageError(f"--pairs takes {most:,} at most")
+        raise UsageError(f"--pairs takes at most {most:,}")
     return Plan(pairs)
 
 
 def prepare_upgrade(
     app: AppContext, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy
 ) -> PreparedRun:
-    """The run that compares the two environments of the request, built if need be.
+    """The run that compares the two environments of the request, which are built if missing.
 
-    Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
+    The caller holds the machine lock. Raises UsageError, RunnerError or JobError.
     """
     ready = make_ready(app, [request.old, request.new], packages=request.packages)
     probed = distinguish_environments(app, ask(chosen, ready))
@@ -139,9 +141,9 @@ def prepare_upgrade(
 
 
 def with_screen(prepared: PreparedRun) -> PreparedRun:
-    """A screened run whose plan knows what runs differently: cases that do have no short pairs.
+    """A screened run whose plan skips the short pairs of cases with differing operators or kernels.
 
-    Any other run as it is.
+    Any other run is unchanged.
     """
     header, comparison = prepared.header, prepared.header.pair_comparison
     if comparison is None or comparison.screen is None:
@@ -158,7 +160,7 @@ def with_screen(prepared: PreparedRun) -> PreparedRun:
 
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
-    """The options a command needs to measure and judge the same, without the two environments and a case."""
+    """The options of a command that measures and judges the same, without the two environments and a case."""
     named = (
         ("--preset", request.preset),
         ("--policy", request.policy),
@@ -179,9 +181,8 @@ def option_words(
     step: str | None,
     packages: Iterable[str],
 ) -> tuple[str, ...]:
-    """Those `named` options that have a value, then files of cases, a step script and packages.
-
-    They mean the same in any folder.
+    """The `named` options with a value, then files of cases, a step script and packages, in a form that is
+    valid in any folder.
     """
     options = (
         *named,
@@ -194,10 +195,10 @@ def option_words(
 
 
 def choose_step(step: str | None, suite: str | None, cases: Sequence[str]) -> StepScript | None:
-    """The step script that is to be measured, None for none.
+    """The step script to measure, None for none.
 
-    `cases` are patterns and files of cases. Raises BadStep for a script that cannot be one, and UsageError
-    where cases are named as well.
+    `cases` are patterns and files of cases. Raises BadStep for an unsuitable script, and UsageError if cases
+    are selected as well.
     """
     if step is None:
         return None
@@ -207,16 +208,19 @@ def choose_step(step: str | None, suite: str | None, cases: Sequence[str]) -> St
 
 
 def distinguish_environments(app: AppContext, probed: ProbedMachine) -> ProbedMachine:
-    """Both environments, distinguishable also where they are one."""
+    """Both environments, with different fingerprints even if they are the same."""
     old, new = probed.environments
     if old.fingerprint != new.fingerprint:
         return probed
     if old.python == new.python:
         app.reporter.note(
-            "both are the same environment: whatever differs comes from the method or the machine"
+            "both are the same environment (A/A test): any difference comes from the method or the machine"
         )
     else:
-        app.reporter.note("both say they are the same: whatever differs is nothing that a fingerprint knows")
+        app.reporter.note(
+            "the fingerprints of both environments are equal: a difference between them is outside what a "
+            "fingerprint records"
+        )
     return replace(probed, environments=(old, _again(new)))
 
 
@@ -226,21 +230,23 @@ def _again(environment: MeasuredEnvironment) -> MeasuredEnvironment:
 
 
 def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[str]) -> None:
-    """Report globs that match no case: misspelt, or meant for another suite."""
+    """Report globs that match no case: they are misspelt, or for another suite."""
     for rule, glob in policy.unmatched_globs(cases):
         app.reporter.note(f'policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
 
 
 def _affordable(app: AppContext, plan: Plan, budget: float, pair_seconds: float, *, over_suite: bool) -> Plan:
-    """The plan that the budget has room for; made before the first pair of all cases, never after one.
+    """The plan that fits the budget; it is made before the first pair of all cases.
 
-    Where the suite is judged as a whole, the pairs that one does not need are left to others.
+    If the suite is judged as a whole, cases leave unneeded pairs to others.
     """
     room = int(budget // max(pair_seconds, 1.0))
     if room < plan.largest:
-        note = f"a budget of {budget:g} s has room for about {plural(room, 'pair')} of each case"
+        note = f"a budget of {budget:g} s is enough for about {plural(room, 'pair')} of each case"
         if over_suite and room < FEWEST:
-            note += f", and fewer than {FEWEST} are not judged: unless a case breaks, it can only end unclear"
+            note += (
+                f", and fewer than {FEWEST} are not judged: unless a case breaks, the upgrade will be unclear"
+            )
         app.reporter.note(note)
     return plan.within(2 * room if over_suite else room)
 
@@ -250,48 +256,51 @@ def _note_short_pairs(
 ) -> None:
     """Report a budget that may end a screen before each case has its short pairs.
 
-    The plan stays as it is: how many cases get full pairs is known only when the short ones are measured.
+    The plan is unchanged, because the number of cases with full pairs is known only after the short ones.
     """
     processes = replicates(cases, 2 * SHORT_PAIRS)
     seconds = sum(estimate(one, short(timing), on_cuda=on_cuda) for one in processes)
     if budget < seconds:
         pairs = f"the short pairs of {plural(len(cases), 'case')}, which take about {seconds:.0f} s"
-        app.reporter.note(f"a budget of {budget:g} s may not have room for {pairs}")
+        app.reporter.note(f"a budget of {budget:g} s may not be enough for {pairs}")
 
 
 def waivers(cases: Sequence[str], because: Sequence[str], user: str = "") -> tuple[Waiver, ...]:
     """The cases excluded from the decision as of today, in the name of `user`, by default the process owner.
 
-    One reason goes for all cases. Raises UsageError for a case without a reason, or a reason without a case.
+    A single reason applies to all cases. Raises UsageError for a case without a reason, or a reason without a
+    case.
     """
     if bool(cases) != bool(because) or len(because) not in (len(cases), min(len(cases), 1)):
-        raise UsageError("--waive CASE goes with --because TEXT: one for all, or one for each")
+        raise UsageError("--waive CASE requires --because TEXT: one for all, or one for each")
     if not all(text.strip() for text in (*cases, *because)):
-        raise UsageError("--waive and --because take a text that is not empty")
+        raise UsageError("--waive and --because require a text that is not empty")
     reasons = because if len(because) == len(cases) else [because[0]] * len(cases)
     today, user = f"{datetime.now(UTC):%Y-%m-%d}", user or getpass.getuser()
     return tuple(Waiver(case, why, user, today) for case, why in zip(cases, reasons, strict=True))
 
 
 def unmatched_waivers(waived: Iterable[Waiver], cases: Collection[str]) -> list[str]:
-    """What is waived and is none of these cases: misspelt, or meant for another suite."""
+    """The waived globs that match none of these cases: misspelt, or for another suite."""
     return [one.case for one in waived if not any(map(one.matches, cases))]
 
 
 def check_screen(request: UpgradeRequest, policy: Policy) -> None:
-    """Raise UsageError for a screen without fingerprints, or of another metric than a screen looks at."""
+    """Raise UsageError for a screen without fingerprints, or with another metric than that of a screen."""
     if not request.screen:
         return
     if not request.fingerprints:
         raise UsageError("--screen compares fingerprints: leave out --no-fingerprint")
     if request.confirms:
-        raise UsageError("a finding is confirmed by full pairs: leave out --screen")
+        raise UsageError("findings are confirmed by full pairs: leave out --screen")
     if policy.metric != rounds.METRIC:
-        raise UsageError(f"--screen looks at {rounds.METRIC}, and the policy judges by {policy.metric}")
+        raise UsageError(f"--screen compares {rounds.METRIC}, but the policy judges by {policy.metric}")
 
 
 def choose_policy(settings: Settings, name: str | None) -> Policy:
-    """The policy by that name, or the configured one; raises UsageError for what cannot be meant."""
+    """The policy by that name, or the configured one; raises UsageError for an unknown name or invalid
+    values.
+    """
     name = settings.policy if name is None else name
     if name not in settings.policies:
         raise UsageError(unknown("policy", name, settings.policies))
@@ -311,7 +320,7 @@ def choose_policy(settings: Settings, name: str | None) -> Policy:
 
 
 def check_judged(metrics: Iterable[str]) -> None:
-    """Raise UsageError where one of them is no metric that could be better or worse."""
+    """Raise UsageError if one of them is not a metric with a better direction."""
     judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
     for name in metrics:
         if name not in judged:
@@ -319,7 +328,7 @@ def check_judged(metrics: Iterable[str]) -> None:
 
 
 def policy_for_metric(policy: Policy, metric: str | None) -> Policy:
-    """The policy, deciding by that metric where one is given; raises UsageError where none could."""
+    """The policy with that deciding metric, if given; raises UsageError for an unsuitable one."""
     if metric is None:
         return policy
     check_judged([metric])
@@ -327,21 +336,21 @@ def policy_for_metric(policy: Policy, metric: str | None) -> Policy:
 
 
 def unjudged_limits(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
-    """Why limits of the policy cannot be judged with so few pairs that compile; empty where they can."""
+    """The reason why limits of the policy cannot be judged with so few cold pairs; empty if they can."""
     cold = (one for one in COLD & policy.worst.keys() if not threshold_of(one, policy.thresholds).exact)
     limited, fewest = ", ".join(sorted(cold)), plan.smallest
     if not limited or not any(compiles(CaseKey.parse(case)) for case in cases) or cold_pairs >= fewest:
         return ""
     return (
-        f"the policy limits {limited}: of what is compiled {cold_pairs} of the pairs will know that, fewer "
-        f"than the {fewest} it takes. --cold-pairs {2 * plan.largest} has all of them compile anew"
+        f"the policy limits {limited}, which only pairs with an empty compile cache measure: {cold_pairs} "
+        f"are planned, at least {fewest} are needed. With --cold-pairs {2 * plan.largest} all pairs are cold"
     )
 
 
 def pair_timing(timing: Timing, policy: Policy) -> Timing:
-    """How long a pair is measured: until chance in it is at most half of what matters to the policy.
+    """The timing of a pair: it is measured until its noise is at most half of the threshold of the policy.
 
-    Of no other metric than the one that rounds are compared by is it known while they go on.
+    This is possible only for the metric that is compared round by round.
     """
     if policy.metric != rounds.METRIC:
         return timing
@@ -349,6 +358,6 @@ def pair_timing(timing: Timing, policy: Policy) -> Timing:
 
 
 def _threshold(metric: str, share: float) -> Threshold:
-    """The default kind of threshold of a metric, with another share."""
+    """The default threshold of a metric with another share."""
     usual = threshold_of(metric)
     return Threshold(share, usual.absolute, usual.exact)

@@ -1,4 +1,4 @@
-"""What made the numbers of a run: the command, the preset, the harness, and each environment as a lock."""
+"""How a run was measured: the command, the preset, the harness, and each environment as a lock."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ from ..load_run import LoadedRun, judge_loaded, load_run
 from .resolve_environment import declared_environments, store_of
 from .select_cases import CHOSEN
 
-#: Options of the original call that decide what is measured and are stored nowhere else.
+#: Options of the original command that affect the measurement and are not stored elsewhere.
 _REPEATED = ("--cases", "--census", "--python", "--replicates", "--deadline", "--device", "--lock-clocks")
-#: Those that name the environment of a plain run.
+#: The options that name the environment of a plain run.
 _ENVIRONMENT = ("--environment", "-e", "--python")
 
 
@@ -36,8 +36,8 @@ _ENVIRONMENT = ("--environment", "-e", "--python")
 class EnvironmentLock:
     """An environment of a run: `packages` are requirements, as `pip freeze` writes them.
 
-    `python` is the interpreter of the same environment on this machine, None where it is gone. A hash stands
-    only with a package that pip installed from a file or an address.
+    `python` is the interpreter of the same environment on this machine, None if it was removed. Only a
+    package that pip installed from a file or an address has a hash.
     """
 
     name: str
@@ -50,7 +50,7 @@ class EnvironmentLock:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What made a run, or with `case` the numbers of that case.
+    """How a run was measured, or with `case` that case.
 
     `commands` are argument lists that begin with `pyrometer`, one for each environment that a plain run
     measured. `harness` is the digest of worker and cases, `own_harness` that of this program. `has_journal`:
@@ -75,9 +75,9 @@ _MEASURING = ("run", "upgrade", "bisect", "profile")
 
 
 def check_repeated(found: Reproduction) -> None:
-    """Raise UsageError where what is printed is not to be run without having been read.
+    """Raise UsageError if the printed command must not be run unread.
 
-    A file says of its runs whatever it likes: a command of theirs may run a script or delete a run.
+    The command of an imported run may be anything, for example run a script or delete a run.
     """
     if len(found.commands) != 1:
         raise UsageError(
@@ -85,20 +85,22 @@ def check_repeated(found: Reproduction) -> None:
         )
     if not found.has_journal:
         raise UsageError(
-            f"run {found.run} has no journal in this data folder, so that its command may come from a file: "
-            "read what is printed without --run, and type it"
+            f"run {found.run} has no journal in this data folder, so that its command may come from an "
+            f"imported file: print it without --run, check it, and type it"
         )
     (command,) = found.commands
     if len(command) < 2 or command[1] not in _MEASURING:
-        raise UsageError(f"run {found.run} was made by `{shlex.join(command)}`, which is not run")
+        raise UsageError(f"run {found.run} was made by `{shlex.join(command)}`, which cannot be run again")
 
 
 def reproduction(app: AppContext, text: str) -> Reproduction:
-    """What made `RUN` or `RUN:CASE`; raises UsageError, NoSuchRun, JournalError or DatabaseError."""
+    """How `RUN` or `RUN:CASE` was measured; raises UsageError, NoSuchRun, JournalError or DatabaseError."""
     name, _, case = text.partition(":")
     loaded = load_run(app.places.data_dir, name, app.open_database)
     if loaded.source != RunSource.MEASURED:
-        raise UsageError(f"run {loaded.result.run} was {loaded.source}: Pyrometer does not know what made it")
+        raise UsageError(
+            f"run {loaded.result.run} was {loaded.source}: Pyrometer does not know how it was measured"
+        )
     run = loaded.stored or _record(loaded)
     cases = dict.fromkeys(one.case for one in loaded.result.outcomes)
     if case and case not in cases:
@@ -121,10 +123,10 @@ def reproduction(app: AppContext, text: str) -> Reproduction:
 
 
 def reproduce_command(run: Run, case: str, environment: str, python: Path | None = None) -> str:
-    """What to type to measure one case of a plain `run` again, under like conditions.
+    """The command that measures one case of a plain `run` again under the same conditions.
 
-    `environment` is its name, `python` the interpreter to take in its place. An operator of a census is
-    measured with the others.
+    `environment` is its name, `python` an interpreter to use instead. An operator of a census is measured
+    with the others.
     """
     steps = dict(run.facts.get("timing") or {}).get("trace_steps")
     repeated = _command_options(run.command)
@@ -163,10 +165,11 @@ def _commands(
 
 
 def _command_words(settings: Settings, run: Run, locks: Sequence[EnvironmentLock]) -> list[str]:
-    """The command as it was typed, but for environments that are still here, and nightlies, which have a day.
+    """The command as typed, with the interpreters of environments that still exist, and the days of
+    nightlies, because a name may mean another environment today.
 
-    A name may mean another environment today. What is no command line, as of a file or of a long one that was
-    cut, is one word.
+    A text that is not a command line, for example of an imported file or a shortened one, is returned as one
+    word.
     """
     try:
         words = shlex.split(run.command)
@@ -187,7 +190,9 @@ def _command_words(settings: Settings, run: Run, locks: Sequence[EnvironmentLock
 def _with_sides(
     words: list[str], comparison: Comparison | None, locks: Sequence[EnvironmentLock]
 ) -> list[str]:
-    """The command of an upgrade with both environments as they last, where it names them side by side."""
+    """The command of an upgrade with lasting specs of both environments, if it names them next to each
+    other.
+    """
     if comparison is None:
         return words
     pythons = {lock.fingerprint: lock.python for lock in locks}
@@ -196,19 +201,20 @@ def _with_sides(
     sides = [_side(words, pythons.get(one), text) for one, text in zip(prints, asked, strict=True)]
 
     def is_typed(at: int) -> bool:
-        # `nightly` was typed, and the nightly of a day is asked for.
+        # `nightly` was typed and has become the nightly of a day.
         pair = zip(words[at : at + 2], asked, strict=True)
         return all(text == word or text.startswith(f"{word} ") for word, text in pair)
 
-    # From the end on: the value of an option before them may be spelled alike.
+    # Searched from the end, because the value of an option before them may be equal.
     at = next((at for at in range(len(words) - 2, 1, -1) if is_typed(at)), None)
     return words if at is None else [*words[:at], *sides, *words[at + 2 :]]
 
 
 def _side(words: Sequence[str], python: Path | None, asked: str) -> str:
-    """An environment of an upgrade: one that is still here is meant, and not another one of its name.
+    """The spec of an environment of an upgrade: its interpreter if it still exists, because its name may mean
+    another one.
 
-    But nothing is installed into an interpreter: with packages it is what was `asked` for that has them.
+    With packages it is the `asked` spec, because nothing can be installed into an interpreter.
     """
     return asked if python is None or "--package" in words else str(python)
 
@@ -222,7 +228,7 @@ def _without_environment(words: Sequence[str]) -> Iterator[str]:
 
 
 def _name_of_day(settings: Settings, lock: EnvironmentLock) -> str | None:
-    """What means the same nightly tomorrow; None for anything else."""
+    """The lasting spec of a nightly; None for anything else."""
     version = parse(lock.torch)
     day = None if version is None else date_of(version)
     if day is None:
@@ -234,13 +240,13 @@ def _name_of_day(settings: Settings, lock: EnvironmentLock) -> str | None:
 
 
 def _lock(store: Store, environment: Environment) -> EnvironmentLock:
-    # An environment that was compared with itself has a second fingerprint and a second name.
+    # An environment that is compared with itself has a second fingerprint and a second name.
     fingerprint = own_fingerprint(environment.fingerprint)
     built = _find_environment(store, fingerprint)
     packages = packages_in(environment.facts)
     if built is not None:
         with suppress(OSError):
-            # pip's own list: it names the file and the hash of what was no release of an index.
+            # The list of pip, which has file and hash of packages that are not from an index.
             packages = tuple((built.folder / FREEZE).read_text(encoding="utf-8").splitlines())
     second = fingerprint != environment.fingerprint
     return EnvironmentLock(

@@ -34,9 +34,9 @@ from .select_cases import choose_preset
 
 @dataclass(frozen=True, slots=True)
 class ReadyEnvironment:
-    """An environment that can be measured, by the name people see.
+    """An environment that can be measured, with its displayed name.
 
-    `asked` is what is typed to have the same one tomorrow, and from another folder.
+    `asked` is the spec that means the same one on another day and in another folder.
     """
 
     name: str
@@ -50,7 +50,7 @@ def store_of(app: AppContext) -> Store:
 
 
 def declared_environments(settings: Settings) -> dict[str, EnvironmentSpec]:
-    """What pyrometer.toml names, and `default`."""
+    """The declared environments, and `default`."""
     return {name: _declared_environment(name, each) for name, each in settings.environments.items()}
 
 
@@ -71,7 +71,7 @@ def _declared_environment(name: str, written: EnvironmentSettings) -> Environmen
 
 
 def parse_environment(settings: Settings, text: str, defaults: Recipe | None = None) -> EnvironmentSpec:
-    """What `text` means, by a declared name or by a spec; raises UsageError."""
+    """The environment that `text` means, a declared name or a spec; raises UsageError."""
     declared = declared_environments(settings)
     try:
         return parse_spec(text, declared, defaults)
@@ -88,8 +88,8 @@ def with_packages(one: EnvironmentSpec, packages: Sequence[str]) -> EnvironmentS
         return one
     if one.recipe is None:
         raise UsageError(
-            f"--package is installed into an environment that is built, and {one.name} is an interpreter: "
-            f"install it there, with {one.python} -m pip install {shlex.join(packages)}"
+            f"--package is for environments that Pyrometer builds, but {one.name} is an interpreter: install "
+            f"the package there with {one.python} -m pip install {shlex.join(packages)}"
         )
     return replace(one, recipe=replace(one.recipe, packages=(*one.recipe.packages, *packages)))
 
@@ -97,14 +97,14 @@ def with_packages(one: EnvironmentSpec, packages: Sequence[str]) -> EnvironmentS
 def choose_environment(
     app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
 ) -> tuple[str, Path]:
-    """Name and interpreter of one environment, built if need be: the caller must hold the machine lock.
+    """Name and interpreter of one environment, built if missing; the caller must hold the machine lock.
 
-    Raises UsageError for what means none, for a name given with an interpreter, and for what would have to be
-    built first where `may_build` is not.
+    Raises UsageError for an unknown one, for a name given with an interpreter, and for one that is not built
+    if `may_build` is false.
     """
     refuse_two(name, python)
     if python is not None:
-        # Not resolved: a virtual environment is known by the link, not by what it points to.
+        # Not resolved: a virtual environment is identified by the link, not by its target.
         absolute = python.absolute()
         return (absolute.parent.parent.name or "python"), absolute
     text = DEFAULT_ENVIRONMENT if name is None else name
@@ -119,13 +119,13 @@ def choose_environment(
 
 
 def refuse_two(name: str | None, python: Path | None) -> None:
-    """Raise UsageError where an environment is named twice: one would be measured in place of the other."""
+    """Raise UsageError if an environment is given twice: one of them would be ignored."""
     if name is not None and python is not None:
         raise UsageError("give only one of --environment and --python")
 
 
 def existing_interpreter(store: Store, one: EnvironmentSpec) -> Path | None:
-    """The interpreter of what is wanted; None for what is still to be built."""
+    """The interpreter of an environment; None if it is not built yet."""
     if one.recipe is None:
         return one.python
     built = built_of(store, one.recipe)
@@ -133,7 +133,7 @@ def existing_interpreter(store: Store, one: EnvironmentSpec) -> Path | None:
 
 
 def built_of(store: Store, recipe: Recipe) -> StoredEnvironment | None:
-    """What was built from a recipe; of a nightly without a day the newest that is there."""
+    """The environment built from a recipe; for a nightly without a day the newest one."""
     if recipe.dated:
         return store.find(recipe)
     days = sorted((b for b in store.all() if b.label.startswith(f"{NIGHTLY}-")), key=lambda b: b.label)
@@ -144,11 +144,11 @@ def built_of(store: Store, recipe: Recipe) -> StoredEnvironment | None:
 def make_ready(
     app: AppContext, texts: Sequence[str], defaults: Recipe | None = None, packages: Sequence[str] = ()
 ) -> list[ReadyEnvironment]:
-    """The environments that `texts` mean, in their order; those that are not built are built together.
+    """The environments that `texts` mean, in their order; missing ones are built in parallel.
 
-    `packages` are installed into each besides its own. The machine must not be measured meanwhile: hold it,
-    or use `built_alone`. Progress goes to the reporter. Raises UsageError, or BuildFailed with one sentence
-    for the first that cannot be built.
+    `packages` are installed into each in addition to its own. The machine must not be measured meanwhile:
+    hold the lock, or use `built_alone`. Progress is reported. Raises UsageError, or BuildFailed with one
+    sentence for the first that cannot be built.
     """
     meant = _distinct(
         [with_packages(parse_environment(app.settings, text, defaults), packages) for text in texts]
@@ -167,9 +167,9 @@ def make_ready(
 
 
 def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
-    """Raise BuildFailed for the first that the package index does not offer, before another is built for it.
+    """Raise BuildFailed for the first that the package index does not offer, before others are built.
 
-    One that is to be built alone says so itself, as soon.
+    If only one is to be built, its build raises the error as soon.
     """
     store = store_of(app)
     missing = [one for one in recipes.values() if not (one.dated and store.find(one))]
@@ -181,12 +181,12 @@ def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
 def built_alone(
     app: AppContext, texts: Sequence[str], defaults: Recipe | None = None
 ) -> list[ReadyEnvironment]:
-    """`make_ready` while nothing is measured: unpacking gigabytes would disturb it."""
+    """`make_ready` while nothing is measured, because unpacking gigabytes would disturb measurements."""
     store = store_of(app)
     meant = [parse_environment(app.settings, text, defaults) for text in texts]
     if all(one.recipe is None or (one.recipe.dated and store.find(one.recipe)) for one in meant):
         return make_ready(app, texts, defaults)
-    with exclusive(lambda: app.reporter.report_wait("a run or another build has this machine")):
+    with exclusive(lambda: app.reporter.report_wait("a run or another build uses this machine")):
         return make_ready(app, texts, defaults)
 
 
@@ -197,13 +197,13 @@ def describer(app: AppContext) -> Callable[[str, Path], MeasuredEnvironment]:
 
 
 def named_folders(settings: Settings, store: Store) -> set[str]:
-    """The folders of what the configuration names: a quota leaves them alone."""
+    """The folders of declared environments, which a quota does not remove."""
     found = [built_of(store, one.recipe) for one in declared_environments(settings).values() if one.recipe]
     return {built.name for built in found if built}
 
 
 def _distinct(meant: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
-    """The same with different names for different things: two wheels, or two `.venv`, may be called alike."""
+    """The same with unique names: two wheels, or two `.venv`, may have the same name."""
     alike = {one.name for one in meant for other in meant if one.name == other.name and one != other}
 
     def distinguished_spec(one: EnvironmentSpec) -> EnvironmentSpec:
@@ -223,7 +223,7 @@ def _ready(
     made = built[one.name]
     asked = one.recipe.wheel if one.recipe.wheel and text not in declared else text
     if not one.recipe.dated:
-        # `nightly`, or the name of a declared one, and which day's it was.
+        # `nightly`, or the name of a declared one, followed by its day.
         asked = f"{text} {str(made.recipe['torch']).removeprefix(NIGHTLY).strip()}"
     return ReadyEnvironment(made.label if one.name == NIGHTLY else one.name, made.python, asked)
 
@@ -231,7 +231,7 @@ def _ready(
 def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, StoredEnvironment | BuildFailed]:
     store = store_of(app)
     for name in store.sweep():
-        app.reporter.note(f"environment {name} was half built by a build that was killed; it is removed")
+        app.reporter.note(f"environment {name} is the incomplete result of a killed build; it is removed")
     there = {
         name: built for name, recipe in recipes.items() if recipe.dated and (built := store.find(recipe))
     }
@@ -261,7 +261,7 @@ def _report(reporter: Reporter, made: Iterable[StoredEnvironment | BuildFailed])
 
 
 class _Progress:
-    """A line for each thing that begins, from several builds at once."""
+    """Report a line for each step, from several builds at once."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -276,14 +276,14 @@ class _Progress:
 
 
 def add_table(settings: Settings, name: str, spec: EnvironmentSpec) -> Path:
-    """Append `[environments.NAME]` to the settings file, which is created if there is none; return its path.
+    """Append `[environments.NAME]` to the settings file, which is created if missing; returns its path.
 
-    The rest of the file stays as it is, with comments, line ends and a byte order mark. Raises UsageError for
-    a name that is taken or not allowed, and OSError where the file cannot be written and stays unchanged.
+    The rest of the file is unchanged, including comments, line ends and a byte order mark. Raises UsageError
+    for a name that exists or is not allowed, and OSError if the file cannot be written; then it is unchanged.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise UsageError(f'"{name}" is not a name: use letters, digits and . _ + -')
-    # Only a declared environment is written: no run waits for this import.
+    # Imported here, because only this function needs it.
     import tomlkit
 
     file = settings.file or Path.cwd() / FILE_NAME
@@ -292,12 +292,12 @@ def add_table(settings: Settings, name: str, spec: EnvironmentSpec) -> Path:
         raise UsageError(f"environment {name} is already declared in {file}")
     end = "\r\n" if b"\r\n" in before else "\n"
     gap = end if before.endswith(b"\n") else end + end if before else ""
-    # A table may be appended to any TOML file; to write the parsed document again could change its line ends.
+    # A table can be appended to any TOML file; writing the parsed document again could change its line ends.
     after = before + (gap + tomlkit.dumps({"environments": {name: _table(spec)}}).replace("\n", end)).encode()
     try:
         load_settings(file, content=after)
     except ConfigurationError as error:
-        raise UsageError(f"{file} would no longer be read: {error}") from None
+        raise UsageError(f"{file} would become invalid: {error}") from None
     write_whole(file, after)
     return file
 

@@ -13,13 +13,13 @@ from ..run_header import Header
 from ..session_queue import Pairs, Room, enough_lost, first_look
 from .pair_allocation import SuiteAllocation
 
-#: Nearly all of a short pair is starting its processes; its blocks only have to show 10 %.
+#: The start of the processes takes most of a short pair; its blocks only have to show 10 %.
 _WARM_UP_SECONDS = 0.1, 1.0
 _MEASURE_SECONDS, _BLOCK_SECONDS, _MAX_SECONDS = 0.25, 0.03, 2.0
 
 
 def short(timing: Timing) -> Timing:
-    """How long a process of a short pair is measured; it finds what its fingerprint has compiled."""
+    """The timing of a process of a short pair, which finds the code that its fingerprint compiled."""
     warm_up, longest = _WARM_UP_SECONDS
     return replace(
         timing,
@@ -35,14 +35,14 @@ def short(timing: Timing) -> Timing:
 
 
 def full(timing: Timing) -> Timing:
-    """How long a process of a full pair is measured; the first one after the short pairs compiles anew."""
+    """The timing of a process of a full pair; the first one after the short pairs compiles again."""
     return replace(timing, cold_replicates=FIRST_FULL + timing.cold_replicates)
 
 
 def timing_of_replicates(header: Header) -> Callable[[PlannedReplicate], Timing]:
-    """How long each replicate of a run is measured: in a screened one by whether it is of a short pair.
+    """The timing of each replicate of a run; in a screened run short pairs have another.
 
-    Answers are checked in the first of the two short pairs, and in any that takes the place of a lost one.
+    Answers are checked in the first of the two short pairs, and in any replacement of a lost one.
     """
     timing, comparison = header.timing_policy, header.pair_comparison
     if comparison is None or comparison.screen is None:
@@ -81,7 +81,7 @@ class ScreenedPairs:
         return self._full.next(room)
 
     def learn(self, outcome: Outcome) -> None:
-        """A case may be over with it; full pairs are learnt of when the short ones are over."""
+        """It may end the short pairs of the case; full pairs are planned after all short ones."""
         if outcome.replicate < FIRST_FULL:
             self._short.learn(outcome)
         elif self._full is not None and outcome.case in self._selected:
@@ -89,22 +89,22 @@ class ScreenedPairs:
         self._outcomes[outcome.case].append(outcome)
 
     def sessions_left(self) -> Iterable[SessionPlan]:
-        """The short pairs that are left, without those kept for lost ones; then the full pairs."""
+        """The remaining short pairs, without spare ones; then the full pairs."""
         if self._full is not None:
             return self._full.sessions_left()
         return [one for one in self._short.sessions_left() if one.contenders[0].replicate < SHORT_PAIRS]
 
     def not_needed(self) -> Iterator[tuple[PlannedReplicate, str]]:
-        """What is not needed, of short pairs and of full ones."""
+        """The short and the full pairs that are not needed."""
         yield from self._short.not_needed()
         if self._full is not None:
             yield from self._full.not_needed()
             passed, self._passed = self._passed, []
             for planned in passed:
-                yield planned, "not needed: nothing was seen in two short pairs"
+                yield planned, "not needed: two short pairs show no difference"
 
     def _stop_reason(self, outcomes: Sequence[Outcome]) -> str:
-        """Why a case needs no more short pairs; empty while it does."""
+        """The reason why a case needs no more short pairs; empty while it does."""
         screened = self._comparison.screen_outcomes(outcomes[0].case, outcomes)
         assert screened is not None
         if screened.selection == Selection.NO_PAIRS:
@@ -112,9 +112,9 @@ class ScreenedPairs:
         return "not needed: the case is screened"
 
     def _full_pairs(self) -> Pairs:
-        """The full pairs of the cases that the screen selects, in order of what it saw.
+        """The full pairs of the cases that the screen selects, in order of priority.
 
-        Where the budget has no room for all of them, the cases that fail or look slowest are judged.
+        If the budget is not enough for all of them, the cases that fail or look slowest are judged.
         """
         selected, priorities = self._selected, dict[str, tuple[bool, float]]()
         for case in {planned.case for planned in self._full_planned}:

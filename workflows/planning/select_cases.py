@@ -1,4 +1,4 @@
-"""Resolve command line arguments to what is measured: preset, environment, suite, cases."""
+"""Resolve command line arguments to preset, environment, suite and cases."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from runner.worker.case_key import PHASES, CaseKey, Value
 
 from ..errors import UsageError
 
-#: What an environment answers about the cases it can build.
+#: The cases that an environment can build, as it reports them.
 Workloads = Sequence[Mapping[str, Any]]
 
-#: The suite of a run that names cases and no suite.
+#: The name of the suite of a run that selects cases without a suite.
 CHOSEN = "chosen"
 DEFAULT_SUITE = "smoke"
-#: A selection by patterns that takes longer is measured only if that was said.
+#: A selection by patterns that takes longer has to be confirmed.
 _LONG_SECONDS = 300.0
 
 
@@ -54,8 +54,8 @@ def suite_names(settings: Settings) -> list[str]:
 def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> Suite:
     """The suite of that name, a configured one over the built-in one that it may change.
 
-    Raises UsageError for an unknown name and for an invalid suite; what is wrong with a suite that
-    it has nothing to do with is left alone. `above` are the suites that include it.
+    Raises UsageError for an unknown name and for an invalid suite; errors in unrelated suites are ignored.
+    `above` are the suites that include it.
     """
     names = suite_names(settings)
     if name not in names:
@@ -79,7 +79,7 @@ def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> S
 
 
 def _error_text(error: BadSuite) -> str:
-    """What is wrong with a suite, and what was meant instead, as far as a word is like another."""
+    """The error of a suite, with a suggestion if a similar word exists."""
     if error.kind:
         return unknown(error.kind, error.word, error.valid)
     near = nearest(error.word, error.valid) if error.word else None
@@ -110,7 +110,7 @@ def _place(settings: Settings, name: str, path: TablePath) -> str:
 def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_cases: bool) -> Suite:
     """The suite to measure; raises UsageError for an unknown name, and an invalid suite.
 
-    Without a name it is `smoke`; but who names cases, or brings a file of them, means those.
+    The default is `smoke`, unless cases or a file of cases are given.
     """
     if name is None and (patterns or own_cases):
         return Suite(CHOSEN, (), summary="cases chosen on the command line")
@@ -126,20 +126,20 @@ def with_telemetry(suite: Suite) -> Suite:
 
 
 def tracing_suite(steps: int) -> Suite:
-    """What `pyrometer profile` runs: the cases that are named, once each, traced instead of measured."""
+    """The suite of `pyrometer profile`: the given cases, once each, traced instead of measured."""
     return Suite(tracing.SUITE, (), replicates=1, timing=Timing(trace_steps=steps))
 
 
 def one_each(cases: list[str], patterns: list[str]) -> list[str]:
-    """The one case that each pattern means, in the patterns' order.
+    """The single case that each pattern matches, in the order of the patterns.
 
-    Raises UsageError for a pattern that means several, and for cases whose tables cannot be subtracted.
+    Raises UsageError for a pattern with several matches, and for cases whose tables cannot be subtracted.
     """
     found: list[str] = []
     for pattern in patterns:
         meant = [case for case in cases if key_matches(case, pattern)]
         if len(meant) > 1:
-            raise UsageError(f"{pattern} means {len(meant)} cases: name one of them, such as {meant[0]}")
+            raise UsageError(f"{pattern} matches {len(meant)} cases: name one of them, such as {meant[0]}")
         if meant[0] in found:
             raise UsageError(f"{meant[0]} cannot be compared with itself: name another technique")
         found += meant
@@ -149,7 +149,7 @@ def one_each(cases: list[str], patterns: list[str]) -> list[str]:
 
 
 def refuse_too_many(cases: int, replicates: int) -> None:
-    """Raise UsageError for more than one run may have."""
+    """Raise UsageError for more cases than one run may have."""
     if problem := too_many(cases, replicates):
         raise UsageError(problem)
 
@@ -159,25 +159,25 @@ def refuse_long(
 ) -> None:
     """Raise UsageError for cases chosen by patterns that take long, unless that was confirmed.
 
-    Whole keys, and a file of cases without a pattern, name what is measured one by one.
+    Whole keys, and a file of cases without a pattern, need no confirmation.
     """
     if all(map(is_key, patterns)):
         return
     least = sum(plan.estimate(one, timing, on_cuda=on_cuda) for one in planned)
     if least <= _LONG_SECONDS:
         return
-    # A step may be of any length: where a case lies between its two bounds is unknown before it is measured.
+    # The length of a step is unknown before measuring, so only two bounds of the duration are known.
     most = least + len(planned) * (timing.warm_up_max_seconds + timing.max_seconds)
     cases = plural(len({one.case for one in planned}), "case")
     raise UsageError(
-        f"that is {cases} in {len(planned):,} processes, which take {least / 60:.0f} minutes if their steps "
-        f"are short and up to {most / 60:.0f} if they are long: --yes measures them, --budget SECONDS "
-        "measures as many as fit, a narrower --case means fewer"
+        f"this selects {cases} in {len(planned):,} processes, which take {least / 60:.0f} minutes if their "
+        f"steps are short and up to {most / 60:.0f} if they are long: use --yes to measure them, --budget "
+        f"SECONDS to measure as many as fit, or a narrower --case"
     )
 
 
 def canonical_key(pattern: str) -> str:
-    """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
+    """A whole case key in its canonical form, so that one case has one series; anything else unchanged."""
     if not is_key(pattern):
         return pattern
     try:
@@ -189,7 +189,7 @@ def canonical_key(pattern: str) -> str:
 def choose_cases(
     suite: Suite, patterns: list[str], environment: MeasuredEnvironment, settings: Settings
 ) -> list[str]:
-    """The case keys to measure; raises UsageError when a pattern or a suite names what does not exist."""
+    """The case keys to measure; raises UsageError if a pattern or a suite names an unknown case."""
     offered = plan.eager_cases(environment.workloads)
     own = plan.eager_cases(environment.workloads, source="user_cases")
     if suite.cases:
@@ -212,9 +212,10 @@ def choose_cases(
 
 
 def _small(pattern: str, workloads: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a built-in workload's bare name means without a suite: what `smoke` has of it, or a small case.
+    """The cases for the bare name of a built-in workload without a suite: its cases in `smoke`, or a small
+    case with the first value of each parameter, in its first phase, eager.
 
-    That is the first value of each parameter, in its first phase, eager. Anything else means what it says.
+    Other patterns are unchanged.
     """
     if pattern not in workloads:
         return [pattern]
@@ -225,7 +226,7 @@ def _small(pattern: str, workloads: Mapping[str, Mapping[str, Any]]) -> list[str
 
 
 def _is_own(workload: Mapping[str, Any]) -> bool:
-    """Whether a workload came with --cases."""
+    """Whether a workload is from a file of --cases."""
     return str(workload["source"]).startswith("user_cases")
 
 
@@ -247,7 +248,7 @@ def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> No
 
 
 def _problem(case: str, offered: Workloads) -> str:
-    """Why the harness cannot build a case, in one sentence; empty when it can."""
+    """The reason why the harness cannot build a case, as a sentence; empty if it can."""
     reason = plan.invalid([case], offered).get(case)
     workloads = {str(workload["name"]): workload for workload in offered}
     if reason is None:
@@ -267,9 +268,9 @@ def _problem(case: str, offered: Workloads) -> str:
 
 
 def _unfit(key: CaseKey, workloads: Mapping[str, Mapping[str, Any]]) -> str:
-    """Which value is of another kind than those the workload is offered with, such as a text for a number.
+    """The error of a value whose type differs from those of the workload's grid, such as a text for a number.
 
-    What values of the right kind it takes is the workload's to say, when it is built.
+    Whether the workload accepts a value of the right type is known only when it is built.
     """
     for parameter, value in key.parameters:
         offered: list[Value] = workloads[key.name]["grid"][parameter]
@@ -282,7 +283,7 @@ def _unfit(key: CaseKey, workloads: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def expand_globs(suite: Suite, offered: list[str]) -> list[str]:
-    """A suite's cases with its globs replaced by what they match among the cases on offer."""
+    """The cases of a suite with its globs replaced by their matches among the available cases."""
     cases: list[str] = []
     for case in suite.cases:
         found = plan.select(offered, [case]) if is_glob(case) else [case]
@@ -297,7 +298,7 @@ def _excludes(suite: Suite, case: str) -> bool:
 
 
 def _spelled_out(pattern: str, candidates: list[str], environment: MeasuredEnvironment) -> str:
-    """A key that no suite lists but the harness can build; raises UsageError for anything else."""
+    """A key that is in no suite but that the harness can build; raises UsageError for anything else."""
     if is_key(pattern):
         if problem := _problem(pattern, environment.workloads):
             raise UsageError(problem)
@@ -307,7 +308,7 @@ def _spelled_out(pattern: str, candidates: list[str], environment: MeasuredEnvir
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDevice:
-    """What a schedule measures on a machine, as a sentence, and whether on its GPU."""
+    """The measurement of a schedule on a machine, as a sentence, and whether it uses a GPU."""
 
     schedule: str
     sentence: str
@@ -340,7 +341,7 @@ def schedule_devices(
 
 
 def unmeasured_gpus(devices: Collection[ScheduleDevice], gpus: Sequence[str]) -> str:
-    """A sentence where a machine has GPUs that none of its schedules measures; empty otherwise."""
+    """A sentence if a machine has GPUs that none of its schedules measures; empty otherwise."""
     if not gpus or not devices or any(each.on_gpu for each in devices):
         return ""
     return f"no schedule measures the {plural(len(gpus), 'GPU')} of this machine: suite nightly-gpu does"

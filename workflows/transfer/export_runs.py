@@ -1,4 +1,4 @@
-"""From the database into files: runs whole, as tables, or in the format of another database."""
+"""Exports runs from the database to files: complete, as tables, or in the format of another database."""
 
 import re
 from collections import defaultdict
@@ -26,19 +26,19 @@ from ..errors import NoSuchRun
 from ..load_run import LATEST
 
 Format = Literal["pyrometer", "csv", "parquet", "oss-v3"]
-#: Of these a table is written, of the others the runs.
+#: The formats with a table; the others contain complete runs.
 OF_TABLES: tuple[Format, ...] = ("csv", "parquet")
 
 _CPU = re.compile(r"cpu\d+")
-#: More recordings than a run has.
+#: Larger than the number of recordings of a run.
 _ALL = 2**31 - 1
-#: One outcome's rows that cannot be read back are no reason to keep the others.
+#: Errors of single outcomes, which do not prevent exporting the others.
 _UNREADABLE = (DamagedSamples, DamagedTelemetry, SchemaTooNew)
 
 
 @dataclass(slots=True)
 class ExportCounts:
-    """How much has been written so far, of `total_runs` runs."""
+    """The amount written so far, of `total_runs` runs."""
 
     total_runs: int
     runs: int = 0
@@ -46,7 +46,7 @@ class ExportCounts:
     measurements: int = 0
 
 
-#: Called at every run and outcome; and called with a sentence for what could not be exported.
+#: Called for every run and outcome; and called with a sentence about parts that could not be exported.
 Progress = Callable[[ExportCounts], None]
 Note = Callable[[str], None]
 
@@ -83,8 +83,8 @@ def export(
 ) -> ExportCounts:
     """Write the runs of these ids, one outcome in memory at a time; `table` is one of TABLES.
 
-    Samples and recordings that cannot be read back are left out, with a note. Raises NoSuchRun for a run
-    that has gone meanwhile, OSError where the sink takes no more, and DatabaseError.
+    Samples and recordings that cannot be read back are left out, with a note. Raises NoSuchRun for a run that
+    was deleted meanwhile, OSError for an error of the sink, and DatabaseError.
     """
     catalogue = Catalogue(metric_definitions.metric_definitions(database), _telemetry_unit)
     done = ExportCounts(len(names))
@@ -93,7 +93,7 @@ def export(
     if form == "csv":
         write_csv(TABLES[table], runs, catalogue, sink)
     elif form == "parquet":
-        # Loading Arrow takes longer than most commands do.
+        # Imported here: loading Arrow takes longer than most commands.
         from interchange.exporters.parquet import write_parquet
 
         write_parquet(TABLES[table], runs, catalogue, sink)
@@ -127,15 +127,15 @@ def _runs(
 def exported_run(
     database: Database, name: str, note: Note = lambda _: None, *, with_outcomes: bool = True
 ) -> ExportedRun:
-    """One run, in an order that is the same from any database; raises NoSuchRun.
+    """One run, in an order that is the same for any database; raises NoSuchRun.
 
-    `note` hears of samples and recordings that cannot be read back.
+    `note` receives sentences about samples and recordings that cannot be read.
     """
     run = queries.run_record(database, name)
     if run is None:
-        raise NoSuchRun(f"run {name} has just gone from the database")
+        raise NoSuchRun(f"run {name} has just been deleted from the database")
     if run.state == RunState.RUNNING:
-        note(f"run {name} is not over: what is stored of it so far is exported")
+        note(f"run {name} has not ended: only the part stored so far is exported")
     place = {each.fingerprint: number for number, each in enumerate(run.environments)}
     devices: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     if with_outcomes:
@@ -146,7 +146,7 @@ def exported_run(
         try:
             return queries.samples(database, name, *outcome.key) or ()
         except _UNREADABLE as error:
-            note(f"run {name}, {outcome.case} #{outcome.replicate}: {error} Exported without.")
+            note(f"run {name}, {outcome.case} #{outcome.replicate}: {error} Exported without them.")
             return ()
 
     def recordings(outcome: Outcome) -> tuple[Recording, ...]:
@@ -155,9 +155,11 @@ def exported_run(
             try:
                 recording = telemetry.recording(database, name, *outcome.key, device)
             except _UNREADABLE as error:
-                note(f"run {name}, {outcome.case} #{outcome.replicate}, {device}: {error} Exported without.")
+                note(
+                    f"run {name}, {outcome.case} #{outcome.replicate}, {device}: {error} Exported without it."
+                )
                 continue
-            # One that was pruned since the list was made is not there any more.
+            # It may have been pruned since the list was made.
             found += [recording] if recording else []
         return tuple(found)
 

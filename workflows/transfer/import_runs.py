@@ -1,4 +1,6 @@
-"""Import files of other machines and other tools into the database; importing one again changes nothing."""
+"""Imports files of other machines and other tools into the database; importing a file again changes
+nothing.
+"""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +33,7 @@ from .merge_runs import Amount, MergeResult, all_of, merge_run
 
 
 class Definitions:
-    """The definitions of one file, in its order; `problem` gets the reason for each one left out."""
+    """The definitions of one file, in its order; `problem` receives the reason for each one left out."""
 
     def __init__(self, problem: Callable[[str], None]) -> None:
         self._problem = problem
@@ -48,15 +50,17 @@ class Definitions:
         self._definitions += definitions
 
     def define(self, start: int, end: int, database: Database | None) -> None:
-        """Store definitions `start` to `end`, and refuse those that mean something else here."""
-        # By name, so that two imports of the same metrics wait for each other in turn and never in a circle.
+        """Store definitions `start` to `end`, and refuse those that contradict stored ones."""
+        # Sorted by name, so that two imports of the same metrics do not deadlock.
         for each in sorted(self._definitions[start:end], key=lambda each: each.name):
             first = self._meant.setdefault(each.name, each)
             try:
                 if (first.unit, first.better) != (each.unit, each.better):
-                    raise ValueError(f"metric {each.name} is defined twice in the file, and not alike")
+                    raise ValueError(
+                        f"metric {each.name} is defined twice in the file, with different definitions"
+                    )
                 if metric := METRICS.get(each.name):
-                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {metric.unit}")
+                    raise ValueError(f"metric {each.name} is a metric of Pyrometer, in {metric.unit}")
                 if database is not None:
                     metric_definitions.save_metrics(database, [each])
             except (KeyError, ValueError) as error:
@@ -65,19 +69,19 @@ class Definitions:
                 self._refused.add(each.name)
 
     def usable(self, one: ImportedRun, database: Database | None) -> ImportedRun:
-        """A run without the metrics that are refused or undefined: their unit is not known."""
+        """A run without the metrics that are refused or undefined, whose unit is unknown."""
         used = {each.metric for each in one.measurements}.union(*(each.metrics for each in one.outcomes))
         unknown = used - METRICS.keys() - self._meant.keys()
         if unknown and database is not None:
             unknown -= metric_definitions.metric_definitions(database).keys()
         for name in sorted(unknown - self._unknown):
-            self._problem(f"metric {name} is defined neither in the file nor here; its points are left out")
+            self._problem(f"metric {name} is not defined in the file or here; its points are left out")
         self._unknown |= unknown
         return _without(one, self._refused | unknown)
 
 
 def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
-    """A run without the metrics called `refused`; its outcomes stay."""
+    """A run without the metrics `refused`; its outcomes are kept."""
     if not refused:
         return one
     outcomes = tuple(
@@ -91,23 +95,23 @@ def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
 
 #: Facts nested deeper than this are refused: they would exceed the recursion limit of a reader.
 _DEEPEST = 32
-#: Bytes of a name that is a key: Postgres keeps no index of longer ones.
+#: The most bytes of a name that is a key: Postgres cannot index longer ones.
 _LONGEST = 2000
-#: Characters of any other text of a file; of shorter ones the ends are stored (`Outcome.shorten_texts`).
+#: The most characters of any other text of a file; shorter ones may be shortened (`Outcome.shorten_texts`).
 _LONGEST_TEXT = 200_000
 _REST = "importing the file again stores the rest"
-#: The bytes of a file by which a journal is recognised.
+#: The bytes of a file that are read to recognise a journal.
 _SNIFFED = 64
 
-#: Called with how many runs of a file are stored.
+#: Called with the number of stored runs of a file.
 Progress = Callable[[int], None]
-#: Called with each part of what was read, and where; answers what is stored of it. May raise BadFile.
+#: Called with each part of the content and its place; returns the part to store. May raise BadFile.
 Restate = Callable[[ImportBatch, SourcePlace], ImportBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedRun:
-    """A run that was stored before a file was read, and what the file added to it."""
+    """A run that was stored before, with the additions of the file."""
 
     run: str
     added: Amount
@@ -115,26 +119,26 @@ class ChangedRun:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """The result of one file: its usable runs, the new ones among them, and what was set aside."""
+    """The result of one file: its usable runs, the new ones among them, and the entries set aside."""
 
     format: str
     held: Amount
     new: Amount
     set_aside: tuple[ImportProblem, ...] = ()
-    #: What was added to runs that were stored before.
+    #: The additions to runs that were stored before.
     changed: tuple[ChangedRun, ...] = ()
 
 
 def files(path: Path, name: str | None = None) -> Iterator[Path]:
-    """`path`, or where it is a folder that no importer takes as a whole, every file below it, in order.
+    """`path`, or for a folder that no importer reads as a whole, every file below it, in order.
 
-    Files that no importer knows are included: reading them raises UnknownFormat.
+    Files of unknown format are included: reading them raises UnknownFormat.
     """
     if not path.is_dir() or _journal(path) or _is_one(path, name):
         yield path
         return
     for below in sorted(path.iterdir()):
-        # A link to a folder may lead back up, and a pipe has no end.
+        # A link to a folder may lead to a parent folder, and a pipe has no end.
         if below.is_file() or (below.is_dir() and not below.is_symlink()):
             yield from files(below, name)
 
@@ -157,11 +161,11 @@ def import_path(
     restate: Restate = _identity,
     with_journal: Collection[str] = (),
 ) -> ImportSummary:
-    """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
+    """Read a file, or a folder that is a single source, and store it; storing it again changes nothing.
 
-    Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
-    read than the file does. Nothing is added to the runs `with_journal`, those that have one in this data
-    folder. Raises UnknownFormat, BadFile, and DatabaseError.
+    Without a `database` everything is new; with `dry_run` nothing is stored. `restate` may add facts that the
+    file lacks. Nothing is added to the runs `with_journal`, which have one in this data folder. Raises
+    UnknownFormat, BadFile, and DatabaseError.
     """
     place = SourcePlace(path.name)
     try:
@@ -172,9 +176,9 @@ def import_path(
             restate(ImportBatch(JOURNAL, ()), place)
             return _from_journal(found, database, progress, dry_run, with_journal)
         if name == JOURNAL:
-            raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
+            raise BadFile(place, f"is not a {journal.FILE} or the folder of a run")
         importer = formats.reader(path, name)
-        # An export may be larger than any memory.
+        # An export may be larger than the memory.
         parts = pyrometer.parts(path) if importer.NAME == pyrometer.NAME else iter([importer.read_runs(path)])
         restated = (restate(part, place) for part in parts)
         return keep(
@@ -194,12 +198,12 @@ def keep(
     dry_run: bool = False,
     with_journal: Collection[str] = (),
 ) -> ImportSummary:
-    """Store the runs of a file of format `name`, each whole or not at all; raises DatabaseError.
+    """Store the runs of a file of format `name`, each atomically; raises DatabaseError.
 
-    Stored values never change: where the file has another value for a case or a measurement, the stored one
-    is kept and the other is set aside. So is a metric in another unit, or without a definition. A run may
-    come in several consecutive pieces. Each is stored on its own, so that no writer waits while the next one
-    is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
+    Stored values never change: if the file has another value for a case or a measurement, the stored one is
+    kept and the other is set aside. So is a metric in another unit, or without a definition. A run may come
+    in several consecutive pieces. Each is stored separately, so that other writers do not wait while the next
+    one is read; until the last one is stored, the run has the note `merging.UNFINISHED`.
     """
     keeping = _FileImport(place, database, dry_run, with_journal)
     try:
@@ -215,7 +219,7 @@ def keep(
 
 @dataclass(frozen=True, slots=True)
 class _RunPiece:
-    """What a part holds of one run, and how many definitions of metrics the file has given by then."""
+    """A part of one run, and the number of metric definitions in the file so far."""
 
     one: ImportedRun
     defined: int
@@ -231,7 +235,7 @@ class _Undo(Exception):
 
 @contextmanager
 def _whole(database: Database | None, dry_run: bool) -> Generator[Database | None]:
-    """The database in one transaction, which a dry run undoes; None where there is none."""
+    """The database in one transaction, which a dry run rolls back; None without a database."""
     if database is None:
         yield None
         return
@@ -242,7 +246,7 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
 
 
 class _FileImport:
-    """The runs of one file on their way in."""
+    """The import of the runs of one file."""
 
     def __init__(
         self, place: SourcePlace, database: Database | None, dry_run: bool, with_journal: Collection[str]
@@ -256,11 +260,11 @@ class _FileImport:
         self._database = database
         self._dry_run = dry_run
         self._definitions = Definitions(self._problem)
-        #: How many of the definitions are stored for good.
+        #: The number of definitions that are committed.
         self._defined = 0
 
     def run_pieces(self, parts: Iterable[ImportBatch]) -> Iterator[_RunPiece]:
-        """The runs; notes of the reader are collected meanwhile, also those of the next run."""
+        """The runs; notes of the reader are collected meanwhile, including those of the next run."""
         for part in parts:
             for each in part.set_aside:
                 self.log.add(each.place, each.sentence)
@@ -270,7 +274,7 @@ class _FileImport:
                 yield _RunPiece(one, len(self._definitions))
 
     def keep(self, run: str, pieces: Iterable[_RunPiece]) -> None:
-        """Store one run, or say why not."""
+        """Store one run, or report the reason why not."""
         held, new = Amount(), MergeResult()
         try:
             for piece, more in _with_a_look_ahead(pieces):
@@ -278,7 +282,8 @@ class _FileImport:
                 held += amount
                 new |= added
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            # What an importer lets through and the store refuses, such as an outcome of no environment.
+            # Content that the importer accepts and the store refuses, such as an outcome without an
+            # environment.
             self._problem(f"run {run} is {self._withdraw_run(run, new)}: {error}")
             return
         except BadFile as error:
@@ -289,21 +294,21 @@ class _FileImport:
         except DatabaseError as error:
             if new.nothing or self._dry_run:
                 raise
-            raise type(error)(f"{error} Of run {run} only a part is stored; {_REST}.") from error
+            raise type(error)(f"{error} Only a part of run {run} is stored; {_REST}.") from error
         self.held += replace(held, runs=1)
         self.new += new.amount
         if not (new.run or new.nothing):
             self.changed.append(ChangedRun(run, new.amount))
         for each in new.otherwise:
-            self._problem(f"run {run}: {each}; the first stays")
+            self._problem(f"run {run}: {each}; the first is kept")
 
     def _store_piece(self, piece: _RunPiece, more: bool) -> tuple[Amount, MergeResult]:
-        """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
+        """Store one piece in a separate transaction; returns its amount and the new part."""
         if _too_deep(piece.one):
             raise ValueError("its facts are nested too deep")
         for name in _keys(piece.one):
             if not isinstance(name, str):
-                raise ValueError(f"{name!r:.40} is no name of a case or of a metric")
+                raise ValueError(f"{name!r:.40} is not a valid name of a case or of a metric")
             if len(name.encode(errors="replace")) > _LONGEST:
                 raise ValueError(f"the name of a case or of a metric is longer than {_LONGEST:,} bytes")
         if any(len(text) > _LONGEST_TEXT for text in _texts(piece.one)):
@@ -318,33 +323,35 @@ class _FileImport:
                 usable.measurements,
             )
             added = merge_run(bounded, whole, more=more, has_journal=journaled) if whole else all_of(usable)
-        # Those of a piece that was undone are defined with the next one.
+        # Definitions of a piece that was rolled back are stored with the next one.
         self._defined = piece.defined
-        # Of a run in pieces each one names the run.
+        # Each piece of a run names the run.
         return Amount(0, len(usable.outcomes), len(usable.measurements)), added
 
     def _withdraw_run(self, run: str, new: MergeResult) -> str:
-        """How a run is left of which a piece cannot be stored: without the earlier ones, if they can go."""
+        """Handle a run with a piece that cannot be stored: remove the earlier pieces, if possible."""
         if new.nothing or self._database is None or self._dry_run:
             return "left out"
         if new.run:
             with suppress(DatabaseError):
                 forget_run(self._database, run)
                 return "left out"
-        return f"here only in part, and {_REST}"
+        return f"only partly stored, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
         self.log.add(self._place, sentence)
 
     @property
     def problems(self) -> tuple[ImportProblem, ...]:
-        """What was set aside, with the count of what is not reported one by one."""
+        """The entries set aside, with the count of those that are not listed."""
         more = ImportProblem(self._place, f"and {self.log.many_more:,} more")
         return (*self.log.problems, *([more] if self.log.many_more else []))
 
 
 def _with_a_look_ahead(pieces: Iterable[_RunPiece]) -> Iterator[tuple[_RunPiece, bool]]:
-    """The pieces of a run, each with whether more follow: the next is read before this one is stored."""
+    """The pieces of a run, each with a flag whether more follow; the next is read before this one is
+    stored.
+    """
     before: _RunPiece | None = None
     for each in chain(pieces, [None]):
         if before is not None:
@@ -363,7 +370,7 @@ def _too_deep(one: ImportedRun) -> bool:
 
 
 def _keys(one: ImportedRun) -> Iterator[object]:
-    """The names by which a run and what it holds are found again; a damaged journal has anything there."""
+    """The names that identify a run and its contents; in a damaged journal they may be anything."""
     run = one.run
     yield from (run.id, run.machine.fingerprint, run.machine.hardware.fingerprint, run.preset.fingerprint)
     yield from (each.fingerprint for each in run.environments)
@@ -373,7 +380,7 @@ def _keys(one: ImportedRun) -> Iterator[object]:
 
 
 def _texts(one: ImportedRun) -> Iterator[str]:
-    """What pages show of a run besides its numbers, but for facts."""
+    """The texts of a run that pages show, without facts."""
     run = one.run
     yield from (run.suite, run.command, run.harness, *run.notes, run.machine.name, run.machine.hardware.label)
     yield from (text for each in run.environments for text in (each.name, each.torch_version))
@@ -387,7 +394,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 def _journal(path: Path) -> Path | None:
-    """The journal with a plan that `path` is, or that the folder of a run holds; None for anything else."""
+    """The journal with a plan at `path`, or in the folder of a run; None for anything else."""
     if path.is_file() and pyrometer.knows(path):
         return None
     try:
@@ -408,16 +415,16 @@ def _from_journal(
     dry_run: bool,
     with_journal: Collection[str],
 ) -> ImportSummary:
-    """Store the journal of another machine's run, by the rules of every other file."""
+    """Store the journal of another machine's run, by the rules of other files."""
     place = SourcePlace(path.name)
     if journal.in_use(path):
-        raise BadFile(place, "a run is writing it just now")
+        raise BadFile(place, "a run is writing it")
     parts = _parts_of_journal(path, place)
     return keep(JOURNAL, parts, place, database, progress, dry_run=dry_run, with_journal=with_journal)
 
 
 def _parts_of_journal(path: Path, place: SourcePlace) -> Iterator[ImportBatch]:
-    """A journal piece by piece, without its dispatch fingerprints: a machine takes its own."""
+    """A journal in pieces, without its dispatch fingerprints, which each machine takes itself."""
     reported = 0
     try:
         for read in JournalPart.pieces(path):
@@ -448,8 +455,8 @@ def submit(
 ) -> tuple[tuple[str, ...], ImportSummary]:
     """Store the JSON in `text`, which came from `place`; returns the runs' ids and the result.
 
-    `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
-    (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.
+    `written_at` is the time of results without one; None: they must have it. `named` is the machine (see
+    `machine_of`). Atomic: raises BadFile for the first error, and DatabaseError.
     """
     parts = submission.submissions(json_of(text, place), written_at)
     imported = submission.group_submissions(parts, named)
@@ -458,7 +465,7 @@ def submit(
 
 
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
-    """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
+    """This machine with these GPUs, as in our runs; or one with another name or other hardware."""
     facts = machine.describe(list(gpus))
     if hardware is not None:
         return machine_called(name or facts.name, hardware)
@@ -469,4 +476,4 @@ def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | Non
 
 
 def _ignore_progress(stored: int) -> None:
-    """There is nothing to watch: a file of one's own is small."""
+    """No progress: submitted files are small."""

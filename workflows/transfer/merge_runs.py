@@ -1,4 +1,4 @@
-"""Merge a run from a file with what is stored of it; stored values never change."""
+"""Merges a run from a file with its stored part; stored values never change."""
 
 import math
 from collections import defaultdict
@@ -24,18 +24,16 @@ Name = tuple[str, str, str]
 
 #: SQLite takes 32,766 values in one statement.
 _MOST_NAMED = 10_000
-#: Numbers that went through 32 bits agree so far.
+#: The relative precision of numbers that were stored with 32 bits.
 _ROUNDING = 1e-6
 _SMALLEST = 1e-37
 #: A note of a run while only some of its file's pieces are stored.
-UNFINISHED = (
-    "not all of this run is here: its import did not come to an end; importing the file again stores the rest"
-)
+UNFINISHED = "this run is incomplete: its import did not finish; importing the file again stores the rest"
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many runs, outcomes and measurements."""
+    """Numbers of runs, outcomes and measurements."""
 
     runs: int = 0
     outcomes: int = 0
@@ -51,9 +49,9 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What a piece of a run added; `otherwise` are sentences about stored values that differ.
+    """The additions of a piece of a run; `otherwise` are sentences about stored values that differ.
 
-    Outcomes and measurements are given by their keys: one measurement may follow from several pieces.
+    Outcomes and measurements are given by key: one measurement may follow from several pieces.
     """
 
     run: bool = False
@@ -81,7 +79,7 @@ class MergeResult:
 
 
 def all_of(one: ImportedRun) -> MergeResult:
-    """All that a piece of a run holds."""
+    """The whole content of a piece of a run."""
     measurements = frozenset(each.key for each in one.measurements)
     return MergeResult(True, frozenset(each.key for each in one.outcomes), measurements)
 
@@ -89,13 +87,12 @@ def all_of(one: ImportedRun) -> MergeResult:
 def merge_run(
     one: ImportedRun, database: Database, *, more: bool = False, has_journal: bool = False
 ) -> MergeResult:
-    """Store what is new of one run, or of a piece of it where `more` pieces follow.
+    """Store the new parts of one run, or of a piece of it if `more` pieces follow.
 
-    Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run that
-    Pyrometer measured the numbers follow from its outcomes. Nothing is added to such a run that is complete,
-    or that `has_journal`: one in this data folder, which is what is stored of it.
-
-    Raises ValueError where the id is that of another run, and what else the store raises.
+    Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. The measurements of a
+    run that Pyrometer measured are computed from its outcomes. Nothing is added to such a run if it is
+    complete, or `has_journal` in this data folder, which is its source. Raises ValueError if the id is that
+    of another run, and the errors of the store.
     """
     stored = queries.run_record(database, one.run.id)
     if stored is not None:
@@ -129,7 +126,7 @@ def merge_run(
 
 @dataclass(frozen=True, slots=True)
 class _StoredRun:
-    """What the database holds of a run, and of the cases that a piece contains."""
+    """The stored part of a run, with the cases that a piece contains."""
 
     run: Run
     outcomes: Mapping[Key, Outcome]
@@ -140,13 +137,15 @@ class _StoredRun:
         return tuple(each for each in one.outcomes if each.key not in self.outcomes)
 
     def ends_with(self, run: Run) -> bool:
-        """Whether the run was under way here, or on its way in, and is complete in the file."""
+        """Whether the stored run is running or partly imported, and is complete in the file."""
         return UNFINISHED in self.run.notes or (
             self.run.state != RunState.COMPLETE and run.state == RunState.COMPLETE
         )
 
     def updated_run(self, run: Run, notes: Iterable[str], more: bool) -> Run:
-        """`run` as it is stored next: what is complete stays so, and what has `more` to come is not yet."""
+        """The next stored state of `run`: a complete run stays complete, one with `more` pieces to come is
+        not complete yet.
+        """
         noted = tuple(dict.fromkeys(note for note in notes if note != UNFINISHED))
         if more:
             noted = (*noted, UNFINISHED)
@@ -156,7 +155,7 @@ class _StoredRun:
 
 
 def _refuse_another(run: Run, stored: Run) -> None:
-    """Raise ValueError where two runs of one id are not the same run."""
+    """Raise ValueError if two runs with the same id are different runs."""
     pairs = zip(_identity(run), _identity(stored), strict=False)
     if others := [name for (name, value), (_, stored_value) in pairs if value != stored_value]:
         raise ValueError(f"run {run.id} is stored with another {' and another '.join(others)}")
@@ -165,7 +164,7 @@ def _refuse_another(run: Run, stored: Run) -> None:
 def _identity(run: Run) -> Iterator[tuple[str, object]]:
     yield "source", run.source
     if _is_foreign(run):
-        # Of one without a time each copy of the file has another start.
+        # For a run without a time each copy of the file gives another start.
         return
     yield "start", run.started_at
     yield "suite", run.suite
@@ -180,10 +179,10 @@ def _is_complete(run: Run) -> bool:
 
 
 def _nothing_of_ours(one: ImportedRun, stored: _StoredRun) -> MergeResult:
-    """A run that is complete, or that has a journal of its own: the file is only compared."""
+    """A run that is complete, or has a journal here: the file is only compared."""
     otherwise = list(_numbers_otherwise(one, stored.numbers))
     if added := stored.new_outcomes(one):
-        journal = "the run's journal, in this data folder, is what is stored,"
+        journal = "the run is stored from its journal in this data folder,"
         why = "the run is complete" if _is_complete(stored.run) else journal
         otherwise.insert(0, f"{why} without {_named_outcomes(added)}")
     return MergeResult(otherwise=tuple(otherwise))
@@ -198,9 +197,9 @@ def _named_outcomes(outcomes: Sequence[Outcome]) -> str:
 def _planned_only(
     one: ImportedRun, stored: _StoredRun, database: Database
 ) -> tuple[tuple[Outcome, ...], bool, str]:
-    """The new outcomes, and whether the run has all of its plan with them.
+    """The new outcomes, and whether they complete the plan of the run.
 
-    Where they are more than the plan has left, only the canary's, with a sentence.
+    If there are more than the plan allows, only those of the canary, with a sentence.
     """
     added = stored.new_outcomes(one)
     canaries = _canaries(stored.run)
@@ -215,10 +214,11 @@ def _planned_only(
 
 
 def _more_of_ours(one: ImportedRun, stored: _StoredRun, database: Database, more: bool) -> MergeResult:
-    """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
+    """A run of ours that may have continued: outcomes are added, and measurements are computed from all of
+    them.
 
-    What the file says the numbers are is only compared. Notes are added; the plan stays, and so do facts but
-    for the decision, which only a complete run has.
+    The measurements of the file are only compared. Notes are added; the plan and the facts are kept, except
+    the decision, which only a complete run has.
     """
     added, is_whole, refused = _planned_only(one, stored, database)
     now = dict(stored.numbers)
@@ -226,7 +226,7 @@ def _more_of_ours(one: ImportedRun, stored: _StoredRun, database: Database, more
     if added or (stored.ends_with(one.run) and not more):
         run = stored.updated_run(one.run, (*stored.run.notes, *one.run.notes), more)
         if run.state == RunState.COMPLETE and not is_whole:
-            # Whatever the file says.
+            # Independent of the file.
             run = replace(run, state=RunState.INTERRUPTED)
         decided = DECIDED in one.run.facts and run.state == RunState.COMPLETE and not refused
         facts = {**stored.run.facts, **({DECIDED: one.run.facts[DECIDED]} if decided else {})}
@@ -244,7 +244,7 @@ def _more_of_ours(one: ImportedRun, stored: _StoredRun, database: Database, more
 def _more_of_a_foreign_run(
     one: ImportedRun, stored: _StoredRun, database: Database, more: bool
 ) -> MergeResult:
-    """Another file, or the same one again, of a run that comes from files only."""
+    """Another file, or the same one again, of an imported run."""
     outcomes, added = stored.outcomes, stored.new_outcomes(one)
     gained = _with_more_metrics(one, outcomes)
     otherwise: list[str] = []
@@ -264,16 +264,16 @@ def _more_of_a_foreign_run(
         elif number is None or (number.point, number.n) == (each.point, each.n):
             continue
         elif agreed and number.n < each.n and _is_of(each, values.get(each.key, ())):
-            # Of a run that went on since, the measurement that counts all of its processes is the right one.
+            # For a run that continued, the measurement over all of its processes is the right one.
             fresh.append(each)
         else:
             otherwise.append(_unlike(number, each))
     if added or fresh or (stored.ends_with(one.run) and not more):
-        # What another file holds of the same foreign run was planned as well.
+        # Outcomes in another file of the same foreign run were planned as well.
         summary = queries.run_summary(database, one.run.id)
         all_of_it = len(added) + (sum(summary.counts.values()) if summary else 0)
         planned = max(stored.run.planned, one.run.planned, all_of_it)
-        # Of one without a time each copy of the file has another start: that of the first one stays.
+        # For a run without a time each copy of the file gives another start: that of the first one is kept.
         run = replace(stored.updated_run(one.run, one.run.notes, more), started_at=stored.run.started_at)
         _save(database, ImportedRun(run, added, tuple(fresh)), planned=planned, gained=gained)
     elif gained:
@@ -310,7 +310,7 @@ def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
 def _facts_otherwise(one: ImportedRun, stored: _StoredRun) -> list[str]:
     """Sentences about other facts of a run of ours, and of its outcomes, than those that are stored."""
     if UNFINISHED in stored.run.notes:
-        # Its later pieces may know more.
+        # Later pieces may have more.
         return []
     run, own = one.run, stored.run
     sentences = [
@@ -323,17 +323,19 @@ def _facts_otherwise(one: ImportedRun, stored: _StoredRun) -> list[str]:
     compared = [name for name in new_facts if name != DECIDED or _is_complete(own)]
     if others := [name for name in compared if name not in own_facts or own_facts[name] != new_facts[name]]:
         sentences.append(
-            f"its facts are stored without what the file says of {', '.join(sorted(others)[:5])}"
+            f"its facts are stored without those of the file about {', '.join(sorted(others)[:5])}"
         )
     for each in one.outcomes:
         found = stored.outcomes.get(each.key, each)
         if found.status == each.status and finite(found.facts) != finite(each.facts):
-            sentences.append(f"facts of replicate {each.replicate} of {each.case} are stored otherwise")
+            sentences.append(
+                f"facts of replicate {each.replicate} of {each.case} are stored with other values"
+            )
     return sentences
 
 
 def _differing(one: ImportedRun, stored: Mapping[Key, Outcome]) -> Iterator[tuple[Name, float, float]]:
-    """Of which measurement a process is stored with another number, with which, and what it is here."""
+    """The measurement of which a process is stored with another number, with both numbers."""
     for each in one.outcomes:
         own = stored.get(each.key, each)
         for metric in sorted(own.metrics.keys() & each.metrics.keys()):
@@ -343,7 +345,7 @@ def _differing(one: ImportedRun, stored: Mapping[Key, Outcome]) -> Iterator[tupl
 
 
 def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
-    """By measurement the numbers of the processes that went well."""
+    """The numbers of ok processes by measurement."""
     values: dict[Name, list[float]] = defaultdict(list)
     for each in outcomes:
         for metric, value in each.metrics.items() if each.status == OutcomeStatus.OK else ():
@@ -352,7 +354,9 @@ def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
 
 
 def _is_of(one: Measurement, values: Sequence[float]) -> bool:
-    """Whether it can be what these numbers say: where a run comes in pieces, an earlier one brought them."""
+    """Whether the measurement is consistent with these numbers; if a run comes in pieces, an earlier one may
+    have them.
+    """
     if one.n != len(values):
         return False
     summary, expected = (one.point, one.smallest, one.largest), (median(values), min(values), max(values))
@@ -378,7 +382,7 @@ def _unlike(own: Measurement, other: Measurement) -> str:
 
 def _save(database: Database, one: ImportedRun, planned: int, gained: Collection[Outcome] = ()) -> None:
     run = replace(one.run, planned=planned)
-    # Of a run of ours the canary's outcomes are in no plan.
+    # The outcomes of the canary of our runs are not planned.
     canaries = _canaries(run)
     store.save_run(database, run)
     store.save_more_metrics(database, run.id, list(gained))
@@ -393,7 +397,7 @@ def _canaries(run: Run) -> set[str]:
 
 
 def _case_filter(cases: set[str]) -> set[str] | None:
-    """The cases where a statement can name them all, else None: then all of the run are looked at."""
+    """The cases if a statement can contain all of them, else None: then all cases of the run are read."""
     return cases if len(cases) <= _MOST_NAMED else None
 
 

@@ -113,7 +113,7 @@ def test_what_has_changed_meanwhile_is_not_mixed_in(world: World) -> None:
     world.shelf().save(replace(bisection, current=None))
     changed = world.call("bisect", "--resume", name)
     assert (
-        changed.code == 2 and f"v0 has changed since bisection {name} met it; start a new one" in changed.err
+        changed.code == 2 and f"v0 has changed since bisection {name} used it; start a new one" in changed.err
     )
 
     world.renewed = set()
@@ -141,7 +141,7 @@ def test_what_cannot_be_gone_on_with_is_one_sentence(world: World) -> None:
     assert f'did you mean "{name}"?' in world.call("bisect", "--resume", name[:-1]).one_sentence()
     assert "cannot be combined with a selection" in world.call("bisect", "a", "--resume", name).one_sentence()
     with world.shelf().lock_bisection(name):
-        assert "is under way in another process" in world.call("bisect", "--resume", name).one_sentence()
+        assert "is running in another process" in world.call("bisect", "--resume", name).one_sentence()
     file = world.place.folder / f".pyrometer/bisects/{name}.json"
     whole = file.read_text()
     file.write_text(whole[:-9])

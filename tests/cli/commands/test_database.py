@@ -84,7 +84,7 @@ def test_a_journal_that_waits_is_mentioned_and_no_fault(typed: CliRunner, data_d
     write_journal(data_dir, "run-2")
     said = typed.invoke(app, ["check"])
     assert said.exit_code == 0
-    assert f"the journal of run run-2 with {len(a_plan())} outcomes is not stored to its end" in said.stdout
+    assert f"the journal of run run-2 with {len(a_plan())} outcomes is not completely stored" in said.stdout
 
 
 @pytest.mark.parametrize("page", [0, 3, 9])

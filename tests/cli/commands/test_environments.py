@@ -269,7 +269,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_used(place: Site, wheels:
     assert store(place).all() == []
     again = place.call("environments", "build", "--bare", "2.10.0")
     assert again.code == 0, again
-    assert f"note: environment {half.name} was half built by a build that was killed" in again.err
+    assert f"note: environment {half.name} is the incomplete result of a killed build" in again.err
     assert [built.folder for built in store(place).all()] == [half]
 
 

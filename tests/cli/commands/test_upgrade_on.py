@@ -189,7 +189,7 @@ REFUSED = [
     (("--on", "a10", "--resume", "latest"), "--resume cannot be combined with --on"),
     (("--on", "a10", "--pairs", "5"), "--pairs takes an even number"),
     (("--on", "a10", "--suite", "smok"), 'unknown suite "smok"'),
-    (("--on", "a10", "--waive", "a"), "--waive CASE goes with --because TEXT"),
+    (("--on", "a10", "--waive", "a"), "--waive CASE requires --because TEXT"),
     (("--on", "a10", "--run-id", "mine"), "each machine has a run of its own"),
     (("--on", "a10", "--confirms"), "--confirms cannot be combined with --on"),
     (("--no-wait",), "--no-wait goes with --on"),

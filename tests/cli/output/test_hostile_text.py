@@ -74,7 +74,7 @@ def test_no_text_of_a_journal_or_a_database_reaches_a_terminal_raw(tmp_path: Pat
         connection.execute("UPDATE benchmark_case SET key = ? || key", (TITLE,))
         connection.execute("UPDATE machine SET name = ?", (TURNED,))
     said += [called(tmp_path, environ, *words) for words in (("db", "check"), ("db", "forget", TITLE))]
-    assert said[0].code == 0 and "it is left alone" in said[0].err and "did not plan it" in said[0].err
+    assert said[0].code == 0 and "it is skipped" in said[0].err and "did not plan it" in said[0].err
     assert said[1].code == 1 and "differ from those computed" in said[1].out
     for one in said:
         assert not {"\x1b", "\x07", "\u202e"} & set(one.out + one.err)

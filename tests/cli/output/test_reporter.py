@@ -100,7 +100,7 @@ def test_a_run_that_waits_says_for_whom(
         said = waits.stderr.readline()
     output, _ = waits.communicate(timeout=60)
     assert waits.returncode == 0
-    assert said.startswith("another run measures this machine (process ") and "Ctrl-C gives up" in said
+    assert said.startswith("another run measures this machine (process ") and "Ctrl-C stops waiting" in said
     events = [json.loads(line) for line in output.splitlines()]
     assert [each["event"] for each in events] == (["waiting"] if as_json else [])
     assert all(each["text"] in said for each in events)

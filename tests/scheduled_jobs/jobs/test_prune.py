@@ -62,7 +62,7 @@ def test_what_a_run_left_behind_goes_after_weeks(folder: Path) -> None:
     old, young = killed(folder, "run-1", 29), killed(folder, "run-2", 27)
     before = (old / journal.FILE).read_bytes()
     (said,) = pruned(folder)
-    expected = "compile caches and room set aside (4.0 MiB) of 1 run that was not resumed for 4 weeks"
+    expected = "compile caches and reserved files (4.0 MiB) of 1 run that was not resumed for 4 weeks"
     assert said == expected
     assert names(old) == {journal.FILE, "logs"} and (old / journal.FILE).read_bytes() == before
     assert names(young) == {journal.FILE, "logs", "cache", "reserve"}

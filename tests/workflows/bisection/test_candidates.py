@@ -47,7 +47,7 @@ def test_the_index_says_what_lies_between(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "pyrometer.toml").write_text(declared.format(name="ours"))
     with pytest.raises(UsageError, match="not a version that the package index can list neighbours of") as no:
         choose_candidates(load_settings(), "ours 2026-11-17", "ours 2026-11-19", None)
-    assert "from ours 2026-11-17 to ours 2026-11-19 after --candidates" in str(no.value)
+    assert "from ours 2026-11-17 to ours 2026-11-19 with --candidates" in str(no.value)
     assert "names of pyrometer.toml (default, ours)" in str(no.value)
     with pytest.raises(UsageError, match="is a nightly and the other is not: list the environments"):
         choose_candidates(settings, "2.9.1", "nightly 2026-11-17", None)

@@ -21,11 +21,13 @@ from workflows.planning.plan_upgrade import (
     [
         (
             "/old/bin/python",
-            "note: both are the same environment: whatever differs comes from the method or the machine\n",
+            "note: both are the same environment (A/A test): any difference comes from the method or the "
+            "machine\n",
         ),
         (
             "/new/bin/python",
-            "note: both say they are the same: whatever differs is nothing that a fingerprint knows\n",
+            "note: the fingerprints of both environments are equal: a difference between them is outside "
+            "what a fingerprint records\n",
         ),
     ],
 )

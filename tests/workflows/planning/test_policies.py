@@ -29,6 +29,6 @@ def test_limits_that_too_few_pairs_can_decide_are_reported_beforehand(
     assert bool(sentence) == warned
     if warned:
         assert sentence == (
-            f"the policy limits compile_cold: of what is compiled {cold_pairs} of the pairs will know that, "
-            "fewer than the 4 it takes. --cold-pairs 24 has all of them compile anew"
+            "the policy limits compile_cold, which only pairs with an empty compile cache measure: "
+            f"{cold_pairs} are planned, at least 4 are needed. With --cold-pairs 24 all pairs are cold"
         )

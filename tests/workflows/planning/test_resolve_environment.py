@@ -106,5 +106,5 @@ def test_packages_make_an_environment_of_their_own(tmp_path: Path, monkeypatch: 
     assert "our_helper==1.0" in built[helped.python]["packages"]
     assert built[plain.python]["fingerprint"] != built[helped.python]["fingerprint"]
     (tmp_path / "venv").symlink_to(sys.prefix)
-    with pytest.raises(UsageError, match="is an interpreter: install it there"):
+    with pytest.raises(UsageError, match="is an interpreter: install the package there"):
         make_ready(app_context, ["2.9.1", "./venv"], packages=["our_helper"])

@@ -167,7 +167,7 @@ def test_a_run_that_is_not_over_is_exported_with_a_note(tmp_path: Path) -> None:
         store.save_run(database, a_run("run-9", state="running"))
         _, done, notes = exported(database, ["run-9"])
     assert done.runs == 1
-    assert notes == ["run run-9 is not over: what is stored of it so far is exported"]
+    assert notes == ["run run-9 has not ended: only the part stored so far is exported"]
 
 
 def test_every_column_of_a_recording_has_its_unit(filled: Database) -> None:

@@ -328,7 +328,9 @@ def test_a_run_with_a_journal_takes_nothing_from_a_file(tmp_path: Path, url: str
     store.save_run(database, run)
     arrived = imported()
     assert (
-        arrived.new == Amount() and "is what is stored, without 3 outcomes" in arrived.set_aside[0].sentence
+        arrived.new == Amount()
+        and "is stored from its journal in this data folder, without 3 outcomes"
+        in arrived.set_aside[0].sentence
     )
     assert queries.outcomes_of_run(database, "run-1") == []
 
@@ -357,6 +359,6 @@ def test_a_metric_of_another_value_is_repaired(tmp_path: Path, url: str, databas
     with database.writing() as connection:
         connection.execute(update(table).values(metrics={"latency": 0.1}))
     (problem,) = journal_check(database, tmp_path, None, lambda *_: None).problems
-    assert "3 outcomes with other values than its journal has" in problem.sentence
+    assert "3 outcomes with values that differ from its journal" in problem.sentence
     list(repair(database, tmp_path))
     unchanged(url, before)

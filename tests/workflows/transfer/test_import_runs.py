@@ -265,7 +265,7 @@ def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: D
     dry, wet = stored(sqlite, True), stored(sqlite, False)
     assert dry == wet and wet.new == Amount(2, 2, 1)
     (problem,) = wet.set_aside
-    assert "metric tool.speed is defined twice in the file, and not alike" in problem.sentence
+    assert "metric tool.speed is defined twice in the file, with different definitions" in problem.sentence
     assert metric_definitions(sqlite) == {"tool.speed": SPEED}
 
 
@@ -290,7 +290,7 @@ def test_points_of_undefined_metrics_are_set_aside(tmp_path: Path, sqlite: Datab
     with open_database(sqlite_with_tables(tmp_path / "third.db")) as third:
         arrived = kept(third, *runs)
         assert [problem.sentence for problem in arrived.set_aside] == [
-            "metric tool.speed is defined neither in the file nor here; its points are left out"
+            "metric tool.speed is not defined in the file or here; its points are left out"
         ]
         assert {key.metric for key in series_queries.series_keys(third)} == {"latency"}
 
@@ -299,7 +299,7 @@ def test_one_of_our_own_metrics_is_not_defined_anew(sqlite: Database) -> None:
     arrived = kept(sqlite, a_foreign_run(), metrics=[MetricDefinition("latency", "Latency", "s", "lower")])
     assert arrived.new == Amount(1, 1, 0)
     (problem,) = arrived.set_aside
-    assert "latency is one of Pyrometer's own, in ms" in problem.sentence
+    assert "latency is a metric of Pyrometer, in ms" in problem.sentence
 
 
 def test_what_is_stored_stays_whatever_a_file_tells_later(sqlite: Database) -> None:
@@ -313,8 +313,8 @@ def test_what_is_stored_stays_whatever_a_file_tells_later(sqlite: Database) -> N
     )
     assert arrived.new == NOTHING and everything(sqlite) == stored
     assert {problem.sentence.partition(": ")[2] for problem in arrived.set_aside} == {
-        f"latency of {MLP} is stored as 2.0 and here as 9.0; the first stays",
-        f"{BERT} is stored as ok and here as crashed; the first stays",
+        f"latency of {MLP} is stored as 2.0 and here as 9.0; the first is kept",
+        f"{BERT} is stored as ok and here as crashed; the first is kept",
     }
 
 

@@ -74,13 +74,13 @@ def test_a_journal_without_a_header_is_refused_in_a_sentence(tmp_path: Path, sql
     path.write_bytes(path.read_bytes().replace(b'"run":"2026', b'"run":"2025'))
     with pytest.raises(BadFile, match=r"^journal\.jsonl: has no readable header$"):
         read(path, sqlite)
-    with pytest.raises(BadFile, match=r"is no journal\.jsonl, and no folder of a run"):
+    with pytest.raises(BadFile, match=r"is not a journal\.jsonl or the folder of a run"):
         read(written(tmp_path, SAMPLES["asv"]), sqlite, name="journal")
 
 
 def test_a_journal_that_is_being_written_is_left_alone(tmp_path: Path, sqlite: Database) -> None:
     path = a_journal(tmp_path)
-    with journal.Journal(path.parent), pytest.raises(BadFile, match="a run is writing it just now"):
+    with journal.Journal(path.parent), pytest.raises(BadFile, match="a run is writing it"):
         read(path, sqlite)
 
 
