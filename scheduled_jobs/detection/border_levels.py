@@ -10,18 +10,19 @@ from analysis.detection.nights import Crossing, NightValue, crossings
 
 from .findings import MachineSeries
 
-#: In the result of a `detect` task, what levels did across the newest border: bodies of `BorderChange`.
+#: The key in the result of a `detect` task for the level changes across the newest border: bodies of
+#: `BorderChange`.
 BORDER_CHANGES = "crossed"
-#: Cases of which each is named, those that moved most.
+#: The number of named cases, those with the largest changes.
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class BorderChange:
-    """By how much one metric moved on one machine across a `border`, by so many `nights` since.
+    """The change of one metric on one machine across a `border`, over `nights` nights since.
 
-    `middle` is the median over all `cases`, `largest` are those that moved most and by how much; all are log
-    ratios of the level after the border to the one before.
+    `middle` is the median over all `cases`, `largest` are those with the largest changes; all are log ratios
+    of the level after the border to the one before.
     """
 
     machine: str
@@ -40,7 +41,7 @@ class BorderChange:
 
 
 def border_change_of(body: Mapping[str, Any]) -> BorderChange:
-    """What `body` was made of."""
+    """The inverse of `to_body`."""
     return BorderChange(
         machine=str(body["machine"]),
         track=str(body["track"]),
@@ -54,7 +55,7 @@ def border_change_of(body: Mapping[str, Any]) -> BorderChange:
 
 
 def newest_crossing(nights: Sequence[NightValue], on: Collection[int]) -> Crossing | None:
-    """The newest border of a series, where so many nights ago as `on` holds; None otherwise."""
+    """The newest border of a series if the number of nights since then is in `on`; None otherwise."""
     found = crossings(nights)
     return found[-1] if found and found[-1].nights in on else None
 

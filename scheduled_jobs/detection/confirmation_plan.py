@@ -1,4 +1,4 @@
-"""Plan a confirming session: both environments as they are available today, and the command."""
+"""Plan a confirming session: the present replacements of both environments, and the command."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from .sessions import needs_cold
 class EnvironmentChoice:
     """One side of a session: its `text` on the command line, and the fingerprint that it should have.
 
-    `rebuilt`: the environment is gone and is built again from its version, so other packages may differ.
+    `rebuilt`: the environment was removed and is built again from its version, so other packages may differ.
     """
 
     text: str
@@ -52,11 +52,10 @@ def find_environment(
     declared: Mapping[str, EnvironmentSettings],
     store: Store,
 ) -> EnvironmentChoice:
-    """A replacement for an environment on this machine; raises Gone where there is none.
+    """A replacement for an environment on this machine; raises Gone if there is none.
 
-    `newest` is the fingerprint that the newest run saw under the environment's name: an interpreter that
-    exists is what it was then, and nothing older. What was built is known by its fingerprint, whatever it is
-    called today.
+    `newest` is the fingerprint that the newest run had under the environment's name: an existing interpreter
+    is that environment, not an older one. Built environments are found by their fingerprint under any name.
     """
     for built in store.all():
         if built.facts.get("fingerprint") == environment.fingerprint and built.python.exists():
@@ -67,12 +66,12 @@ def find_environment(
     written = declared.get(environment.name)
     spec = version_spec(environment.torch_version)
     if spec is not None and written is not None and written.torch and which_torch(written.torch) == spec:
-        # Under its name it is built with the packages and from the index that it had.
+        # By its name it is built with the same packages and index.
         return EnvironmentChoice(environment.name, environment, rebuilt=True)
     if spec is None or (written is not None and written.wheel):
         raise EnvironmentGone(
-            f"environment {environment.name} (torch {environment.torch_version}) is gone, and its version is "
-            "none that a package index offers"
+            f"environment {environment.name} (torch {environment.torch_version}) was removed, and its "
+            f"version is not one that a package index offers"
         )
     return EnvironmentChoice(_from_its_index(spec, environment, declared), environment, rebuilt=True)
 
@@ -80,22 +79,22 @@ def find_environment(
 def remote_environment(environment: Environment, newest: str) -> EnvironmentChoice:
     """A replacement for an environment on a machine whose files this one cannot read; raises Gone.
 
-    Its name, where the newest run of that machine saw it under it; a nightly's name stands for another one
-    every day, so it is asked for by its day, as everything else is by its version.
+    It is its name if the newest run of that machine used it under that name. The name of a nightly means
+    another one every day, so it is requested by day; other environments are requested by version.
     """
     spec = version_spec(environment.torch_version)
     if environment.fingerprint == newest and not (spec or "").startswith(NIGHTLY):
         return EnvironmentChoice(environment.name, environment)
     if spec is None:
         raise EnvironmentGone(
-            f"environment {environment.name} (torch {environment.torch_version}) is another one today, and "
-            "its version is none that a package index offers"
+            f"environment {environment.name} (torch {environment.torch_version}) has changed, and its "
+            f"version is not one that a package index offers"
         )
     return EnvironmentChoice(spec, environment, rebuilt=True)
 
 
 def _from_its_index(spec: str, environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> str:
-    """The nightly of a day by the declared name that stood for it, which has its index and its packages."""
+    """The nightly of a day by its declared name, which has the index and the packages."""
     kind, _, day = spec.partition(" ")
     for name in (environment.name, environment.name.removesuffix(f"-{day}")) if kind == NIGHTLY else ():
         written = declared.get(name)
@@ -105,7 +104,7 @@ def _from_its_index(spec: str, environment: Environment, declared: Mapping[str, 
 
 
 def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> Path | None:
-    """The interpreter of an environment that was there before Pyrometer, where it still is."""
+    """The interpreter of an environment that Pyrometer did not build, if it still exists."""
     written = declared.get(environment.name)
     if written is not None:
         return written.python if written.python is not None and written.python.exists() else None
@@ -117,7 +116,7 @@ def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentS
 def version_spec(torch_version: str) -> str | None:
     """The spec of a version: `2.13.0`, or `nightly 2026-11-20`; None for a local build.
 
-    The local part (`+cpu`, `+cu130`) is the index's affair.
+    The local part (`+cpu`, `+cu130`) depends on the index.
     """
     version = parse(torch_version)
     if version is None:
@@ -129,9 +128,10 @@ def version_spec(torch_version: str) -> str | None:
 
 
 def conditions_mismatch(hardware: str, preset: str, header: Header) -> str:
-    """Why a session says nothing of nights on `hardware` under `preset` (fingerprints); empty if it does.
+    """The reason why a session does not apply to nights on `hardware` under `preset` (fingerprints); empty if
+    it does.
 
-    An empty fingerprint is any.
+    An empty fingerprint matches any.
     """
     if hardware and header.machine["hardware_fingerprint"] != hardware:
         label = header.machine["hardware_label"]
@@ -144,38 +144,38 @@ def conditions_mismatch(hardware: str, preset: str, header: Header) -> str:
 def environment_mismatch(
     old: EnvironmentChoice, new: EnvironmentChoice, header: Header, comparison: Comparison
 ) -> str:
-    """Why the compared environments are not the requested ones; empty if they are.
+    """The reason why the compared environments are not the requested ones; empty if they are.
 
     A rebuilt environment may have another fingerprint, but no other build of PyTorch.
     """
     if own_fingerprint(comparison.new) == own_fingerprint(comparison.old):
-        return "what stands for the old and the new environment today is one and the same"
+        return "the replacements of the old and the new environment are the same"
     bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
     for side, fingerprint in ((old, comparison.old), (new, comparison.new)):
         environment, facts = side.environment, bodies[fingerprint]
         build = (facts.get("torch"), facts.get("torch_git"))
         alike = side.rebuilt and build == (environment.torch_version, environment.facts.get("torch_git"))
         if fingerprint != environment.fingerprint and not alike:
-            sentence = f"environment {environment.name} (torch {environment.torch_version}) is gone"
-            return f"{sentence}: {side.text} is another today"
+            sentence = f"environment {environment.name} (torch {environment.torch_version}) was removed"
+            return f"{sentence}: {side.text} has changed"
     return ""
 
 
-#: As many cold pairs as there may be at most, spare ones included.
+#: The largest number of cold pairs, including spare ones.
 _COLD = ("--cold-pairs", str(2 * Plan().largest))
-#: What a run's suite is called where its cases were chosen one by one.
+#: The name of the suite of a run of single cases.
 _CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationPlan:
-    """A session that can be measured: what it judges, its two sides, and what its command takes.
+    """A session that can be measured: its findings, its two sides, and the options of its command.
 
-    `options` are those that every command about these cases takes: the preset, the files of own cases, and
-    the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
-    `also` which metrics have to be judged besides the one that decides an upgrade, `clocks` at how many MHz
-    those of the GPUs are held, where the nights held them. `hardware` and `preset` are the fingerprints of
-    the nights; the hardware of a run over several nodes is empty, for a session has one.
+    `options` are those of every command about these cases: the preset, the files of own cases, and the device
+    if it is the CPU. `suite` has the timing, `cold` is the number of cold pairs, `also` are metrics that have
+    to be judged besides the deciding one, `clocks` is the locked clock of the GPUs in MHz, if the nights
+    locked them. `hardware` and `preset` are the fingerprints of the nights; the hardware of a run over
+    several nodes is empty, because a session has one node.
     """
 
     findings: tuple[Finding, ...]
@@ -199,14 +199,14 @@ class ConfirmationPlan:
 
     @property
     def versions(self) -> tuple[str, str]:
-        """PyTorch's on either side."""
+        """The PyTorch versions of both sides."""
         return self.old.environment.torch_version, self.new.environment.torch_version
 
 
 def plan_confirmation(
     database: Database, context: JobContext, found: Sequence[Finding], cases: Sequence[str]
 ) -> ConfirmationPlan:
-    """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
+    """The session that judges findings of one pair of environments; raises Gone if a side is missing."""
     first, sides = found[0], compared_runs(found[0])
     before = queries.run_record(database, sides.old_run)
     after = queries.run_record(database, sides.new_run)
@@ -236,9 +236,11 @@ def plan_confirmation(
 
 
 def _also(found: Sequence[Finding]) -> tuple[str, ...]:
-    """What must be judged however soon the latency is: of metrics that vary, as two pairs decide the others.
+    """The metrics that must be judged besides the latency: those that vary, because two pairs decide the
+    others.
 
-    One that is neither better nor worse, which schedules could watch once, must not keep others from theirs.
+    A metric without a better direction, which schedules could once watch, is ignored so that it does not
+    block the others.
     """
     varying = dict.fromkeys(one.key.metric for one in found if not threshold_of(one.key.metric).exact)
     judged = [metric for metric in varying if METRICS[metric].better != "neither"]
@@ -246,7 +248,7 @@ def _also(found: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def _own_cases(context: JobContext, schedule: str) -> list[str]:
-    """The files of own cases that a schedule measures as well, if it is still written down."""
+    """The files of own cases of a schedule, if it is still configured."""
     written = context.settings.schedules.get(schedule)
     return case_files((written and written.case_files) or (), context)
 
@@ -268,13 +270,13 @@ def _environment(run: Run, fingerprint: str) -> Environment:
 
 
 def _device(run: Run) -> tuple[str, ...]:
-    """The option that has a comparison measure on the kind of device the run used; none for an old run."""
+    """The option with the kind of device that the run used; none for an old run."""
     kind = str(run.facts.get("device", "")).partition(":")[0]
     return ("--device", kind) if kind in ("cpu", "cuda") else ()
 
 
 def _clocks(run: Run) -> tuple[str, ...]:
-    """The option that holds the GPUs' clocks where the run held them; none where they were free."""
+    """The option that locks the clocks of the GPUs as in the run; none if they were not locked."""
     cards: Mapping[str, Mapping[str, Any]] = (run.facts.get("conditions") or {}).get("gpus") or {}
     held = next((mhz for card in cards.values() if (mhz := card.get(LOCKED_CLOCK))), None)
     return () if held is None else ("--lock-clocks", str(held))

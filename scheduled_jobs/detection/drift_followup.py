@@ -28,8 +28,8 @@ def continuations(
 ) -> dict[int, Continuation]:
     """The continuations to record, by finding, of a series with these `findings`, of any state.
 
-    Nothing is where nothing is new: a change that goes on is noted once, and again when it has gone on by as
-    much as it takes to be seen. `now` is aware. Nights are not pairs: what they say is no measurement.
+    A continuation is recorded once, and again when it has increased by a detectable amount. `now` is aware.
+    The change by nights is not a measurement in pairs.
     """
     found: dict[int, Continuation] = {}
     for one in findings:
@@ -46,7 +46,7 @@ def continuations(
 
 
 def _follows(other: Finding, one: Finding) -> bool:
-    """Whether it is a later change of the series in the same direction: that covers all nights since."""
+    """Whether it is a later change of the series in the same direction, which covers all nights since."""
     decided = other.state in (FindingState.CONFIRMED, FindingState.MACHINE)
     return decided and other.direction == one.direction and (other.at, other.id) > (one.at, one.id)
 
@@ -72,7 +72,9 @@ def _by_nights(
     rules: Rules,
     now: datetime,
 ) -> Continuation | None:
-    """How far the newest nights differ from those right after the change, if by more than was noted."""
+    """The difference of the newest nights from those right after the change, if larger than the recorded
+    one.
+    """
     start = series.places.get(one.evidence.new_run or one.at_run)
     before = one.evidence.goes_on
     moved = further(nights, start, rules, control) if start is not None else None
@@ -101,8 +103,8 @@ def findings_to_repeat(
 ) -> dict[int, RepeatRequest]:
     """The sessions to repeat, by finding, of a series with these `findings`, of any state.
 
-    A comparison may have been unlucky in its nights. So the second one is between an early night of the level
-    that was left and the newest.
+    A comparison may have used unsuitable nights. So the second one is between an early night of the level
+    before the change and the newest.
     """
     found: dict[int, RepeatRequest] = {}
     for one in findings:

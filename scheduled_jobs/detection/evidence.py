@@ -1,4 +1,4 @@
-"""Evidence of a finding besides its number: what else changed, what moved too, where time went."""
+"""Evidence of a finding besides its size: other changes, related cases, operators."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -21,17 +21,17 @@ from runner.suites.suite import built_in
 
 from .confirmation_plan import version_spec
 
-#: Rows of a difference of operator tables that are kept: what is behind a change is among the first.
+#: The most stored rows of a difference of operator tables: the cause of a change is among the first.
 _OPERATORS = 12
-#: How far apart the first nights of two findings may lie that moved together.
+#: The largest distance between the first nights of two findings that belong together.
 _ONE_CAUSE = timedelta(hours=36)
-#: States of findings that say that a series did not move, or not by PyTorch.
+#: States of findings without a change of PyTorch.
 _DID_NOT_MOVE = (FindingState.REFUTED, FindingState.NO_LONGER, FindingState.MACHINE)
 _SUITE_OF_OPERATORS = "ops"
 
 
 def pair_verdict(verdict: Verdict) -> PairVerdict:
-    """A verdict as it is stored; numbers that are not finite are not known."""
+    """A verdict in its stored form; numbers that are not finite become unknown."""
     numbers = {
         "old": verdict.old,
         "new": verdict.new,
@@ -81,10 +81,11 @@ def moved_with(one: Finding, others: Iterable[Finding]) -> tuple[RelatedFinding,
 def operator_difference(
     database: Database, key: SeriesKey, old_torch: str, new_torch: str
 ) -> OperatorDifference | None:
-    """The newest operator tables of a case under two versions of PyTorch, subtracted; None where one lacks.
+    """The difference of the newest operator tables of a case under two versions of PyTorch; None if one is
+    missing.
 
-    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike
-    the tables cannot be assigned.
+    In microseconds per step; above zero, the new one is slower. If both versions are equal, the tables cannot
+    be assigned.
     """
     if old_torch == new_torch:
         return None
@@ -104,9 +105,9 @@ def operator_difference(
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:
-    """The command that finds between which two versions a case changed; empty where none are between.
+    """The command that finds the version in which a case changed; empty if there are none in between.
 
-    Of releases whose numbers leave room for others that is what the package index says when it is asked.
+    Between releases whose numbers allow others the package index is queried by the command.
     """
     old, new = parse(old_torch), parse(new_torch)
     specs = (version_spec(old_torch), version_spec(new_torch))

@@ -1,4 +1,4 @@
-"""Turn the changes of a series into findings: which nights they lie between, and machine or PyTorch."""
+"""Turns the changes of a series into findings: the nights before and after, and machine or PyTorch."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -12,18 +12,18 @@ from records.series import HistoryPoint, SeriesKey, Track
 
 #: States of findings that are not decided yet.
 OPEN = (FindingState.CANDIDATE, FindingState.CONFIRMING)
-#: A change that is seen again so many nights off, and not where it was, is the one that was known.
+#: A change that is detected again within this number of nights of its former place is the same change.
 _WOBBLE = 3
-#: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
-#: second commit cost as little as the first, and a third as well.
+#: This number of consecutive confirmed steps in one direction, each of at most this log ratio, is one drift:
+#: several commits of similar small cost are rare.
 _STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
-#: So many characters of a fingerprint distinguish two environments of one night.
+#: The number of characters of a fingerprint that distinguish two environments of one night.
 _FINGERPRINT = 12
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSeries:
-    """One series on one machine: two machines of the same hardware have levels of their own."""
+    """One series on one machine: two machines of the same hardware have different levels."""
 
     key: SeriesKey
     machine: str
@@ -45,7 +45,9 @@ def compared_runs(one: Finding) -> ComparedRuns:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFindings:
-    """The findings of a series to store, and the ids of those that later nights took back (`returned`)."""
+    """The findings of a series to store, and the ids of those that disappeared in later nights
+    (`returned`).
+    """
 
     findings: tuple[NewFinding, ...]
     returned: tuple[int, ...]
@@ -54,7 +56,7 @@ class SeriesFindings:
 def series_findings(
     track: Track, series: MachineSeries, judged: JudgedSeries, findings: Sequence[Finding]
 ) -> SeriesFindings:
-    """What is to be done about a series; `findings` are its findings on this track, of any state."""
+    """The update of a series; `findings` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
     fresh = [
@@ -67,7 +69,7 @@ def series_findings(
         one.id
         for one in findings
         if one.state == FindingState.CANDIDATE
-        # The nights of a finding that is measured once more did not return: they stay off their old level.
+        # A finding that is measured again did not return: its nights stay off the old level.
         and not one.evidence.repeated
         and (places.get(one.at_run), one.direction) in taken_back
     ]
@@ -90,7 +92,7 @@ def decisions_of(series: MachineSeries, findings: Sequence[Finding]) -> list[Dec
 
 
 def _state(change: Change, series: MachineSeries) -> FindingState:
-    """What is known of a change at once: a candidate, or the machine's."""
+    """The first state of a change: candidate, or machine."""
     low, high = compared_nights(change, series)
     by_pytorch = (
         series.points[low].at.environment != series.points[high].at.environment and not change.machine
@@ -101,10 +103,10 @@ def _state(change: Change, series: MachineSeries) -> FindingState:
 def _same(
     finding: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: FindingState
 ) -> bool:
-    """Whether a change of that state is one that is known, and that it adds nothing to.
+    """Whether a change of that state is already known, also at a neighbouring night from which it has moved.
 
-    So is one by a neighbouring night, from which it has moved. But what was the machine's hides nothing that
-    is PyTorch's; and what was called so once is asked about, whatever its control does from night to night.
+    But a change of the machine does not cover one of PyTorch; and a change that was once a candidate stays
+    one, independent of later nights of the control.
     """
     place = places.get(finding.at_run)
     if place is None or finding.direction != change.direction or finding.state == FindingState.NO_LONGER:
@@ -120,10 +122,10 @@ def _same(
 
 
 def _known_of(change: Change, series: MachineSeries, findings: Sequence[Finding]) -> Evidence:
-    """What earlier looks and findings say of a change.
+    """The evidence about a change from earlier detections and findings.
 
-    Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
-    `began_as` is the first of those that were confirmed before it was seen to be one.
+    Earlier attempts to measure it are kept. A drift is detected in pieces: `began_as` is the first confirmed
+    piece.
     """
     at = series.points[change.index].at.run
     alike = [one for one in findings if one.direction == change.direction]
@@ -176,7 +178,7 @@ def _pieces(change: Change, series: MachineSeries, findings: Sequence[Finding]) 
 def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
     """The sum of the pieces from the first one on (a log ratio).
 
-    A piece that continues the first was measured against the level before all of them: it replaces the sum so
+    A piece that continues the first was measured against the level before all pieces: it replaces the sum so
     far.
     """
     size = 0.0
@@ -256,7 +258,9 @@ def compared_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
 
 
 def _newest_of_level(change: Change, series: MachineSeries) -> int:
-    """The newest night that is nearer to the new level than to the old one; the newest where none is."""
+    """The newest night that is nearer to the new level than to the old one; the newest night if there is
+    none.
+    """
     logs = [math.log(point.point) for point in series.points]
     old, last = median(logs[change.since : change.index] or logs[:1]), len(logs) - 1
     way, half = math.copysign(1.0, change.change), abs(change.change) / 2
@@ -288,7 +292,7 @@ def shown_nights(change: Change, series: MachineSeries) -> tuple[int, int]:
 
 
 def _sides(change: Change, series: MachineSeries, first: Finding | None) -> ComparedRuns:
-    """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
+    """The nights that a session compares; for a drift in pieces from before the `first` one."""
     low, high = compared_nights(change, series)
     old, new, level = (series.points[place].at for place in (low, high, change.since))
     sides = ComparedRuns(old.run, old.environment, new.run, new.environment, level.run)

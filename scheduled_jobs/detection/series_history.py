@@ -14,9 +14,9 @@ from records.series import HistoryPoint, HistoryRun, SeriesHistory, SeriesKey
 
 from .findings import MachineSeries
 
-#: Of what changed before a night so much is sentences as its border.
+#: The most changes before a night that the text of its border lists.
 _LISTED = 3
-#: A control counts for a night that it was measured no further from than this.
+#: The largest distance in time between a night and the control that counts for it.
 _SAME_NIGHT = timedelta(hours=18)
 
 #: The identity of a series on a machine: case, metric, hardware, preset, machine.
@@ -24,7 +24,7 @@ MachineSeriesKey = tuple[str, str, str, str, str]
 
 
 def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
-    """Each history taken apart by machine, without points that have no logarithm."""
+    """Each history divided by machine, without points that have no logarithm."""
     found: list[MachineSeries] = []
     for history in histories:
         machines: dict[str, list[HistoryPoint]] = defaultdict(list)
@@ -41,7 +41,7 @@ def holds_zero(history: SeriesHistory) -> bool:
 
 
 def machine_series_key(series: MachineSeries) -> MachineSeriesKey:
-    """What two series share that may be compared night by night."""
+    """The key of series that may be compared night by night."""
     key: SeriesKey = series.key
     return key.case, key.metric, key.hardware, key.preset, series.machine
 
@@ -58,14 +58,14 @@ def runs_by_machine(series: Iterable[MachineSeries]) -> dict[str, list[str]]:
 
 
 def machine_borders(database: Database, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """By run, what of its machine changed before it, in a few words; only runs with such a change."""
+    """By run, the changes of its machine before it, in a few words; only runs with a change."""
     changes = [changes_along(database, own) for own in runs.values()]
     sentences = {run: border(before) for each in changes for run, before in each.items()}
     return {run: text for run, text in sentences.items() if text}
 
 
 def border(changes: Iterable[RunChange]) -> str:
-    """What of the machine is among some changes, in a few words; empty where nothing is."""
+    """The changes of the machine among some changes, in a few words; empty for none."""
     sentences = [
         f"{each.name}: {each.before or '-'} to {each.after or '-'}"
         for each in changes
@@ -75,7 +75,8 @@ def border(changes: Iterable[RunChange]) -> str:
 
 
 def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[NightValue]:
-    """The nights of a series; `runs` are all of its machine in order, for a case may have missed a border.
+    """The nights of a series; `runs` are all of its machine in order, because a case may have missed a
+    border.
 
     The first night of a calendar week is its `weekly` one.
     """
@@ -92,7 +93,7 @@ def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str
 
 
 def control_of(series: MachineSeries, control: MachineSeries | None) -> list[NightValue | None] | None:
-    """The control's value for each night of a series, the nearest in time; None where there is no control."""
+    """The value of the control for each night of a series, the nearest in time; None without a control."""
     if control is None:
         return None
     moments = [point.at.started_at for point in control.points]

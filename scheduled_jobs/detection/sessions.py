@@ -16,17 +16,18 @@ from scheduled_jobs.scheduler.planner import DETECT, detect_task
 
 from .findings import compared_runs
 
-#: Cases of one session: each takes some minutes, and the next night must find the machine free.
+#: The most cases of one session: each takes some minutes, and the machine has to be free for the next night.
 MOST_CASES = 12
-#: Cases of a cold session, which compiles each of them up to two dozen times.
+#: The most cases of a cold session, which compiles each of them up to two dozen times.
 MOST_COLD = 4
-#: So many characters of a fingerprint distinguish environments.
+#: The number of characters of a fingerprint that distinguish environments.
 _FINGERPRINT = 12
-#: Sessions that may fail before a finding waits for people; one on other hardware counts as all of them.
+#: The number of failed sessions after which a finding is no longer measured; one on other hardware counts as
+#: all of them.
 MOST_TRIES = 3
 
-#: What the findings of a session have in common: the environments, the machine, the preset, whether its pairs
-#: start with an empty cache, and the case where that is measured alone.
+#: The key of a session: the environments, the machine, the preset, whether its pairs start with an empty
+#: cache, and the case if it is measured alone.
 _Pair = tuple[str, str, str, str, bool, str]
 
 CONFIRM = "confirm"
@@ -56,7 +57,7 @@ class NightSession:
     again: bool = False
 
     def task(self, track: Track) -> NewTask:
-        """As a task of the machine that saw the change: no other can measure whether it is still there."""
+        """The task for the machine with the change: only that machine can confirm it."""
         spec: dict[str, Any] = {
             **asdict(track),
             "old": self.old,
@@ -79,7 +80,7 @@ def detect_again(spec: Mapping[str, Any]) -> FollowUp:
 
 
 def related_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, ...]:
-    """The session that measures the cases related to what a task confirmed; None without any."""
+    """The session that measures the cases related to the findings that a task confirmed; None without any."""
     cases = [one.key.case for one in confirmed]
     near = related_cases(cases, [str(case) for case in task.spec.get("related", ())])[:MOST_CASES]
     if not near:
@@ -90,11 +91,11 @@ def related_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, .
 
 
 def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[NightSession]:
-    """The sessions that would judge the candidates, the one with the largest change first.
+    """The sessions that judge the candidates, the one with the largest change first.
 
-    `measured` are the cases that a machine's nights hold, among which related cases are looked for. A case
-    that a session could not measure is tried again alone: what keeps one from being measured, such as a file
-    of cases that lacks it now, must not use up the tries of the others.
+    `measured` are the cases in the nights of a machine, among which related cases are searched. A case that a
+    session could not measure is tried again alone, so that its problem, for example a file of cases that
+    lacks it now, does not use up the attempts of the others.
     """
     pairs: dict[_Pair, list[Finding]] = defaultdict(list)
     for one in candidates:
@@ -110,7 +111,7 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
 
 
 def needs_cold(one: Finding) -> bool:
-    """Whether a finding's metric is only known from pairs that start with an empty compile cache."""
+    """Whether only pairs with an empty compile cache measure the metric of a finding."""
     return one.key.metric == "compile_cold" or (one.key.metric in COLD and _compiles(one.key.case))
 
 
@@ -139,7 +140,7 @@ def _session(pair: _Pair, found: Sequence[Finding], measured: Sequence[str]) -> 
 
 
 def related_cases(cases: Sequence[str], measured: Sequence[str]) -> list[str]:
-    """The other techniques of the cases' workloads that are measured too, the eager ones first."""
+    """The other techniques of the cases' workloads that are measured too, eager ones first."""
     near = [one for case in cases for one in measured if one not in cases and _alike(one, case)]
     return sorted(dict.fromkeys(near), key=lambda one: not is_eager(one))
 

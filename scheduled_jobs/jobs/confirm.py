@@ -34,9 +34,9 @@ from ..detection.evidence import bisect_offer, moved_with, operator_difference, 
 from ..detection.findings import OPEN, compared_runs
 from ..detection.sessions import MOST_TRIES, RELATED_ONLY, detect_again, related_after
 
-#: Cases that are traced on both sides once they are confirmed: those that became worse by most.
+#: The most confirmed cases that are traced on both sides, those with the largest changes for the worse.
 _TRACED = 2
-#: Findings among which those are looked for that moved too, and since when.
+#: The number and the period of findings that are searched for related ones.
 _OTHERS, _LOOK_BACK = 2000, timedelta(days=14)
 
 
@@ -45,7 +45,7 @@ class _NoResult(Exception):
 
 
 class _OtherConditions(_NoResult):
-    """A session on other hardware or under another preset; a further one would be so too."""
+    """A session on other hardware or under another preset; a repetition would fail in the same way."""
 
 
 def confirm(task: Task, context: JobContext) -> JobResult:
@@ -58,7 +58,7 @@ def confirm(task: Task, context: JobContext) -> JobResult:
         return _measure_related(task, context)
     with context.open_database() as database:
         found = _in_states(database, task.spec, OPEN)
-        # An earlier attempt that ended between its decisions and its follow-ups had its run decide these.
+        # An earlier attempt may have ended after its decisions and before its follow-ups.
         decided = _in_states(database, task.spec, (FindingState.CONFIRMED,))
         decided = [one for one in decided if task.run_id and one.evidence.confirmation.run == task.run_id]
         if not found:
@@ -97,7 +97,7 @@ def confirm(task: Task, context: JobContext) -> JobResult:
 
 
 def _measure_related(task: Task, context: JobContext) -> JobResult:
-    """Measure how cases related to confirmed findings did between the same two environments, and note it."""
+    """Measure cases related to confirmed findings in the same two environments, and record the results."""
     with context.open_database() as database:
         found = _in_states(database, task.spec, (FindingState.CONFIRMED,))
         if not found:
@@ -120,14 +120,14 @@ def _measure_related(task: Task, context: JobContext) -> JobResult:
 
 
 def _with_related(evidence: Evidence, found: tuple[RelatedVerdict, ...]) -> Evidence:
-    """With these cases; an attempt that is repeated after it stored them adds none."""
+    """The evidence with these cases; a repeated attempt does not add them twice."""
     confirmation, cases = evidence.confirmation, {one.case for one in found}
     others = (one for one in confirmation.related if one.case not in cases)
     return replace(evidence, confirmation=replace(confirmation, related=(*others, *found)))
 
 
 def _related_verdicts(one: Finding, results: Sequence[CaseResult]) -> tuple[RelatedVerdict, ...]:
-    """What a session says of the metric of a finding in its other cases."""
+    """The result of a session for the metric of a finding in its other cases."""
     others = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
     return tuple(RelatedVerdict(case, pair_verdict(verdict)) for case, verdict in others if verdict)
 
@@ -149,10 +149,10 @@ def _defer_findings(
 def _load_session(
     context: JobContext, session: ConfirmationPlan, done: MeasuredRun
 ) -> tuple[Header, RunResult, Comparison]:
-    """What was measured, once it is known to be what was meant; raises _Unjudged."""
+    """The measured comparison, after checking that it is the requested one; raises _Unjudged."""
     if not done.stored:
         sentence = done.refused or (done.ended.sentence if done.ended else "")
-        raise _NoResult(sentence or "the session did not come to its end")
+        raise _NoResult(sentence or "the session did not finish")
     loaded = load_run(context.data_dir, done.run, context.open_database)
     comparison = loaded.header.pair_comparison if loaded.header else None
     if loaded.header is None or comparison is None:
@@ -182,12 +182,12 @@ def _trace(context: JobContext, session: ConfirmationPlan, rulings: Sequence[Fin
             except ChildLost as error:
                 ended = ChildExit(None, None, str(error))
             if ended.code != 0:
-                # The verdict stands without it.
+                # The verdict does not depend on it.
                 context.say(f"{case} was not traced in {side.text}: {ended.sentence}")
                 break
             traced.append(run)
     if traced and context.away:
-        # On another machine they went into its own database.
+        # On another machine they are in its own database.
         store_runs(context, *traced)
 
 
@@ -198,7 +198,7 @@ def _evidence(
     results: Sequence[CaseResult],
     recent: Sequence[Finding],
 ) -> Confirmation:
-    """What a session says of a finding; of one that it confirms, also where the time went."""
+    """The result of a session for a finding; for a confirmed one with the difference of operators."""
     one = found.finding
     evidence = Confirmation(
         reason=confirmation_reason(found),
@@ -207,7 +207,7 @@ def _evidence(
     )
     if found.state != FindingState.CONFIRMED:
         return evidence
-    # Always named: the policy of the machine where the command is typed may have another metric.
+    # Always given, because the policy on the machine of the reader may have another metric.
     options = (*session.options, "--metric", one.key.metric)
     offer = bisect_offer(*session.versions, one.key.case, options)
     return replace(
@@ -219,7 +219,7 @@ def _evidence(
 
 
 def _with_origin(evidence: Confirmation, header: Header, comparison: Comparison, case: str) -> Confirmation:
-    """Which run decided, between which environments, and what to type to see it again."""
+    """The run that decided, its environments, and the command that repeats it."""
     facts = {str(each["fingerprint"]): each for each in header.environments}
     sides = [facts[fingerprint] for fingerprint in (comparison.old, comparison.new)]
     again = ["pyrometer", "upgrade", *comparison.asked, "--case", case, *comparison.options]
@@ -248,10 +248,10 @@ def _with_decision(found: FindingVerdict) -> Finding:
 
 
 def _others(database: Database, rulings: Sequence[FindingVerdict]) -> list[Finding]:
-    """The findings among which those are searched that moved with confirmed ones; empty without any.
+    """The findings that are searched for changes related to confirmed ones; empty without any.
 
-    Findings of this session have the state that it gave them: until that is stored, a refuted one would look
-    as if it had moved.
+    Findings of this session have the state that it gave them: before that is stored, a refuted one would look
+    like a change.
     """
     if all(one.state != FindingState.CONFIRMED for one in rulings):
         return []
@@ -272,7 +272,9 @@ def _of_one_pair(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]
 
 
 def _follow_ups(task: Task, confirmed: Sequence[Finding], *, left: bool) -> tuple[FollowUp, ...]:
-    """What a task leads to: a session of related cases, and room for those that had to wait for its end."""
+    """The follow-ups of a task: a session of related cases, and the detection that plans waiting
+    candidates.
+    """
     return (*((detect_again(task.spec),) if left else ()), *related_after(task, confirmed))
 
 

@@ -12,7 +12,7 @@ from db.connection.engine import Database
 from db.queue import queries
 from records.tasks import NewTask, Task, TaskState
 
-#: Jobs of the control slot, which measure nothing; those of MEASURING have the other slot of a machine.
+#: Jobs of the control slot, which do not measure; those of MEASURING use the other slot of a machine.
 CONTROL_JOBS = frozenset({"discover", "detect", "digest", "prune", "check"})
 
 
@@ -26,10 +26,10 @@ class ChildLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """Tasks that follow a task, as a scheduled run of their own.
+    """Tasks that follow a task, as a separate scheduled run.
 
     A scheduled run is stored once per schedule and fire time, so what must happen only once (measuring a new
-    release) has a `due_at` of its own. None is now, and never dropped.
+    release) has a fixed `due_at`. None means now, and is never dropped.
     """
 
     schedule: str
@@ -73,9 +73,9 @@ class StartChild(Protocol):
 
     `arguments` follow `pyrometer` on the command line. Output goes to the task's log; each line of stdout
     that is a JSON object also goes to `on_event`. `run` is the id of the run that it measures, whose journal
-    is on this machine afterwards; empty for none. `nodes` is how many nodes the fleet's engine is to give to
-    it. Raises JobStopped once the child has ended, if a stop was requested, and ChildLost if the host was
-    lost.
+    is on this machine afterwards; empty for none. `nodes` is the number of nodes that the engine of the fleet
+    allocates. Raises JobStopped once the child has ended, if a stop was requested, and ChildLost if the host
+    was lost.
     """
 
     def __call__(
@@ -85,13 +85,13 @@ class StartChild(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What a job may use. It reads no clock but `now` (aware, UTC), and checks `stop` in its loops.
+    """The context of a job.
 
-    `shared_time` gives the same moment by the clock that all machines share, by which schedulers are seen.
-
-    `machine` is where its children run; one that is `away` has files of its own and does not see these.
-    `set_run` remembers the run that a task measures; it raises JobStopped where the task is no longer ours.
-    `say` logs one sentence. `waits` says for what a task waits that runs, with an empty text that it goes on.
+    A job reads no clock but `now` (aware, UTC), and checks `stop` in its loops. `shared_time` returns the
+    same moment by the clock that all machines share, which dates heartbeats. `machine` is where its children
+    run; if it is `away`, it has its own files and does not see those of this machine. `set_run` records the
+    run that a task measures; it raises JobStopped if the task is no longer ours. `say` logs one sentence.
+    `waits` reports why a running task waits; an empty text means that it continues.
     """
 
     settings: Settings
@@ -113,6 +113,6 @@ class JobContext:
             raise JobStopped
 
 
-#: A job does a task to its end. What it raises of our own error trees fails the task with that sentence; with
-#: ChildLost and DatabaseUnavailable the attempt is lost and the task tried again; JobStopped passes through.
+#: A job runs a task to its end. An error of our error trees fails the task with its sentence; after ChildLost
+#: and DatabaseUnavailable the attempt is lost and the task is tried again; JobStopped is passed on.
 Job = Callable[[Task, JobContext], JobResult]

@@ -40,9 +40,9 @@ from ..detection.series_history import (
 )
 from ..detection.sessions import CONFIRM, MOST_TRIES, plan_sessions
 
-#: Nights that are judged: more than a year, so that a series begins with the same night every time.
+#: The number of judged nights: more than a year, so that a series usually begins with the same night.
 NEWEST = 400
-#: Findings of a track that new ones are compared with, and confirmations that are looked through.
+#: The number of findings of a track with which new ones are compared, and of confirmations that are searched.
 _KNOWN, _TASKS = 5000, 500
 
 
@@ -66,7 +66,7 @@ class DetectionCounts:
         parts += [f"{self.returned} taken back"] if self.returned else []
         parts += [f"{self.repeated} to be measured a second time"] if self.repeated else []
         if self.without_logarithm:
-            parts.append(f"{self.without_logarithm} with nights of 0, which are left out")
+            parts.append(f"{self.without_logarithm} with values of 0, which are left out")
         parts += [f"{self.unwatchable} too young or too noisy to judge"] if self.unwatchable else []
         return ", ".join(parts)
 
@@ -75,7 +75,7 @@ class DetectionCounts:
 class _TrackHistory:
     """The stored data that a detection on one track needs; `pinned`: the track is the schedule's baseline.
 
-    `without_logarithm` counts the series with nights of 0, which are not among the points.
+    `without_logarithm` counts the series with values of 0, which are left out of the points.
     """
 
     track: Track
@@ -89,7 +89,7 @@ class _TrackHistory:
 
     @property
     def machines(self) -> frozenset[int]:
-        """The findings (ids) that were the machine's when the look began."""
+        """The findings (ids) that were attributed to the machine before this detection."""
         return frozenset(
             one.id for own in self.known.values() for one in own if one.state == FindingState.MACHINE
         )
@@ -99,9 +99,9 @@ class _TrackHistory:
 class _TrackFindings:
     """The findings of all series of a track.
 
-    `returned` are the ids of findings that later nights took back, `continuations` belong to confirmed
-    findings, `repeated` are refuted ones to measure once more, and `crossings` are the newest borders, across
-    which no change point is searched.
+    `returned` are the ids of findings that disappeared in later nights, `continuations` belong to confirmed
+    findings, `repeated` are refuted ones to measure again, and `crossings` are the newest borders, across
+    which change points are not searched.
     """
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
@@ -114,7 +114,7 @@ class _TrackFindings:
 
 
 def detect(task: Task, context: JobContext) -> JobResult:
-    """Judge the newest nights of a track, store what is found, and have candidates measured again.
+    """Judge the newest nights of a track, store findings, and enqueue sessions for candidates.
 
     Raises JobStopped, and DatabaseUnavailable.
     """
@@ -155,9 +155,10 @@ def detect(task: Task, context: JobContext) -> JobResult:
 
 
 def unwatchable_reason(metrics: Iterable[str]) -> str:
-    """Why a schedule cannot watch some metrics, as the rest of a sentence about it; empty where it can.
+    """The reason why a schedule cannot watch some metrics, as the rest of a sentence about it; empty if it
+    can.
 
-    One that is neither better nor worse has no verdict: a session that is to judge it could not begin.
+    A metric without a better direction has no verdict, so that a session could not judge it.
     """
     judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
     for metric in metrics:
@@ -213,7 +214,8 @@ def _judge_track(
         found_in_track.returned += found.returned
         found_in_track.continuations |= continuations(series, findings, own, control, rules, now)
         found_in_track.repeated |= findings_to_repeat(series, findings, own, control, rules)
-        # On the night of a border, and once its segment is judged: one night alone is seldom right.
+        # On the first night after a border, and again when its segment is judged, because a single night is
+        # imprecise.
         tonight = series.points[-1].at.run == look.runs[series.machine][-1]
         alone = tonight and control is None and not look.pinned
         border = newest_crossing(own, (1, rules.relearn)) if alone else None
@@ -222,7 +224,7 @@ def _judge_track(
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
-    """Each finding with what else differs between the two runs that it lies between."""
+    """Each finding with the other differences between its two runs."""
     pairs: dict[tuple[str, str], tuple[RunChange, ...]] = {}
     completed: list[NewFinding] = []
     for one in found:
@@ -234,7 +236,7 @@ def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFi
 
 
 def _evidence_revisions(noted: Mapping[int, Continuation]) -> dict[int, Callable[[Evidence], Evidence]]:
-    """How the evidence of findings changes by what is noted of them, by id."""
+    """The updated evidence of findings, by id."""
 
     def add_continuation(known: Evidence, continuation: Continuation) -> Evidence:
         return replace(known, goes_on=continuation)
@@ -243,14 +245,14 @@ def _evidence_revisions(noted: Mapping[int, Continuation]) -> dict[int, Callable
 
 
 def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
-    """Sessions for all candidates of a track that wait for none, and may still be tried."""
+    """Sessions for all candidates of a track that have none queued and may still be tried."""
     coming = [
         task
         for state in (TaskState.WAITING, TaskState.RUNNING)
         for task in queue_queries.tasks(database, job=CONFIRM, state=state, newest=_TASKS)
     ]
     awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
-    # A session that was lost or cancelled decides nothing any more.
+    # A session that was lost or cancelled will not decide anything.
     orphans = [
         one.id for one in _known_findings(database, track, [FindingState.CONFIRMING]) if one.id not in awaited
     ]

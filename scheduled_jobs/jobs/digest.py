@@ -24,9 +24,10 @@ from .context import JobContext, JobResult
 #: Kinds of notices besides digests: outages, and their ends.
 SILENCE, RETURN = "silence", "return"
 
-#: How long a notice is sent: an older one is not sent any more.
+#: The time during which a notice is sent; an older one is dropped.
 _SENT_FOR = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
-#: How many of these are read: more digests than those days have, and two outages of a thousand machines.
+#: The number of notices that are read: more than the digests of those days, and two outages of a thousand
+#: machines.
 _DIGESTS, _OUTAGES = 20, 4000
 
 
@@ -42,7 +43,7 @@ def send_digest(task: Task, context: JobContext) -> JobResult:
 
 
 def health_check(task: Task, context: JobContext) -> JobResult:
-    """Report outages and their ends at once; send again what did not arrive."""
+    """Report outages and their ends at once; repeat failed deliveries."""
     now = context.now()
     with context.open_database() as database:
         silent = outages(database, context.settings, context.shared_time(database, now))
@@ -91,7 +92,7 @@ def _create_notice(
     night = night_of(now, settings.timezone)
     data = collect_digest_data(database, settings, night, None, now, shared)
     made = as_notice(digest(data), settings, now, key, due)
-    # Where another scheduler was faster, what it said is what is said.
+    # If another scheduler was faster, its digest is used.
     return made if save_notice(database, made) else notice(database, DIGEST, key) or made
 
 
@@ -169,7 +170,7 @@ def _send_notices(database: Database, context: JobContext, pending: Iterable[Not
         if after.state == DeliveryState.FAILED:
             context.say(f"{target} was not notified: {after.why}")
     if not to:
-        return {"summary": "no targets: [alerts] names none on this machine", "targets": {}}
+        return {"summary": "no targets: [alerts] on this machine has none", "targets": {}}
     return {"summary": _summary(tried), "targets": {target: _became(after) for target, after in tried}}
 
 

@@ -20,16 +20,16 @@ from runner.errors import IndexFailed
 from scheduled_jobs.jobs.context import FollowUp, JobContext, JobResult
 from scheduled_jobs.scheduler.planner import labels_of, measure_spec
 
-#: The kind of a notice that says of a release that it was found; there is one for each, for ever.
+#: The kind of the notice about a found release; there is one for each release, kept for ever.
 RELEASE = "release"
 UPGRADE = "upgrade"
-#: Options of a nightly run that an upgrade does not take: it runs on one node and plans its own pairs.
+#: Options of a nightly run that an upgrade does not have: it runs on one node and plans its own pairs.
 _OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class _NewRelease:
-    """A release that is new to a schedule: `judged` is whether it is compared with the baseline."""
+    """A release that is new for a schedule: `judged` is whether it is compared with the baseline."""
 
     schedule: str
     baseline: str
@@ -48,7 +48,7 @@ class _NewRelease:
 
     @property
     def key(self) -> str:
-        """What its notice is known by."""
+        """The key of its notice."""
         return f"{self.schedule}/{self.baseline}/{self.version}"
 
 
@@ -69,7 +69,7 @@ def discover(task: Task, context: JobContext) -> JobResult:
         ]
         enqueued = [one for one in found if one.judged and not _was_enqueued(database, one)]
         for one in found:
-            # Not before its upgrade is enqueued: with a notice stored, the upgrade would never be.
+            # Only after its upgrade is enqueued: a release with a notice is not enqueued again.
             if one not in enqueued:
                 _note(database, one, context)
     follow_ups = [
@@ -112,7 +112,7 @@ def _new_releases(
 def _was_enqueued(database: Database, one: _NewRelease) -> bool:
     """Whether an upgrade from this baseline to the release was enqueued before.
 
-    An upgrade from another baseline is another one.
+    An upgrade from another baseline does not count.
     """
     tasks = (task for run in scheduled_runs(database, one.run_name_before) for task in run.tasks)
     return bool(scheduled_runs(database, one.run_name, newest=1)) or any(
@@ -121,7 +121,7 @@ def _was_enqueued(database: Database, one: _NewRelease) -> bool:
 
 
 def pinned_version(baseline: str, settings: Settings) -> Version | None:
-    """The release that a baseline stands for; None for a nightly, a wheel, or an interpreter."""
+    """The release of a baseline; None for a nightly, a wheel, or an interpreter."""
     declared = settings.environments.get(baseline)
     version = parse((declared.torch or "") if declared else baseline)
     return None if version is None or date_of(version) else Version(version.public)
@@ -141,20 +141,24 @@ def _upgrades(schedule: ScheduleSettings, one: _NewRelease) -> tuple[NewTask, ..
 
 def _note(database: Database, one: _NewRelease, context: JobContext) -> None:
     what = f"PyTorch {one.version} is out; schedule {one.schedule} is pinned to {one.baseline}."
-    how = "It is set against it." if one.judged else "It was there before this schedule looked."
+    how = (
+        "The two are compared."
+        if one.judged
+        else "It is older than the first check for this schedule and is not compared."
+    )
     facts: Mapping[str, str] = {"schedule": one.schedule, "baseline": one.baseline, "version": one.version}
     title = f"PyTorch {one.version} is out"
     notices.save_notice(database, Notice(RELEASE, one.key, context.now(), title, f"{what} {how}", facts))
 
 
 def _nightly(settings: Settings, base: BasePython) -> str:
-    """The newest nightly on offer, where a schedule follows nightlies; else, and where none is, nothing."""
+    """The newest nightly of the index if a schedule follows nightlies; None otherwise."""
     if not any(NIGHTLY in one.environments for one in settings.schedules.values() if one.job == MEASURE):
         return ""
     try:
         found = nightlies(list_versions(Recipe(torch=NIGHTLY), base, pre=True))
     except IndexFailed:
-        # Releases are reported all the same; the task that measures the nightly reports this failure.
+        # Releases are still reported; the task that measures the nightly reports this failure.
         return ""
     return found[-1] if found else ""
 

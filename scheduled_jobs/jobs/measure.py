@@ -20,7 +20,7 @@ from ..scheduler.planner import DETECT, detect_task
 from ..scheduler.task_runs import MeasuredRun, run_measurement
 from .context import FollowUp, JobContext, JobResult
 
-#: What a task's spec may say, and the option of `pyrometer run` that takes it.
+#: The keys of a task's spec, and their options of `pyrometer run`.
 _OPTIONS = {
     "suite": "--suite",
     "preset": "--preset",
@@ -33,12 +33,12 @@ _OPTIONS = {
 
 
 def measure(task: Task, context: JobContext) -> JobResult:
-    """Measure what the task says; a case that ends badly is a result, a run that cannot begin a failure."""
+    """Measure the task; a failed case is a result, a run that cannot begin is a failure."""
     track = str(task.spec["track"])
     environment = resolve_alias(track, context.settings)
     command = ["run", "--environment", environment, *run_options(task.spec, context)]
     if not context.away:
-        # A machine that is away stores nothing in this database.
+        # A remote machine does not store in this database.
         command.append("--fingerprint")
     run = run_measurement(task, context, command)
     if not run.stored:
@@ -70,7 +70,7 @@ def _all_of(pattern: str) -> str:
 def case_files(names: Iterable[str], context: JobContext) -> list[str]:
     """Files of own cases for a command line; relative paths count from the folder of pyrometer.toml.
 
-    A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
+    A remote machine has its own pyrometer.toml, in the folder in which its commands run.
     """
     file = context.settings.file
     folder = file.parent if file is not None and not context.away else Path()
@@ -78,18 +78,18 @@ def case_files(names: Iterable[str], context: JobContext) -> list[str]:
 
 
 def status_counts(statuses: Mapping[OutcomeStatus, int]) -> str:
-    """`66 ok, 2 crashed`: how many replicates ended how, most first."""
+    """The number of replicates by status, most first: `66 ok, 2 crashed`."""
     most_first = sorted(statuses.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {status}" for status, count in most_first) or "nothing measured"
 
 
 def failure_reason(run: MeasuredRun) -> str:
-    """One sentence on why a run did not come to its end, or is not in the database."""
+    """The reason, as a sentence, why a run did not finish or is not in the database."""
     if run.refused:
         return run.refused
     if run.ended is None:
-        return "the run has no end"
-    return run.ended.sentence or f"pyrometer ended with {run.ended.code} and said nothing"
+        return "the run did not finish"
+    return run.ended.sentence or f"pyrometer ended with {run.ended.code} without a message"
 
 
 def _text(value: object) -> str:
@@ -100,16 +100,16 @@ LATEST = "latest"
 
 
 def resolve_alias(track: str, settings: Settings) -> str:
-    """The environment that a track means now; raises IndexFailed if the newest release is unknown.
+    """The present environment of a track; raises IndexFailed if the newest release is unknown.
 
-    An environment that is declared under that name is meant before it.
+    A declared environment of that name takes precedence.
     """
     return track if track != LATEST or track in settings.environments else newest_release()
 
 
 def newest_release() -> str:
     """The newest release that the package index offers to this machine; raises IndexFailed."""
-    # Without `pre` an index answers with releases only.
+    # Without `pre` an index returns releases only.
     releases = list_versions(Recipe(), look_at(""))
     if not releases:
         raise IndexFailed("the package index offers no release of PyTorch")

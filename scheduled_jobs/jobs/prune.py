@@ -1,4 +1,4 @@
-"""The job `prune`: what `pyrometer db prune` does, by itself, and old leftovers of runs."""
+"""The job `prune`: the same as `pyrometer db prune`, and removal of old files of runs."""
 
 from records.tasks import Task, TaskState
 from workflows.database_upkeep import Retention, clear, prune
@@ -7,7 +7,7 @@ from .context import JobContext, JobResult
 
 
 def prune_rows(task: Task, context: JobContext) -> JobResult:
-    """Delete the raw rows that are older than they are kept, and what runs left behind on this machine."""
+    """Delete raw rows beyond their retention, and files that runs left on this machine."""
     retention = Retention(context.settings.telemetry_days, context.settings.samples_days)
     with context.open_database() as database:
         sentences = list(prune(database, retention))

@@ -1,4 +1,4 @@
-"""Which function does which job."""
+"""The functions of the jobs."""
 
 from ..scheduler.worker_pool import Registry
 from .confirm import confirm

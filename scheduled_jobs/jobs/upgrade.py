@@ -1,4 +1,4 @@
-"""Job `upgrade`: an upgrade judged by `pyrometer upgrade`, its decision and its report kept."""
+"""Job `upgrade`: runs `pyrometer upgrade` and stores its decision and its report."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from scheduled_jobs.scheduler.task_runs import MeasuredRun, run_measurement
 from workflows.errors import UsageError
 from workflows.planning.plan_upgrade import UpgradeRequest
 
-#: What a task may say besides, and the option that takes it. The `case` of a task of `pyrometer upgrade --on`
-#: are cases as they were typed; `cases`, of a schedule, are whole workloads.
+#: Further keys of a task, and their options. `case`, in a task of `pyrometer upgrade --on`, are cases as
+#: typed; `cases`, of a schedule, are whole workloads.
 _OPTIONS = {
     "policy": "--policy",
     "pairs": "--pairs",
@@ -31,16 +31,16 @@ _REPEATED = {
     "because": "--because",
     "packages": "--package",
 }
-#: The key of a spec where it is not the name of the request's field.
+#: The keys of a spec that differ from the field of the request.
 _KEYS = {"cases": "case", "budget": "budget_seconds", "fingerprints": "fingerprint"}
 _SHARED = frozenset({"old", "new", "suite", "preset", "device", "budget_seconds", "fingerprint", "screen"})
-#: Why an option stays on this machine, where that needs a reason.
+#: The reasons why options cannot be used on other machines.
 _STAYS = {
     "case_files": "--cases cannot be combined with --on: the file is on this machine only",
     "census": "--census cannot be combined with --on: the file is on this machine only",
     "step": "--step cannot be combined with --on: the script is on this machine only",
-    "packages": "--package cannot be combined with --on: it is for a script of --step",
-    "run_id": "--run-id cannot be combined with --on: each machine has a run of its own",
+    "packages": "--package cannot be combined with --on: it is only for a script of --step",
+    "run_id": "--run-id cannot be combined with --on: each machine has its own run",
 }
 
 
@@ -49,7 +49,7 @@ def upgrade(task: Task, context: JobContext) -> JobResult:
     old, new = (resolve_alias(str(task.spec[name]), context.settings) for name in ("old", "new"))
     report = report_file(context.data_dir, old, new, task)
     report.parent.mkdir(parents=True, exist_ok=True)
-    # Another machine would write it into a folder of its own.
+    # Another machine would write it to its own folder.
     report_option = [] if context.away else ["--report", str(report)]
     options = (*run_options(task.spec, context), *_own_options(task.spec))
     run = run_measurement(task, context, ["upgrade", old, new, *options, *report_option])
@@ -97,7 +97,7 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
 def _stored_decision(
     context: JobContext, run: MeasuredRun, spec: Mapping[str, Any], sides: tuple[str, str], report: Path
 ) -> dict[str, Any] | None:
-    """The verdict that was stored with the run, of these `sides` by now; None where it has none."""
+    """The verdict that was stored with the run, with the present names of the `sides`; None without one."""
     with context.open_database() as database:
         stored = run_record(database, run.run)
     decided = stored.facts.get(DECIDED) if stored else None
@@ -105,12 +105,12 @@ def _stored_decision(
         return None
     comparison = stored_comparison(stored.facts)
     measured = comparison.asked if comparison else sides
-    # A run that was resumed compares with what was the newest release when it began.
+    # A resumed run compares with the release that was the newest when it began.
     old, new = (
         was if spec[name] == LATEST else side
         for name, side, was in zip(("old", "new"), sides, measured, strict=True)
     )
-    # A run of an earlier version has its first ground alone.
+    # A run of an earlier version has only its first reason.
     reasons = decided.get("reasons") or [decided["because"]]
     return {
         "run": run.run,
@@ -119,8 +119,7 @@ def _stored_decision(
         "decision": decided["decision"],
         "reasons": reasons,
         "broken": decided.get("broken", []),
-        # One that was resumed after an interruption writes none, nor does another machine:
-        # `pyrometer report RUN` shows it.
+        # A resumed run writes no report, nor does another machine: `pyrometer report RUN` prints it.
         "report": str(report) if report.exists() else "",
         "summary": f"{old} -> {new}: {decided['decision']}, {reasons[0]}",
     }

@@ -45,23 +45,24 @@ from .digest import (
     within,
 )
 
-#: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
+#: Kinds of notices: those that are sent here, and those of discovery about releases.
 DIGEST = "digest"
 RELEASE = "release"
 
-#: How old an unreported finding may be, how many digests are read, and how many notices of all kinds.
+#: The largest age of an unreported finding, and the numbers of digests and of notices of all kinds that are
+#: read.
 _BACK = timedelta(days=60)
 _DIGESTS, _NOTICES = 500, 500
-#: More than these of a night are not looked at one by one.
+#: The most of a night that are examined one by one.
 _SCHEDULED_RUNS, _TASKS, _FINDINGS = 300, 500, 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierDigests:
-    """What earlier digests reported: until when, which findings, and the coverage in the last one.
+    """The reports of earlier digests: their end, their findings, and the coverage in the last one.
 
-    `as_machines` are the findings that were only ever reported as changes of the machine. `known_since` is
-    the time from which on all digests were read.
+    `as_machines` are findings that were reported only as changes of the machine. `known_since` is the time
+    from which on all digests were read.
     """
 
     until: datetime | None
@@ -83,13 +84,15 @@ def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
 
 
 def stored_digest(database: Database, night: date) -> Notice | None:
-    """The digest that was made last of a night; None where there is none, or none recent enough."""
+    """The last digest of a night; None if there is none, or none recent enough."""
     digests = _digests(database)
     return next((one for one in digests if one.facts["night"] == night.isoformat()), None)
 
 
 def _digests(database: Database) -> list[Notice]:
-    """The newest digests, newest first: a fleet that falls silent makes more notices than are read of all."""
+    """The newest digests, newest first; queried separately, because a silent fleet makes many notices of
+    other kinds.
+    """
     return notices(database, _DIGESTS, kinds=(DIGEST,))
 
 
@@ -112,7 +115,7 @@ def collect_digest_data(
     until: datetime,
     shared: datetime | None = None,
 ) -> DigestData:
-    """What is known of the time after `since` (None: the digest before) and up to `until`, both aware.
+    """The data of the time after `since` (None: the digest before) and up to `until`, both aware.
 
     `shared` is `until` by the clock that all machines share (None: the same).
     """
@@ -181,7 +184,9 @@ def before(newest: Sequence[Notice], until: datetime) -> EarlierDigests:
 
 
 def _as_machines(notice: Notice) -> frozenset[int]:
-    """The findings that a digest reported as the machine's; of an earlier Pyrometer, those that it named."""
+    """The findings that a digest attributed to the machine; in digests of an earlier version, those that it
+    named.
+    """
     ids = notice.facts.get("machine_ids")
     if ids is None:
         ids = [moved["finding"] for group in notice.facts.get("machine", ()) for moved in group["top"]]
@@ -189,7 +194,7 @@ def _as_machines(notice: Notice) -> frozenset[int]:
 
 
 def _coverage_of(notice: Notice) -> frozenset[CoverageKey]:
-    """The lost cases of a digest; none of an earlier Pyrometer, whose keys cannot be divided into parts."""
+    """The lost cases of a digest; none for an earlier version, whose keys cannot be divided into parts."""
     keys = (each for each in notice.facts["coverage"] if not isinstance(each, str))
     return frozenset((str(schedule), str(part), str(case)) for schedule, part, case in keys)
 
@@ -201,7 +206,7 @@ def _measuring(database: Database, settings: Settings) -> list[str]:
 
 
 def _of_window(newest: Iterable[ScheduledRun], since: datetime, until: datetime) -> list[ScheduledRun]:
-    """The runs that were due within, and of earlier ones the tasks that ended since or still run."""
+    """The runs that were due in the time, and of earlier ones the tasks that ended since or still run."""
     found: list[ScheduledRun] = []
     for run in newest:
         if run.due_at > until:
@@ -259,14 +264,14 @@ def _missed_runs(due: Iterable[Sequence[ScheduledRun]]) -> list[PartResult]:
 def _machine_changes(
     database: Database, parts: dict[tuple[str, str], list[Task]], own: Sequence[tuple[ScheduledRun, Task]]
 ) -> list[str]:
-    """What differs on each machine from the run before: there its series start anew."""
+    """The changes of each machine from the run before, at which its series start new segments."""
     found: dict[str, str] = {}
     for _, task in own:
         if task.state != TaskState.DONE or task.run_id is None or task.machine in found:
             continue
         earlier = runs_before(task, parts[task.schedule, task.part])
         before = next((run for run in earlier if _machine_of(database, run) == task.machine), None)
-        # Of a run that is not stored nothing is known; a digest that failed for it would fail every day.
+        # A run that is not stored is skipped; otherwise the digest would fail every day.
         if before is None or not _machine_of(database, task.run_id):
             continue
         if changes := border(run_changes(database, before, task.run_id)):
@@ -275,7 +280,7 @@ def _machine_changes(
 
 
 def _border_changes(database: Database, since: datetime, until: datetime) -> list[BorderChange]:
-    """How levels moved across borders, by the detections that ended within the time.
+    """The level changes across borders, from the detections that ended within the time.
 
     A detection covers all machines of its label and is repeated after sessions: each statement counts once.
     """
@@ -309,7 +314,7 @@ def _lost_still(
 ) -> list[CoverageKey]:
     """The keys of earlier lost cases of parts that are still followed, and not measured by `own` (task ids).
 
-    A part that rests for a night must not have its lost cases reported again after it.
+    The lost cases of a part that pauses for a night must not be reported again.
     """
     looked_at = {(one.task.schedule, one.task.part) for one in nights if one.task.id in own}
     others = {(task.schedule, task.part) for task in recent} - looked_at
@@ -329,14 +334,14 @@ def _machine_disturbances(
 def _to_report(
     database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
 ) -> list[Finding]:
-    """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
+    """The findings of the time whose digests are known, and open ones whose mute ended this night."""
     recent = findings(database, states=(*REPORTED, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
     unmuted = [one for one in still if one.muted_until is not None and one.muted_until > since]
     return list({one.id: one for one in (*unmuted, *recent)}.values())
 
 
 def _others(database: Database) -> list[Task]:
-    """The newest tasks of all jobs that do not measure a night and matter for a digest."""
+    """The newest tasks of jobs other than measuring that matter for a digest."""
     ended = [
         task
         for state in (TaskState.FAILED, TaskState.LOST)

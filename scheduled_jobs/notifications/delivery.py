@@ -1,4 +1,4 @@
-"""Deliver notices to their targets by Apprise: each target once, and no secret is shown."""
+"""Delivers notices to their targets by Apprise, once to each target, without exposing secrets."""
 
 import logging
 import re
@@ -17,21 +17,21 @@ from workflows.errors import TargetsUnreadable
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
 
-#: How loud a message is; services colour it.
+#: The level of a message, which services colour.
 Tone = Literal["info", "success", "warning", "failure"]
 
-#: A target that failed is tried again after these.
+#: The delays before a failed target is tried again.
 WAITS = (timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=2))
 MOST_TRIES = 1 + len(WAITS)
 
-#: A sender that took a notice and stored no result within this time is dead.
+#: A sender that claimed a notice and stored no result within this time is dead.
 _ABANDONED = timedelta(minutes=10)
 #: Seconds that Apprise waits for one target; its URL sets shorter socket timeouts (`cto`, `rto`).
 _PATIENCE = 90
 
-#: What of a host name is surely one, and no token where other services have their host.
+#: Texts that are certainly host names, not tokens that some services have in their place.
 _HOST = re.compile(r"localhost|[a-z0-9-]+(\.[a-z0-9-]+)+", re.IGNORECASE)
-#: What may be shown of a URL that Apprise does not understand: more could be a token.
+#: The part of an invalid URL that may be displayed; the rest could be a token.
 _SCHEME = re.compile(r"[a-z]{1,12}")
 
 
@@ -45,7 +45,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class DigestMessage:
-    """What a target gets: `text` is plain, `markdown` for those that show more."""
+    """The message to a target: `text` is plain, `markdown` is for targets that render it."""
 
     title: str
     text: str
@@ -56,7 +56,7 @@ class DigestMessage:
 def targets(alerts: AlertSettings) -> tuple[Target, ...]:
     """The targets of the settings; raises TargetsUnreadable if the file of targets cannot be read.
 
-    Targets that would be called alike are numbered, by their URLs and not by their order in the settings.
+    Targets with equal names are numbered in the order of their URLs, not of the settings.
     """
     urls = sorted({*alerts.targets, *_lines(alerts)})
     names: dict[str, int] = {}
@@ -85,23 +85,25 @@ def _lines(alerts: AlertSettings) -> list[str]:
 
 
 def post(target: Target, message: DigestMessage) -> str:
-    """Send a message to a target; returns an empty text, or why it failed in one sentence without secrets."""
+    """Send a message to a target; returns an empty text, or the reason of the failure as a sentence without
+    secrets.
+    """
     from apprise import Apprise, NotifyFormat, NotifyType
 
     service = _service(target.url)
     if service is None:
-        return "this is no URL that Apprise understands"
+        return "Apprise cannot use this URL"
     formats = service.notify_format if isinstance(service.notify_format, tuple) else (service.notify_format,)
-    # Mail shows all of HTML. A chat's own markup is a dialect each, and the plain text reads well in all.
+    # Mail clients render HTML. Each chat has its own markup dialect, and plain text is readable in all.
     rich = formats[0] == NotifyFormat.HTML and NotifyFormat.MARKDOWN not in formats
     sender = Apprise(asset=_asset())
     sender.add(service)
     room = service.body_maxlen or len(message.markdown) + len(message.text)
     if not service.title_maxlen:
-        # The title goes before the body, and takes of its room.
+        # The title precedes the body and counts toward its length.
         room -= len(message.title) + 2
     if formats[0] == NotifyFormat.HTML and not rich:
-        # Some signs are longer there.
+        # Some characters are longer there.
         room = room * 2 // 3
     done = sender.notify(
         body=_shorten_text(message.markdown if rich else message.text, room),
@@ -154,7 +156,7 @@ def due(was: Delivery | None, now: datetime) -> bool:
 
 
 def given_up_at(was: Delivery) -> datetime | None:
-    """When a delivery was given up for good; None for one that is done, or is still tried."""
+    """The time at which a delivery was given up; None for one that is done, or is still tried."""
     if was.tries < MOST_TRIES or was.state == DeliveryState.DELIVERED:
         return None
     return was.at + _ABANDONED if was.state == DeliveryState.TRYING else was.at
@@ -164,7 +166,7 @@ def _service(url: str) -> "NotifyBase | None":
     """The service behind a URL; None for one that Apprise cannot use."""
     from apprise import Apprise
 
-    # It would write to stderr, and what it says of a URL it cannot read may be the URL.
+    # It would write to stderr, and its message about an invalid URL may contain the URL.
     logger = logging.getLogger("apprise")
     logger.propagate = False
     if not logger.handlers:
@@ -175,9 +177,8 @@ def _service(url: str) -> "NotifyBase | None":
 def _asset() -> "AppriseAsset":
     from apprise import AppriseAsset
 
-    # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign. Where a
-    # redirect is followed, the client sends GET instead of POST, and the message is lost although it seems
-    # delivered.
+    # No external pictures, no advertisement, and no conversion of ":bug:" in a case's text. After a redirect
+    # the client sends GET instead of POST, and the message is lost although it seems delivered.
     return AppriseAsset(
         app_id="Pyrometer",
         app_desc="Pyrometer",
@@ -191,7 +192,7 @@ def _asset() -> "AppriseAsset":
 
 
 def _name(url: str) -> str:
-    """A target's URL as far as it is no secret: its service, and its host where that is surely a host."""
+    """The public part of a target's URL: its service, and its host if that is certainly a host."""
     service = _service(url)
     if service is None:
         scheme = url.partition("://")[0]
@@ -219,9 +220,9 @@ def _without_secrets(sentence: str, target: Target) -> str:
 
 
 def _shorten_text(text: str, most: int) -> str:
-    """The text in at most so many characters, ended at a line, with a word on what is missing."""
+    """The text with at most the given characters, cut at a line end, with a note."""
     if len(text) <= most:
         return text
-    last = "(cut: `pyrometer digest` has all of it)"
+    last = "(shortened: `pyrometer digest` prints the whole digest)"
     head = text[: max(0, most - len(last) - 1)]
     return f"{head[: head.rfind(chr(10)) + 1]}{last}"[:most]

@@ -12,15 +12,15 @@ from reports.text.staleness_text import describe_disturbance, silence
 
 from ..detection.border_levels import BorderChange
 
-#: Changes of a group that are listed one by one.
+#: The most changes of a group that are listed.
 TOP = 5
 
-#: States of findings that are listed one by one, and those that are only counted.
+#: States of findings that are listed, and those that are only counted.
 REPORTED = (FindingState.CONFIRMED, FindingState.MACHINE)
 WAITING = (FindingState.CANDIDATE, FindingState.CONFIRMING)
 COUNTED = (FindingState.REFUTED, FindingState.UNCLEAR)
 
-#: What a lost case is known by from one digest to the next: its schedule, part and case.
+#: The identity of a lost case across digests: its schedule, part and case.
 CoverageKey = tuple[str, str, str]
 
 _NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED, "missed")
@@ -28,7 +28,8 @@ _NOT_DONE = (TaskState.FAILED, TaskState.LOST, TaskState.CANCELLED, "missed")
 
 @dataclass(frozen=True, slots=True)
 class ContinuedChange:
-    """A confirmed change that was `reported` with one size since the night of `since`, and is `change` `now`.
+    """A confirmed change that was `reported` with one size since the night of `since`, and has the size
+    `change` on the night `now`.
 
     Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
     """
@@ -47,9 +48,9 @@ class ContinuedChange:
 def continued_changes(
     findings: Iterable[Finding], since: datetime, until: datetime
 ) -> tuple[ContinuedChange, ...]:
-    """The changes that were noted as continuing after `since` and until `until`, the largest first.
+    """The changes whose continuation was recorded after `since` and until `until`, largest first.
 
-    Left out are silenced findings, and those with a later finding, which was measured in pairs itself.
+    Silenced findings are left out, and those with a later finding, which was measured in pairs.
     """
     found = [
         _goes_on(one)
@@ -86,10 +87,10 @@ def _goes_on(one: Finding) -> ContinuedChange:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """What became of one part of a schedule that was due: the state of its task, and its run if it has one.
+    """The result of one due part of a schedule: the state of its task, and its run if it has one.
 
-    `state`: done, failed, lost, cancelled, waiting, running, missed. Of `cases` so many are `ok`: all of
-    their replicates are. `error` says why where it is not done.
+    `state`: done, failed, lost, cancelled, waiting, running, missed. `ok` is the number of `cases` whose
+    replicates are all ok. `error` is the reason if it is not done.
     """
 
     schedule: str
@@ -117,10 +118,10 @@ class UpgradeDecision:
 
 @dataclass(frozen=True, slots=True)
 class DigestProblem:
-    """Something about the machines or the service that people should know. `kind` sorts it, `key` is its own.
+    """A problem of the machines or the service.
 
-    `kind`: silent, missing, coverage, disturbed, failed, undelivered. Of what is missing, `part` is whose
-    night it is and `due_at` when that was due.
+    `key` is its identity. `kind`: silent, missing, coverage, disturbed, failed, undelivered. For a missing
+    night, `part` is its part and `due_at` its fire time.
     """
 
     kind: str
@@ -132,15 +133,15 @@ class DigestProblem:
 
 @dataclass(frozen=True, slots=True)
 class DigestData:
-    """Everything that is known of a night.
+    """The data of a night.
 
-    `night` is a local date of `timezone`; the digest reports what happened after `since` and until `until`
-    (aware). `reported` are the findings of earlier digests, `reported_as_machines` those reported as the
-    machine's alone. Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed
-    changes without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
-    `lost_before` is the coverage in the digest before, and `lost_still` what of it is of parts that were not
-    measured since. `notices` are sentences, and so are `changed`: what of the machines is another than the
-    night before. `crossed` is what levels did across it.
+    `night` is a local date of `timezone`; the digest covers the time after `since` and until `until` (aware).
+    `reported` are the findings of earlier digests, `reported_as_machines` those attributed only to the
+    machine. `not_ok` is the number of the measured `cases` that are not ok. `still` are the confirmed changes
+    without a triage; `open` is the number of open regressions (`records.findings.FindingGroup`).
+    `lost_before` is the coverage in the digest before, and `lost_still` the part of it that was not measured
+    since. `notices` are sentences, and so are `changed`, the changes of machines from the night before.
+    `crossed` are the level changes across them.
     """
 
     night: date
@@ -171,10 +172,10 @@ class DigestData:
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
+    """A changed case with its metric of the largest change, as log ratios of new to old.
 
-    `began_as` is the finding that reported a drift before; `after` is a night on which a drift had not
-    begun, and None for a step, which has a night.
+    `began_as` is the finding that reported a drift before; `after` is a night before the beginning of a
+    drift, None for a step.
     """
 
     finding: int
@@ -193,9 +194,9 @@ class CaseChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Cases that moved in one night on one machine between two environments, which may be `one` and the same.
+    """Cases that changed in one night on one machine between two environments, which may be the same (`one`).
 
-    `top` are the largest of `count`; `night` is when the first run with the change started.
+    `top` are the largest of `count`; `night` is the start of the first run with the change.
     """
 
     night: datetime
@@ -208,18 +209,17 @@ class ChangeGroup:
 
     @property
     def largest(self) -> CaseChange:
-        """The case that moved most."""
+        """The case with the largest change."""
         return self.top[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The digest of a night, each list with the worst first.
+    """The digest of a night, with lists sorted worst first.
 
-    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, reported before
-    or not; `silenced` those not reported because of their triage. `ids` are the
-    findings in this digest, `machine_ids` those of them that it reports as the machine's, `coverage`
-    the keys of what fell.
+    `waiting` are the reasons why candidates wait, with counts. `open` counts the open regressions, reported
+    before or not; `silenced` those not reported because of their triage. `ids` are the findings in this
+    digest, `machine_ids` those attributed to the machine, `coverage` the keys of lost cases.
     """
 
     night: date
@@ -306,14 +306,14 @@ def digest(night: DigestData) -> Digest:
 
 
 def _was_reported(one: Finding, night: DigestData) -> bool:
-    """Whether an earlier digest reported it as what it is now: the machine's, or a regression."""
+    """Whether an earlier digest reported it in its present category: machine or regression."""
     return one.id in night.reported or (
         one.state == FindingState.MACHINE and one.id in night.reported_as_machines
     )
 
 
 def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
-    """Whether this finding is one piece of a drift that another finding of the night reports as a whole."""
+    """Whether this finding is a piece of a drift that another finding of the night reports as a whole."""
     return any(
         other.shape == "drift"
         and other.state == FindingState.CONFIRMED
@@ -393,12 +393,12 @@ def _problems(night: DigestData) -> tuple[DigestProblem, ...]:
 
 
 def _missing(night: DigestData) -> list[DigestProblem]:
-    """The parts that were due and not done; of one that was done later, nothing is missing.
+    """The parts that were due and not done; a part that was done later is not missing.
 
     A missed night within a reported outage is part of the outage.
     """
     silent = {one.name for one in night.outages if one.kind == "night"}
-    # The newest wins, in whatever order they come.
+    # The newest one counts, in any order.
     made = sorted((ran for ran in night.ran if ran.state == TaskState.DONE), key=lambda ran: ran.due_at)
     done = {(ran.schedule, ran.part): ran.due_at for ran in made}
     whole = {ran.schedule: ran.due_at for ran in made}
@@ -416,7 +416,7 @@ def _missing(night: DigestData) -> list[DigestProblem]:
 
 def _not_done(ran: PartResult, name: str) -> str:
     if ran.state == "missed":
-        return f"{name} was due and no scheduler was there to begin it"
+        return f"{name} was due and no scheduler was running"
     why = f": {ran.error}" if ran.error else ""
     return f"{name} was due and {'was cancelled' if ran.state == TaskState.CANCELLED else ran.state}{why}"
 
@@ -433,9 +433,9 @@ def _coverage(night: DigestData) -> list[DigestProblem]:
             continue
         first = "; ".join(f"{one.case} {_case_ending(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
-        count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
+        count = "1 case" if len(new) == 1 else f"{len(new)} cases"
         name = part_label(schedule, part)
-        sentence = f"{count} of {name} used to be measured and {verb} no longer: {first}{more}"
+        sentence = f"{count} of {name} no longer measured: {first}{more}"
         found.append(DigestProblem("coverage", name, sentence))
     return found
 

@@ -1,4 +1,4 @@
-"""A digest as people get it: a subject that begins with the worst, plain text, Markdown, JSON."""
+"""Formats a digest: a subject that begins with the worst, plain text, Markdown, JSON."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,16 +26,16 @@ from .digest import (
     UpgradeDecision,
 )
 
-#: A sign that chats take for the beginning of a person's name.
+#: A character that chats take for the beginning of a person's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
 
-#: Mail programs and chats show about so much of a subject.
+#: The number of characters of a subject that mail programs and chats display.
 _SUBJECT = 200
 
 #: The names that 0.1.0 gave to fields of a digest and of a change in it.
 _OLD_FIELDS = {"troubles": "problems", "news": "notices", "told": "reported"}
 
-#: Problems by kind, the loudest first, and what there are so many of.
+#: Problems by kind, most important first, with the words for their count.
 _PROBLEMS: Mapping[str, tuple[str, str]] = {
     "missing": ("missing night", "missing nights"),
     "silent": ("silent machine", "silent machines"),
@@ -48,14 +48,14 @@ _PROBLEMS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A name that is shown as it is: a case, a run, a command."""
+    """A name that is printed unchanged: a case, a run, a command."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words with a link; `url` is an address of the dashboard."""
+    """Text with a link; `url` is an address of the dashboard."""
 
     text: str
     url: str
@@ -68,14 +68,14 @@ Line = Sequence[Piece]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and the lines below it; a line of depth 1 belongs to the one above it."""
+    """A heading with its lines; a line of depth 1 belongs to the one above it."""
 
     title: str
     lines: Sequence[tuple[int, Line]]
 
 
 def subject(digest: Digest) -> str:
-    """One line, the worst first: regressions, then what is missing or refused, and improvements last."""
+    """One line, worst first: regressions, then problems, and improvements last."""
     parts = [
         *_moved_in_all(digest.regressions, "regression"),
         *_going_on_in_all(digest.going_on),
@@ -106,7 +106,7 @@ def quiet_line(digest: Digest) -> str:
 
 
 def tone(digest: Digest) -> str:
-    """How loud a digest is: failure, warning, success or info."""
+    """The level of a digest: failure, warning, success or info."""
     refused = any(one.decision == "no-go" for one in digest.upgrades)
     worse = digest.regressions or any(one.direction == "worse" for one in digest.going_on)
     if worse or refused or any(one.kind in ("missing", "silent") for one in digest.problems):
@@ -126,7 +126,7 @@ def digest_text(digest: Digest, dashboard_url: str | None = None) -> str:
 
 
 def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
-    """The digest as GitHub's Markdown; whatever text comes from a case is escaped, also mentions."""
+    """The digest as GitHub's Markdown; text from a case is escaped, including mentions."""
     lines = [_markdown_line(_head(digest))]
     for section in sections(digest, dashboard_url):
         lines += ["", f"### {markdown.text(section.title)}", ""]
@@ -140,7 +140,7 @@ def digest_json(digest: Digest) -> dict[str, Any]:
 
 
 def stored_digest_json(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of a stored digest under today's names; 0.1.0 had other names for three of them."""
+    """The facts of a stored digest under the present names; 0.1.0 had other names for three of them."""
     body = {_OLD_FIELDS.get(name, name): value for name, value in facts.items()}
     body["going_on"] = [
         {_OLD_FIELDS.get(name, name): value for name, value in change.items()} for change in body["going_on"]
@@ -157,15 +157,15 @@ def _values(value: Any) -> Any:
 
 
 def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
-    """What a digest says, the worst first; only the sections that have something to say."""
+    """The sections of a digest, worst first; empty ones are left out."""
     place = _Place(zone(digest.timezone), (dashboard_url or "").rstrip("/"))
     found = [
         Section("Regressions", _groups(digest.regressions, place)),
         Section("Continued since they were reported", [(0, _goes_on(one, place)) for one in digest.going_on]),
-        Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.problems)]),
+        Section("Problems", [(0, (one.sentence,)) for one in _loudest(digest.problems)]),
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
-        Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
-        Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
+        Section("Changed with the machine, not with PyTorch", _groups(digest.machine, place)),
+        Section("Machines that changed since the night before", [(0, (one,)) for one in digest.changed]),
         Section("Levels across a change of the machine, not judged", _border_lines(digest.crossed)),
         Section("Improvements", _groups(digest.improvements, place)),
         Section("On offer", [(0, (one,)) for one in digest.notices]),
@@ -177,7 +177,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where readers are: their time zone, and their dashboard's URL or nothing."""
+    """The time zone of the readers, and the URL of their dashboard, which may be empty."""
 
     zone: tzinfo
     dashboard: str
@@ -221,14 +221,14 @@ def _case_change(one: CaseChange, place: _Place) -> Line:
         first = f"finding {one.began_as}"
         line += [", goes on from ", Link(first, url) if url else first]
     if one.returned:
-        line.append(", came back after it was fixed")
+        line.append(", returned after it was fixed")
     if one.others:
         line.append(f", moved too: {', '.join(map(_title, one.others))}")
     return (*line, ", ", _finding(one.finding, place))
 
 
 def _goes_on(one: ContinuedChange, place: _Place) -> Line:
-    """What nights say of a change since it was measured in pairs is about right, and no measurement."""
+    """The size of a change by nights since it was measured in pairs is approximate."""
     since, now = place.day(one.since), place.day(one.now)
     since_text = f"since the night of {since}, reported as {numbers.percent(one.reported)}"
     head = f"now about {numbers.percent(one.change)} (night of {now}) {_title(one.metric)}: "
@@ -236,7 +236,7 @@ def _goes_on(one: ContinuedChange, place: _Place) -> Line:
 
 
 def _border_lines(levels: Iterable[BorderChange]) -> list[tuple[int, Line]]:
-    """Each metric's levels across a border: that of all cases, and those that moved most."""
+    """The levels of each metric across a border: of all cases, and of those with the largest changes."""
     lines: list[tuple[int, Line]] = []
     for one in levels:
         nights = "on the night of" if one.nights == 1 else f"in the {one.nights} nights since"
@@ -254,7 +254,7 @@ def _title(metric: str) -> str:
 
 
 def _finding(number: int, place: _Place) -> Piece:
-    """Where everything about a finding is: its page, or what to type."""
+    """The place of the details of a finding: its page, or a command."""
     url = place.link("regressions", finding=number)
     return Link(f"finding {number}", url) if url else Code(f"pyrometer regressions show {number}")
 
@@ -282,7 +282,7 @@ def _further(digest: Digest) -> list[str]:
     counted = (
         (digest.refuted, "measured again and refuted"),
         (digest.unclear, "measured again and still unclear"),
-        (digest.silenced, "confirmed and not reported: triaged or muted"),
+        (digest.silenced, "confirmed but not reported, because triaged or muted"),
     )
     lines = [f"{plural(count, 'change', 'changes')} {what}" for count, what in counted if count]
     if digest.coverage:
@@ -305,7 +305,7 @@ def _problem_counts(problems: Sequence[DigestProblem], place: tzinfo) -> list[st
         if len(own) == 1 and kind in ("missing", "silent"):
             found.append(own[0].sentence)
         elif own and kind == "missing":
-            # Two parts of one night are one night.
+            # Two parts of one night count once.
             nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
             parts = list(dict.fromkeys(one.part for one in own))
             found.append(f"{plural(len(nights), *names)}: {some(parts)}")
@@ -355,8 +355,8 @@ def _join_pieces(
 
 
 def escape_mentions(anything: str) -> str:
-    """Text that stays plain text in a chat: no mention, no link, and one line."""
+    """Text that chats do not interpret: no mention, no link, and one line."""
     plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
-    # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
+    # A zero-width space prevents a mention; `nightly@h200` is not one.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)
     return re.sub(r"(?i)www(?=\.)|:(?=//)", "\\g<0>\N{ZERO WIDTH SPACE}", quiet).replace("](", "] (")

@@ -22,17 +22,17 @@ OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
 #: How long a child may take to store its results after SIGTERM.
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
-#: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are
-#: of may still run.
+#: The number of newest folders of logs that are kept, and the age up to which changed ones are kept, because
+#: their task may still run.
 _MOST_LOGS = 1000
 _KEPT_SECONDS = 2 * 24 * 3600.0
-#: Of a log so much of the end is looked at for its last sentence.
+#: The number of bytes at the end of a log that are read for its last sentence.
 _TAIL_BYTES = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The files of one attempt: what its children said to people, and for machines."""
+    """The files of one attempt: the output of its children for users, and for programs."""
 
     folder: Path
     attempt: int
@@ -49,7 +49,7 @@ class Logs:
 
 
 def logs_of(data_dir: Path, task: int, attempt: int) -> Logs:
-    """Where the logs of an attempt at a task lie."""
+    """The folder of the logs of an attempt at a task."""
     return Logs(data_dir / "tasks" / str(task), attempt)
 
 
@@ -63,8 +63,8 @@ def run_child(
 ) -> ChildExit:
     """Run a command to its end. Raises JobStopped once it has ended because `stop` was set.
 
-    It is asked to end by SIGTERM, and killed when it has not after `patience_seconds`; both also happen when
-    this process dies. Raises ChildLost where it cannot be started now: no space, or no process.
+    It is terminated by SIGTERM, and killed after `patience_seconds`, also when this process dies. Raises
+    ChildLost if it cannot be started now for lack of space or processes.
     """
     lines = Lines(logs.events, on_event)
     try:
@@ -89,7 +89,7 @@ def run_child(
 class Child:
     """A command under its supervisor, from its start to the death of its last descendant.
 
-    It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
+    It starts in `folder` with these variables as its whole environment; None means ours. Any thread may wait
     for it, but `terminate` and `end` must not run at the same time. Raises OSError when it cannot be started.
     """
 
@@ -114,7 +114,7 @@ class Child:
         )
 
     def has_ended(self, seconds: float | None) -> bool:
-        """Whether it has ended; waits for that so long, None for ever."""
+        """Whether it has ended; waits at most the given time, None without limit."""
         return self._process.has_ended(seconds)
 
     def terminate(self) -> None:
@@ -122,7 +122,7 @@ class Child:
         self._process.terminate()
 
     def end(self) -> ChildExit:
-        """How it ended. Remaining processes are first asked to end, and waited for."""
+        """Its exit. Remaining processes are terminated first, and waited for."""
         report = self._process.end()
         code, number = report.get("exit_code"), report.get("signal")
         if code is None and number is None:
@@ -141,7 +141,7 @@ class RunningChild:
         threading.Thread(target=self._wait, name="child", daemon=True).start()
 
     def wait_for_exit(self, seconds: float | None = 0.0) -> ChildExit | None:
-        """Its exit, waited for at most so long (None: without limit); None while it runs."""
+        """Its exit; waits at most the given time (None: without limit); None while it runs."""
         return self._ended if self._over.wait(seconds) else None
 
     def terminate(self) -> None:
@@ -160,7 +160,7 @@ class RunningChild:
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
-    """The last line of a log, from byte `start` on, that says something; without our name before it."""
+    """The last line of a log, from byte `start` on, that is not empty; without our name before it."""
     text = tail(log, _TAIL_BYTES, start)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("pyrometer: ") if lines else ""
@@ -175,7 +175,7 @@ class Lines:
         self._torn = b""
 
     def report_events(self) -> None:
-        """Report what is new."""
+        """Report new lines."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
@@ -192,7 +192,7 @@ class Lines:
 
 
 def make_room(folder: Path) -> None:
-    """Make the folder, and remove the oldest other folders that are not in use where there are too many."""
+    """Create the folder, and remove the oldest unused folders if there are too many."""
     folder.mkdir(parents=True, exist_ok=True)
     others = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
     since = time.time() - _KEPT_SECONDS
@@ -202,16 +202,16 @@ def make_room(folder: Path) -> None:
 
 
 def _changed_since(folder: Path, moment: float) -> bool:
-    """Whether the folder or anything in it changed then or later; a file that grows leaves its folder old."""
+    """Whether the folder or a file in it changed since then; a growing file does not change its folder."""
     try:
         return any(each.lstat().st_mtime >= moment for each in (folder, *folder.rglob("*")))
     except OSError:
-        # A file was removed just now: the folder is in use.
+        # A file was removed meanwhile: the folder is in use.
         return True
 
 
 def _age(folder: Path) -> int:
-    """When something was last put into a folder, in nanoseconds; one that is gone already is the oldest."""
+    """The time of the last change of a folder's entries in nanoseconds; a removed folder is the oldest."""
     try:
         return folder.stat().st_mtime_ns
     except OSError:

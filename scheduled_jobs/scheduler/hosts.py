@@ -1,4 +1,4 @@
-"""Hosts on which worker slots run their children: this machine, or nodes that come and go."""
+"""Hosts on which worker slots run their children: this machine, or nodes of a fleet."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from .child_process import OURSELVES, Logs, run_child
 class Host(Protocol):
     """A machine on which children run.
 
-    `machine` is its name, which is also the owner of its runs. `labels` are those that tasks can ask for, its
-    name included.
+    `machine` is its name, which is also the owner of its runs. `labels` are those that tasks can require,
+    including its name.
     """
 
     @property
@@ -32,8 +32,8 @@ class Host(Protocol):
     ) -> ChildExit:
         """Run `pyrometer` with these arguments on the host, to its end.
 
-        `run` is the id of the run that it measures, empty for none. The host's engine provides `nodes` nodes,
-        this one among them, if it can. When this returns, or raises JobStopped, the logs and the run's
+        `run` is the id of the run that it measures, empty for none. The engine of the host provides `nodes`
+        nodes including this one, if it can. When this returns, or raises JobStopped, the logs and the run's
         journal are on this machine. Raises JobStopped once the child has ended because `stop` was set, and
         ChildLost if the host was lost.
         """
@@ -57,7 +57,7 @@ class LocalHost:
         run: str,
         nodes: int = 1,
     ) -> ChildExit:
-        """A child of this process: its logs and its journal are written where they belong."""
+        """Run it as a child of this process, which writes its logs and its journal in place."""
         return run_child([*self.command, *arguments], logs, stop, on_event)
 
 
@@ -65,7 +65,7 @@ class LocalHost:
 class HostStatus:
     """A host that is online now; `facts` are what it reports about itself, as JSON values.
 
-    `drained`: it finishes its task and takes no new one; when it leaves after that, it is not missing. With
+    `drained`: it finishes its task and takes no new one, and is not missing when it leaves. With
     `only_labels` it takes only tasks with one of these labels for now.
     """
 
@@ -76,7 +76,7 @@ class HostStatus:
 
 
 class HostProvider(Protocol):
-    """A source of hosts that come and go."""
+    """A source of hosts that join and leave."""
 
     def look(self) -> Sequence[HostStatus]:
         """The hosts that are online now, each machine once. Called often: fast, raises nothing."""

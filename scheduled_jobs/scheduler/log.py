@@ -13,10 +13,10 @@ Level = Literal["info", "warning", "error"]
 
 
 class Log:
-    """Writes events as they come, from any thread; a closed reader is ignored.
+    """Writes events from any thread; a closed reader is ignored.
 
-    A JSON line has `time` (ISO, with offset), `level`, `event`, `text` where a sentence says more, and what
-    it is about: `schedule`, `task`, `run`, and more where an event has more.
+    A JSON line has `time` (ISO, with offset), `level`, `event`, `text` with a sentence if there is one, and
+    its subject: `schedule`, `task`, `run`, and further fields of the event.
     """
 
     def __init__(self, form: Form, now: Callable[[], datetime], stream: TextIO | None = None) -> None:
@@ -27,7 +27,7 @@ class Log:
     def __call__(
         self, event: str, text: str = "", about: Mapping[str, object] | None = None, level: Level = "info"
     ) -> None:
-        """Write one event; what is None or empty of `about` is left out."""
+        """Write one event; empty fields of `about` are left out."""
         fields = {key: value for key, value in (about or {}).items() if value not in (None, "")}
         line = self._line(event, text, level, fields)
         with self._lock, suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""From schedules to scheduled runs: which are due, and what is to be done at each."""
+"""Plans scheduled runs: which are due, and their tasks."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +22,10 @@ from .timetable import MISSED, Due
 
 DETECT = "detect"
 MANUAL, FOLLOW_UP = "by hand", "follow-up"
-#: Marks the moment from which on a schedule counts: nothing before it is caught up.
+#: The kind that marks the moment from which on a schedule counts; earlier fire times are not caught up.
 FIRST_SEEN = "first seen"
 _DEFAULT_SUITE = "smoke"
-#: Scheduled runs among which the newest one that is not in the future is searched.
+#: The number of scheduled runs that are searched for the newest one not in the future.
 _LOOKED_BACK = 200
 _MEASURED_BY = (
     *("suite", "preset", "cases", "case_files"),
@@ -35,9 +35,9 @@ _MEASURED_BY = (
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A scheduled run that is in the database now: its schedule, fire time, kind and number of tasks.
+    """A stored scheduled run: its schedule, fire time, kind and number of tasks.
 
-    `instead_of` counts earlier tasks of the schedule that had not started: they are cancelled for it.
+    `instead_of` counts earlier tasks of the schedule that had not started and were cancelled.
     """
 
     schedule: str
@@ -47,11 +47,11 @@ class PlannedRun:
 
 
 class Planner:
-    """Enqueues the scheduled runs that are due; it may be called at any time, and after any error.
+    """Enqueues due scheduled runs; it may be called at any time, and after any error.
 
-    A scheduled run is stored under its schedule and fire time, once and for ever, so another planner, or a
-    restarted one, enqueues nothing twice. The schedules that were seen switched off belong to this machine,
-    as other machines have settings of their own: they are kept in the file `memory`, where one is given.
+    A scheduled run is stored once for its schedule and fire time, so that another or a restarted planner does
+    not enqueue it twice. The disabled schedules are those of this machine, because other machines have other
+    settings: they are stored in the file `memory`, if given.
     """
 
     def __init__(self, memory: Path | None = None) -> None:
@@ -59,19 +59,21 @@ class Planner:
         self._rules: dict[str, str] = {}
         self._reached: datetime | None = None
         self._memory = memory
-        #: Those that were seen switched off, or not written down any more; and those that the file has.
+        #: The schedules that were disabled or removed from the settings; and those in the file.
         self._off = self._read_memory()
         self._kept = frozenset(self._off)
 
     def plan(self, database: Database, settings: Settings, now: datetime) -> list[PlannedRun]:
-        """Enqueue what became due since the last call; raises DatabaseError, and may then be called again."""
+        """Enqueue the runs that became due since the last call; after DatabaseError it may be called
+        again.
+        """
         found: list[PlannedRun] = []
         last: dict[str, datetime] | None = None
         enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
         self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
         for name, schedule in enabled.items():
             if name in self._off:
-                # No run was due while it was switched off: it counts from now, as a new one does.
+                # No run was due while it was disabled: it counts from now, like a new one.
                 plan_run(database, name, now, FIRST_SEEN, (), now)
                 self._since[name] = now
                 self._off.discard(name)
@@ -84,7 +86,9 @@ class Planner:
         return found
 
     def advance(self, now: datetime) -> None:
-        """Note that everything due until `now` has been enqueued: a rule that changes counts from then on."""
+        """Record that all due runs until `now` have been enqueued, so that a changed rule counts from then
+        on.
+        """
         self._reached = now
 
     def _read_memory(self) -> set[str]:
@@ -96,7 +100,7 @@ class Planner:
     def _remember(self) -> None:
         if self._memory is None or frozenset(self._off) == self._kept:
             return
-        # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
+        # If it cannot be stored, it is lost when this process ends: then one night too many is caught up.
         with suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._memory, "".join(f"{name}\n" for name in sorted(self._off)))
@@ -109,13 +113,14 @@ class Planner:
         if self._rules.setdefault(name, rule) != rule and self._reached is not None:
             since = max(since, min(self._reached, now))
         if now < since:
-            # The clock was set back: what was missed meanwhile is yet to come.
+            # The clock was set back: the missed fire times are in the future again.
             withdraw_missed(database, name, now)
             since = now
         found: list[PlannedRun] = []
         for due in timetable.due(schedule.cron, zone(settings.timezone), since, now):
             tasks = () if due.kind == MISSED else _in_turn(database, name, tasks_of(settings, name))
-            # Together: a planner that is killed in between leaves no earlier night waiting beside this one.
+            # In one transaction, so that a killed planner does not leave an earlier night waiting besides
+            # this one.
             with one_transaction(database) as whole:
                 if not plan_run(whole, name, due.moment, due.kind, tasks, now):
                     continue
@@ -128,8 +133,7 @@ class Planner:
 def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:
     """The tasks of a scheduled run in the order of claiming: the one that has waited longest is first.
 
-    If all together take longer than until the next run, the last ones are superseded: not the same ones
-    each time.
+    If all tasks take longer than the interval, the last ones are superseded, different ones each time.
     """
     if len(tasks) < 2:
         return tasks
@@ -208,7 +212,7 @@ def names(settings: Settings) -> list[str]:
 
 
 def labels_of(schedule: ScheduleSettings) -> tuple[str, ...]:
-    """The labels that a schedule asks machines by; the empty one is any machine."""
+    """The labels of machines of a schedule; the empty one means any machine."""
     return schedule.machines or ("",)
 
 
@@ -218,7 +222,9 @@ def part_of(track: str, label: str) -> str:
 
 
 def measure_spec(schedule: ScheduleSettings, track: str) -> dict[str, Any]:
-    """What a `measure` task does: the track, the schedule's baseline, and what of a run is not as usual."""
+    """The spec of a `measure` task: the track, the baseline of the schedule, and options that are not the
+    default.
+    """
     spec = {"track": track, "baseline": schedule.baseline, **_measured_by(schedule)}
     if not any(spec.get(name) for name in ("suite", "cases", "case_files")):
         spec["suite"] = _DEFAULT_SUITE
@@ -226,7 +232,7 @@ def measure_spec(schedule: ScheduleSettings, track: str) -> dict[str, Any]:
 
 
 def detect_task(schedule: str, track: str, label: str, prefix: str = "") -> NewTask:
-    """A look at what a schedule measured of one track."""
+    """The task that judges one track of a schedule."""
     spec = {"schedule": schedule, "track": track, "label": label}
     return NewTask(f"{prefix}{part_of(track, label)}", DETECT, spec)
 
@@ -240,7 +246,7 @@ def _detect_tasks(name: str, schedule: ScheduleSettings, prefix: str = "") -> tu
 
 
 def _judged_by(name: str, schedule: ScheduleSettings) -> dict[str, Any]:
-    """What was written of how to judge an upgrade, as plain JSON values; the schedule waives cases."""
+    """The configured settings for judging an upgrade, as plain JSON values, including waived cases."""
     written = {"policy": schedule.policy, "pairs": schedule.pairs}
     spec: dict[str, Any] = {key: value for key, value in written.items() if value is not None}
     if schedule.waive:
@@ -250,19 +256,19 @@ def _judged_by(name: str, schedule: ScheduleSettings) -> dict[str, Any]:
 
 
 def _measured_by(schedule: ScheduleSettings) -> Mapping[str, Any]:
-    """What was written of how to measure, as plain JSON values."""
+    """The configured settings for measuring, as plain JSON values."""
     written = schedule.model_dump(mode="json", include=set(_MEASURED_BY))
     return {key: value for key, value in written.items() if value is not None}
 
 
-#: Fire times of each schedule that are advertised.
+#: The number of fire times of each schedule that are announced.
 _ADVERTISED = 7
 
 
 def advertised_facts(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
-    """Time zone, what counts as silent, late and disturbed, and every schedule with its next fire times.
+    """Time zone, the limits for silent, late and disturbed, and every schedule with its next fire times.
 
-    `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.
+    `measures` is whether this scheduler measures. It contains no secrets.
     """
     local_zone = zone(settings.timezone)
     return {
@@ -292,7 +298,7 @@ def _next_fire_times(schedule: ScheduleSettings, local_zone: tzinfo, now: dateti
 
 
 def _about(schedule: ScheduleSettings) -> dict[str, Any]:
-    """What is measured, where anything is."""
+    """The measured environments, if any."""
     if schedule.job == MEASURE:
         suite = measure_spec(schedule, "").get("suite") or "chosen cases"
         environments = list(schedule.environments)

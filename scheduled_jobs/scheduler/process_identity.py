@@ -14,7 +14,7 @@ _STAT_STARTED = 19
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process since its machine booted, and the `machine` where it has things done: its own, or a node.
+    """A process since its machine booted, and the `machine` on which it runs tasks: its own, or a node.
 
     `boot` also distinguishes containers with one kernel, and machines that are copies of one that ran.
     Written `machine/boot/pid/started`.
@@ -27,7 +27,7 @@ class Owner:
 
     @property
     def process(self) -> tuple[str, int, int]:
-        """What is the same for everything that one process has done, wherever it has it done."""
+        """The part that is the same for all owners of one process, on any machine."""
         return self.boot, self.pid, self.started
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Owner:
 
     @staticmethod
     def parse(text: str) -> "Owner | None":
-        """The owner that `text` spells; None for anything else."""
+        """The owner in `text`; None for any other text."""
         try:
             machine, boot, pid, started = text.split("/")
             return Owner(machine, boot, int(pid), int(started))
@@ -54,10 +54,10 @@ def machine_name() -> str:
 
 
 def dead_process(owner: str, me: Owner) -> int | None:
-    """The process id of an owner that is known to be dead: it could be seen from here, and is not there.
+    """The process id of an owner that is certainly dead: it would be visible here, but does not exist.
 
-    What runs on another machine, before a reboot or in another container may live for all we can see. What
-    a process of this machine had done on a node is as dead as that process.
+    Processes on another machine, before a reboot or in another container may be alive. An owner on a node is
+    as dead as its process on this machine.
     """
     other = Owner.parse(owner)
     if other is None or other.boot != me.boot:
@@ -73,7 +73,7 @@ def _boot(machine: str) -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """When a living process began; None where there is none, or only its remains."""
+    """The start of a living process; None if it does not exist or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -7,9 +7,9 @@ from records.tasks import Task
 
 from .process_identity import Owner, dead_process
 
-#: An attempt that showed no sign of life for so long is lost.
+#: An attempt without a heartbeat for this time is lost.
 LEASE_SECONDS = 60.0
-#: At most this counts between two checks: time in which this process was suspended is no silence.
+#: The most time that counts between two checks, because this process may have been suspended.
 _MOST_BETWEEN_SECONDS = 15.0
 
 
@@ -55,7 +55,7 @@ class Reaper:
         owner = task.owner or ""
         parsed = Owner.parse(owner)
         if parsed is not None and parsed.process == self._me.process:
-            # The claim was carried out and its answer was lost: no slot runs the task.
+            # The claim succeeded but its answer was lost: no slot runs the task.
             return "claimed, and never begun"
         if (dead := dead_process(owner, self._me)) is not None:
             return f"its scheduler died (process {dead})"

@@ -1,4 +1,4 @@
-"""The service: enqueues what is due, has tasks done, and survives what goes wrong. APScheduler times it."""
+"""The service: enqueues due runs, runs tasks, and recovers from errors. APScheduler provides the timing."""
 
 import logging
 import os
@@ -47,17 +47,17 @@ from .worker_pool import (
 #: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 5.0
-#: How often the advertised fire times are computed anew.
+#: The interval at which the announced fire times are computed again.
 _ADVERTISE_SECONDS = 60.0
-#: The wall clock was set, or the machine slept, if it moved so much more or less than the monotonic clock.
+#: If the wall clock differs from the monotonic clock by more than this, it was set or the machine slept.
 _CLOCK_JUMP_SECONDS = 1.0
 #: Prefix of the ids of the jobs of schedules; the jobs that go on while the service stops.
 _SCHEDULE, _UNTIL_THE_END = "schedule:", ("claim", "heartbeat", "reap")
-#: At the end: how long a child may take to store its results, and how long a job without a child.
+#: Time limits at the end: for a child that stores its results, and for a job without a child.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
-#: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
-#: the others after 4, 8 and 16 minutes.
+#: The most attempts at a task after losses by the infrastructure: the second follows at once, the others
+#: after 4, 8 and 16 minutes.
 _MOST_ATTEMPTS = 5
 
 
@@ -65,8 +65,8 @@ _MOST_ATTEMPTS = 5
 class SchedulerConfig:
     """The configuration of a service. `settings` and `now` are called repeatedly; `now` is aware, in UTC.
 
-    `labels` are what the machine is asked by, its name included. `command` is how this program is started as
-    a child.
+    `labels` are those of the machine, including its name. `command` is how this program is started as a
+    child.
     """
 
     settings: Callable[[], Settings]
@@ -106,10 +106,10 @@ class Service:
         self._database: Database | None = None
         self._lock = threading.Lock()
         self._timer = _timer()
-        #: What the timetable was planned for, and whether it has to be planned again.
+        #: The settings for which the timetable was planned, and whether it has to be planned again.
         self._planned_for: Settings | None = None
         self._plan_again = False
-        #: Jobs that found the database away, and the first exception that no job can go on after.
+        #: Jobs that found the database unavailable, and the first exception that ends the service.
         self._away: set[str] = set()
         self._failure: Exception | None = None
         self._once = self._finished = self._stopping = False
@@ -119,7 +119,7 @@ class Service:
         os.set_blocking(self.waker, False)
 
     def wake(self) -> None:
-        """Have the service read the queue now; from any thread. A byte written to `waker` does the same."""
+        """Make the service read the queue now; from any thread. A byte written to `waker` does the same."""
         with suppress(BlockingIOError):
             os.write(self.waker, b".")
 
@@ -162,10 +162,10 @@ class Service:
         self._timer.modify_job(name, next_run_time=datetime.now(UTC))
 
     def _do(self, name: str, step: Callable[[], None]) -> None:
-        """Carry out a job; `run` raises what no later attempt can mend."""
+        """Run a job; an error that a later attempt cannot correct is raised by `run`."""
         with self._lock:
-            # The timer may have handed it over before `_stop` removed it. `shutdown` waits for what runs and
-            # holds the lock of the timer's jobs meanwhile: a job that asks for them then would never end.
+            # The timer may have started it before `_stop` removed it. `shutdown` waits for running jobs while
+            # it holds the lock of the timer's jobs: a job that needs the lock then would deadlock.
             if self._stopping and name not in _UNTIL_THE_END:
                 return
             try:
@@ -201,7 +201,7 @@ class Service:
         return self._around.now().timestamp() - time.monotonic()
 
     def _watch_clock(self) -> None:
-        """After the wall clock was set, plan anew and run the interval jobs: they may be hours late."""
+        """After the wall clock was set, plan again and run the interval jobs, which may be hours late."""
         offset = self._clock_offset()
         if abs(offset - self._offset) <= _CLOCK_JUMP_SECONDS:
             return
@@ -213,7 +213,7 @@ class Service:
                     self._run_now(job.id)
 
     def _follow_timetable(self) -> None:
-        """Plan what is due, and set a job for each schedule, if the settings or the clock have changed."""
+        """Plan due runs, and set a job for each schedule, if the settings or the clock have changed."""
         settings, now = self._around.settings(), self._around.now()
         if settings is self._planned_for and not self._plan_again:
             self._planner.advance(now)
@@ -235,7 +235,7 @@ class Service:
                     CronTrigger(schedule.cron, local_zone),
                     ("timetable", self._plan_due),
                     id=_SCHEDULE + name,
-                    # Counted from when it was planned: a moment that has come since is not left out.
+                    # Counted from the planning, so that a moment that has passed since is included.
                     next_run_time=datetime.now(UTC) + (moment - now),
                 )
         self._planned_for = settings
@@ -246,7 +246,7 @@ class Service:
         self.wake()
 
     def _plan(self, settings: Settings, now: datetime) -> None:
-        # Until it has succeeded it is due.
+        # It stays due until it has succeeded.
         self._plan_again = True
         for each in self._planner.plan(self._open_database(), settings, now):
             event = "missed" if each.due.kind == MISSED else "planned"
@@ -255,12 +255,12 @@ class Service:
         self._plan_again = False
 
     def _take_tasks(self) -> None:
-        """Record what has ended and claim what waits; while the service stops, only the former."""
+        """Record ended attempts and claim waiting tasks; while the service stops, only the former."""
         database = self._open_database()
         self._record_ended(database)
         if self._stopping:
             return
-        # Before anything is claimed: a lost host must not claim the task that it has just lost.
+        # Before claiming: a lost host must not claim the task that it has just lost.
         self._pool.look()
         if self._pool.unreported:
             self._beat()
@@ -296,12 +296,12 @@ class Service:
         work.stop.set()
 
     def _record_ended(self, database: Database) -> None:
-        """Write down how attempts ended; where the database refuses, it is tried again."""
+        """Store the ends of attempts; if the database fails, it is tried again."""
         for work in self._pool.collect_endings():
             _record_result(database, work, self._around.now(), self._log)
 
     def _claim(self, database: Database) -> None:
-        """Claim waiting tasks for idle slots; first checked without a lock, as mostly none waits."""
+        """Claim waiting tasks for idle slots; checked without a lock first, because usually none waits."""
         idle = self._pool.idle()
         waiting = set(waiting_for(database, self._around.now())) if idle else set[tuple[str, str]]()
         idle = [each for each in idle if each[1].claiming or not waiting.isdisjoint(self._slot_jobs(*each))]
@@ -329,7 +329,7 @@ class Service:
             )
             token, slot.claiming = slot.claiming, None
             if task is None:
-                # Nor is there any of it for others who are asked by the same.
+                # Nor is there a task for other slots with the same jobs and labels.
                 waiting -= own
             else:
                 self._begin(slot, RunningTask(task, token, worker.host))
@@ -356,7 +356,7 @@ class Service:
             self._log("began", about=_task_details(task) | {"run": run})
 
         def report_wait(sentence: str) -> None:
-            # People would like to know; it changes nothing, and the next one that waits says it again.
+            # The reason is only informative; the next wait reports it again.
             with suppress(DatabaseError), around.open_database() as database:
                 commands.set_wait_reason(database, work.token, sentence)
 
@@ -383,7 +383,7 @@ class Service:
         return work.host.machine != self._around.machine
 
     def _wait(self, seconds: float) -> bool:
-        """Wait for a wake-up, at most for so long; returns whether there was one."""
+        """Wait for a wake-up, at most the given time; returns whether there was one."""
         if not select.select([self._awake], [], [], seconds)[0]:
             return False
         with suppress(BlockingIOError):
@@ -394,8 +394,8 @@ class Service:
     def _stop(self) -> None:
         """Stop the running tasks, return them to the queue, and unregister.
 
-        Heartbeats continue meanwhile: other schedulers give up on a silent one sooner than this one on a
-        child.
+        Heartbeats continue meanwhile, because other schedulers give up a silent one sooner than this one
+        gives up a child.
         """
         self._log("stopping")
         began = time.monotonic()
@@ -431,8 +431,8 @@ class Service:
 
 
 def _timer() -> BackgroundScheduler:
-    """Runs one job at a time, one that is late once and without limit."""
-    # It warns of each job that is due while it still runs; what fails comes to `Service.run`.
+    """Runs one job at a time; a late job runs once, however late."""
+    # It logs a warning for each job that is due while it still runs; errors reach `Service.run`.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(
         timezone=UTC,
@@ -442,7 +442,7 @@ def _timer() -> BackgroundScheduler:
 
 
 def _record_result(database: Database, work: RunningTask, now: datetime, log: Log) -> None:
-    """Store the result of an attempt. Raises DatabaseError, and may then be called again."""
+    """Store the result of an attempt; after DatabaseError it may be called again."""
     if isinstance(work.ending, JobResult):
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, LostAttempt) and not work.fenced:
@@ -450,14 +450,14 @@ def _record_result(database: Database, work: RunningTask, now: datetime, log: Lo
     elif (
         isinstance(work.ending, ReleasedAttempt)
         and not work.fenced
-        # One that was given up meanwhile is no longer ours to give back.
+        # An attempt that was given up meanwhile cannot be returned.
         and release(database, work.token, "the service was stopped", now)
     ):
         log("released", about=_task_details(work.task))
 
 
 def _give_up(database: Database, task: Task, token: str, detail: str, now: datetime, log: Log) -> None:
-    """Give up a lost attempt, so that another one follows, unless that was done already."""
+    """Give up a lost attempt, so that another one follows, unless that has been done."""
     state = lose(database, token, detail, now, _MOST_ATTEMPTS)
     if state is not None:
         log("lost", detail, _task_details(task) | {"state": state}, "warning")
@@ -483,7 +483,7 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
     # Checked before anything is enqueued: a lost attempt must not enqueue follow-ups.
     if work.fenced or work.token not in beat_all(database, [work.token]):
         finish(database, work.token, done.state, done.result, done.error, now)
-        log("stale", "it was given up before it came back", _task_details(work.task), "warning")
+        log("stale", "it was given up before it ended", _task_details(work.task), "warning")
         return
     try:
         for follow_up in done.follow_ups[work.enqueued :]:
@@ -492,7 +492,7 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
     except DatabaseUnavailable:
         raise
     except DatabaseError as error:
-        # Refused once, it is refused always: the slot must not wait for it.
+        # It would always be refused: the slot must not wait for it.
         done = JobResult(TaskState.FAILED, done.result, f"its follow-up tasks cannot be enqueued: {error}")
     is_stored = finish(database, work.token, done.state, done.result, done.error, now)
     level = "info" if done.state == TaskState.DONE else "error"
@@ -504,7 +504,7 @@ def _close(database: Database, work: RunningTask, done: JobResult, now: datetime
 def _enqueue(database: Database, follow_up: FollowUp, now: datetime, log: Log) -> None:
     moment, name = follow_up.due_at, follow_up.schedule
     if moment is None:
-        # Two tasks can end in one moment; neither may swallow what follows from the other.
+        # Two tasks can end at the same moment; each must keep its follow-ups.
         moment = plan_now(database, name, FOLLOW_UP, follow_up.tasks, now)
     elif not plan_run(database, name, moment, FOLLOW_UP, follow_up.tasks, now):
         return

@@ -20,25 +20,25 @@ from ..jobs.context import ChildExit, ChildLost, JobContext, OnEvent
 from .child_process import PATIENCE_SECONDS
 from .process_identity import Owner
 
-#: The exit code of an interrupted run; 2 is that of a call that cannot be carried out, for any reason.
+#: The exit code of an interrupted run; 2 is that of a command that cannot run, for any reason.
 _INTERRUPTED, _REFUSED = 130, 2
 #: A resume may be refused because the run was completed meanwhile, or can never be resumed.
 _TRIES = 3
-#: How often is looked whether a journal has become free.
+#: The interval at which the lock of a journal is checked.
 _LOOK_SECONDS = 0.2
-#: Runs of a thousand nodes may end in one minute: each worker slot stores its own run, one after the other,
-#: and the last one stores all runs that are left.
+#: Runs of a thousand nodes may end in one minute: the worker slots store their own runs one after the other,
+#: and the last one stores all remaining runs.
 STORE_LOCK = threading.Lock()
 STORE_QUEUE: list[tuple[str, ...]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
+    """The result of a task's run: the exit of its last child (None: it was complete before), counts by
+    status.
 
-    `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
-    in it. `unreadable` says why a journal that is there cannot be used, `refused` why the database does not
-    take it.
+    `began` is whether there is a journal, `complete` whether it has every planned outcome. `unreadable` is
+    the reason why an existing journal cannot be used, `refused` the reason why the database refuses it.
     """
 
     run: str
@@ -60,12 +60,12 @@ def run_measurement(
     context: JobContext,
     command: Sequence[str],
 ) -> MeasuredRun:
-    """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
+    """Measure or resume the task's run with `command` (`run ...` or `upgrade OLD NEW ...`).
 
-    Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
-    `--resume RUN` in place of everything else. Raises JobStopped, and ChildLost for a child that was killed
-    or interrupted from outside, for one that cannot be resumed now, and for one on another machine that could
-    not start. A run that can never be resumed is left as it is, and another one begun.
+    Adds `--json` and either `--run-id RUN` or, if an earlier attempt on this machine left a journal,
+    `--resume RUN` in place of all other arguments. Raises JobStopped, and ChildLost for a child that was
+    killed or interrupted from outside, for one that cannot be resumed now, and for one on another machine
+    that could not start. If a run can never be resumed, another one is begun.
     """
     run = _known_run(task, context) or new_run_id()
     context.set_run(run)
@@ -90,17 +90,17 @@ def run_measurement(
         after = _status(context, run)
         refused = ended.code in (_REFUSED, CANNOT_RESUME)
         if refused and context.away and not after.began:
-            # One machine that is not set up for it must not fail what others can measure.
+            # A machine that is not set up for it must not fail a task that others can run.
             raise ChildLost(f"{context.machine} cannot begin it: {ended.sentence}")
         if not refused or not after.began:
             break
         if after.complete:
             continue
         if ended.code == CANNOT_RESUME:
-            # Other hardware, another environment, a harness that is gone: it would be another run.
+            # With other hardware, another environment, or a missing harness it would be another run.
             run = _run_instead(context, run, ended.sentence)
         elif before.began:
-            # A node that still boots, a full disk, settings half written: what is measured is kept.
+            # A booting node, a full disk or incomplete settings are temporary: the results are kept.
             raise ChildLost(f"the run cannot be resumed now: {ended.sentence}")
     status = _status(context, run)
     if status.complete and (refused := store_runs(context, run)):
@@ -109,15 +109,15 @@ def run_measurement(
 
 
 def _run_instead(context: JobContext, run: str, why: str) -> str:
-    """The name of the run that the task measures in place of one that is left as it is."""
-    context.say(f"run {run} is left as it is: {why}")
+    """The id of the run that the task measures instead of one that cannot be resumed."""
+    context.say(f"run {run} is not resumed: {why}")
     other = new_run_id()
     context.set_run(other)
     return other
 
 
 def _events_of(context: JobContext) -> OnEvent:
-    """Logs what a child waits for before it measures."""
+    """Logs the reasons why a child waits before it measures."""
     waits = False
 
     def receive(event: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ def _events_of(context: JobContext) -> OnEvent:
 
 
 def _known_run(task: Task, context: JobContext) -> str | None:
-    """The run that an earlier attempt at this task began on this machine; None for any other's."""
+    """The run that an earlier attempt at this task began on this machine; None otherwise."""
     if task.run_id is None:
         return None
     with context.open_database() as database:
@@ -145,7 +145,7 @@ def _known_run(task: Task, context: JobContext) -> str | None:
 
 
 def _wait_for_the_last_writer(context: JobContext, run: str) -> None:
-    """Let a child whose guard was killed under it keep what it has: it ends by itself, but not at once."""
+    """Wait for a child whose supervisor was killed: it stores its results and ends, but not at once."""
     path, give_up = journal.path_of(context.data_dir, run), time.monotonic() + PATIENCE_SECONDS
     while path.exists() and journal.in_use(path) and time.monotonic() < give_up:
         context.stop.wait(_LOOK_SECONDS)
@@ -153,9 +153,9 @@ def _wait_for_the_last_writer(context: JobContext, run: str) -> None:
 
 
 def _status(context: JobContext, run: str) -> MeasuredRun:
-    """How far a run has come, by its journal on this machine."""
+    """The progress of a run, by its journal on this machine."""
     path = journal.path_of(context.data_dir, run)
-    # An empty journal is a run that was killed before it began.
+    # An empty journal belongs to a run that was killed before it began.
     if not path.exists() or not path.stat().st_size:
         return MeasuredRun(run)
     try:
@@ -167,10 +167,10 @@ def _status(context: JobContext, run: str) -> MeasuredRun:
 
 
 def store_runs(context: JobContext, *runs: str) -> list[JournalError]:
-    """Ingest these runs, and once no other worker slot waits to store its own, all that are pending.
+    """Ingest these runs, and when no other worker slot waits to store its own, all pending ones.
 
-    A run is pending if the process that measured it could not store it. Returns why any of `runs` cannot be
-    stored.
+    A run is pending if the process that measured it could not store it. Returns the reason why any of `runs`
+    cannot be stored.
     """
     refused: list[JournalError] = []
     STORE_QUEUE.append(runs)
@@ -191,4 +191,4 @@ def store_runs(context: JobContext, *runs: str) -> list[JournalError]:
 
 def _report(context: JobContext, done: IngestResult | JournalError) -> None:
     if isinstance(done, JournalError):
-        context.say(f"{done}; it is left alone")
+        context.say(f"{done}; it is skipped")

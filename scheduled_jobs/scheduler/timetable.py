@@ -1,8 +1,8 @@
-"""From cron expressions to moments: which are due, which were missed, which come next; and the triggers.
+"""Computes due, missed and next moments of cron expressions, and provides the triggers.
 
-The library follows Debian's cron where clocks change: a time of day that does not exist fires right after
-the gap, one that exists twice fires at the first of them. An expression with a star for its minute or hour
-goes by the time that really passes.
+The library follows Debian's cron where clocks change: a time of day that does not exist fires right after the
+gap, one that exists twice fires at the first of them. An expression with a star for its minute or hour
+follows elapsed time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,16 @@ from cronsim import CronSim
 
 TIMETABLE, CAUGHT_UP, MISSED = "timetable", "caught up", "missed"
 
-#: Started later than this after its fire time, a scheduled run counts as caught up.
+#: A scheduled run that starts later than this after its fire time counts as caught up.
 _PROMPT = timedelta(seconds=90)
-#: Of one schedule so many missed moments are written down at most; the check alone has 144 in a day.
+#: The most missed moments of one schedule that are stored; the job `check` alone has 144 a day.
 MOST_MISSED = 100
-#: How far back is looked first; a schedule with fewer moments is looked at four times as far, and so on.
+#: The first period that is searched; with too few moments it is multiplied by four, repeatedly.
 _FIRST_LOOK = timedelta(days=2)
 
 
 class CronTrigger(BaseTrigger):
-    """Fires at the moments of a cron expression; moments that have passed are left to the planner."""
+    """Fires at the moments of a cron expression; the planner handles past ones."""
 
     def __init__(self, cron: str, zone: tzinfo) -> None:
         self._cron, self._zone = cron, zone
@@ -37,35 +37,35 @@ class CronTrigger(BaseTrigger):
 
 
 class EveryTrigger(BaseTrigger):
-    """Fires at once, and then so many seconds after each time.
+    """Fires at once, and then the given seconds after each time.
 
-    APScheduler's IntervalTrigger lists every interval that was missed, which after a clock that is set from
-    1970 are more than fit into memory.
+    APScheduler's IntervalTrigger lists every missed interval, which after setting a clock from 1970 do not
+    fit into memory.
     """
 
     def __init__(self, seconds: float) -> None:
-        # An interval of nothing would have APScheduler list fire times without end.
+        # With an interval of 0 APScheduler would list fire times endlessly.
         self._interval = timedelta(seconds=max(seconds, 0.001))
 
     def get_next_fire_time(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime:
-        """Now, or an interval from now where it has fired before."""
+        """Now, or an interval from now if it has fired before."""
         return now if previous_fire_time is None else now + self._interval
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A fire time that has passed, and the kind of its scheduled run: in time, caught up, or missed."""
+    """A past fire time, and the kind of its scheduled run: in time, caught up, or missed."""
 
     moment: datetime
     kind: str
 
 
 def due(cron: str, zone: tzinfo, since: datetime, now: datetime) -> list[Due]:
-    """The moments in (since, now], oldest first; all aware, those answered in UTC.
+    """The moments in (since, now], oldest first; all aware, the returned ones in UTC.
 
-    Only the newest is carried out, however many there are; the others are `missed`.
+    Only the newest is run; the others are `missed`.
     """
     moments = _newest(cron, zone, since, now, MOST_MISSED + 1)
     if not moments:
@@ -76,7 +76,7 @@ def due(cron: str, zone: tzinfo, since: datetime, now: datetime) -> list[Due]:
 
 
 def next_fire_times(cron: str, zone: tzinfo, after: datetime, count: int = 1) -> list[datetime]:
-    """The next moments later than `after`, in UTC; fewer where there are no more within fifty years."""
+    """The next moments later than `after`, in UTC; fewer if there are no more within fifty years."""
     found: list[datetime] = []
     moments = _moments(cron, zone, after)
     while len(found) < count and (moment := next(moments, None)) is not None:
@@ -85,10 +85,10 @@ def next_fire_times(cron: str, zone: tzinfo, after: datetime, count: int = 1) ->
 
 
 def _newest(cron: str, zone: tzinfo, since: datetime, now: datetime, most: int) -> Sequence[datetime]:
-    """At most so many of the moments in (since, now], the newest ones, oldest first."""
+    """The newest moments in (since, now], at most the given number, oldest first."""
     look = _FIRST_LOOK
     while True:
-        # Compared before it is subtracted: the calendar has a beginning.
+        # Compared before subtracting, because of the beginning of the calendar.
         start = since if now - since <= look else now - look
         found: list[datetime] = []
         for moment in _moments(cron, zone, start):
@@ -105,7 +105,7 @@ def _moments(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
     last = after.astimezone(UTC)
     for local in CronSim(cron, after.astimezone(zone)):
         moment = local.astimezone(UTC)
-        # In the hour that comes twice the library goes by the clock on the wall: it may name what has passed.
+        # In the repeated hour the library follows the wall clock and may return past moments.
         if moment > last:
             last = moment
             yield moment

@@ -35,7 +35,7 @@ class LostAttempt:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedAttempt:
-    """An attempt that was stopped and is given back to the queue."""
+    """An attempt that was stopped and is returned to the queue."""
 
 
 #: The function of each job, by name.
@@ -47,7 +47,7 @@ Ending = JobResult | LostAttempt | ReleasedAttempt
 
 @dataclass(slots=True)
 class RunningTask:
-    """An attempt at a task on a host while it runs. `ending` is None until it is over.
+    """An attempt at a task on a host while it runs. `ending` is None until it has ended.
 
     Setting `stop` requests that the job ends. `fenced`: the task was lost or cancelled meanwhile, and the
     result is discarded. `enqueued` counts the follow-ups that are in the database.
@@ -69,11 +69,11 @@ class WorkerSlot:
         self.name = name
         self.jobs = frozenset(jobs)
         self.work: RunningTask | None = None
-        #: The token of a claim without an answer: repeated with it, the claim has the same answer.
+        #: The token of a claim without an answer: a repetition with it gets the same answer.
         self.claiming: str | None = None
 
     def begin(self, work: RunningTask, job: Job, context: JobContext, ended: Callable[[], None]) -> None:
-        """Start an attempt; `ended` is called, from another thread, when it is over."""
+        """Start an attempt; `ended` is called, from another thread, when it has ended."""
         self.work = work
 
         def attempt() -> None:
@@ -82,7 +82,7 @@ class WorkerSlot:
             finally:
                 ended()
 
-        # A daemon: what does not let go must not keep a process that ends.
+        # A daemon thread, so that a stuck job does not prevent the end of the process.
         threading.Thread(target=attempt, name=self.name, daemon=True).start()
 
 
@@ -98,31 +98,33 @@ def _run_job(job: Job, task: Task, context: JobContext) -> Ending:
     except OSError as error:
         return JobResult(TaskState.FAILED, error=os_reason(error))
     except Exception as error:
-        # A defect in one job must not end the service, and must not be lost either.
+        # A defect in one job must not end the service, and must be reported.
         context.say(traceback.format_exc())
         return JobResult(TaskState.FAILED, error=f"a defect in Pyrometer: {type(error).__name__}: {error}")
 
 
-#: A host without changes is reported at one heartbeat in so many: there may be a thousand hosts.
+#: A host without changes is reported at every n-th heartbeat, because there may be a thousand hosts.
 _REPORT_EVERY = 6
-#: A host that lost a task claims no other for so long. The pause doubles with each further loss, up to the
-#: longest: a host that loses every task must not use up the attempts at all waiting tasks.
+#: The pause of a host after a lost task. It doubles with each further loss, up to the longest: a host that
+#: loses every task must not use up the attempts at all waiting tasks.
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
-#: A scheduler of this machine that was not seen for so long is none any more.
+#: A scheduler of this machine that was not seen for this time no longer exists.
 _FORGOTTEN = timedelta(days=1)
-#: Sentences on hosts that are not used that are reported with each heartbeat, at most.
+#: The most sentences about unused hosts that are reported with each heartbeat.
 _MOST_PROBLEMS = 20
-_NAMESAKE = "a host has the name of this machine and is not used: only the own slot of this machine measures"
+_NAMESAKE = (
+    "a host has the name of this machine and is not used: only the slot of this machine itself measures"
+)
 
 
 @dataclass(slots=True)
 class PoolWorker:
-    """A host with its worker slots, registered in the database as a scheduler of its own.
+    """A host with its worker slots, registered in the database as a separate scheduler.
 
     `labels` and `facts` are as of the last poll. `there`: seen in that poll. `drained`: takes no new tasks.
-    `only_labels`: takes only tasks with one of these labels for now; empty for no such limit. `changed`: a
-    change of these is not reported yet. `losses` counts the tasks lost in a row; the host rests until
-    `rests_until`, in seconds of the monotonic clock.
+    `only_labels`: takes only tasks with one of these labels for now; empty for no limit. `changed`: a change
+    of these is not reported yet. `losses` counts consecutive lost tasks; the host pauses until `rests_until`,
+    in seconds of the monotonic clock.
     """
 
     host: Host
@@ -151,11 +153,11 @@ class PoolWorker:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether what it lost still counts: it must not be forgotten by going and coming back."""
+        """Whether its losses still count, which leaving and joining again must not reset."""
         return self.losses > 0 and time.monotonic() < self.rests_until + _LONGEST_REST_SECONDS
 
     def note_result(self, work: RunningTask) -> None:
-        """Note how an attempt ended; the host rests after a loss."""
+        """Record the end of an attempt; the host pauses after a loss."""
         if isinstance(work.ending, LostAttempt):
             rest = min(REST_SECONDS * 2 ** min(self.losses, 30), _LONGEST_REST_SECONDS)
             self.losses, self.rests_until = self.losses + 1, time.monotonic() + rest
@@ -163,13 +165,13 @@ class PoolWorker:
             self.losses = 0
 
     def stop_claiming(self) -> None:
-        """Claim nothing more; what a claim that was not answered did is for the reaper to find."""
+        """Claim nothing more; the reaper handles a claim without an answer."""
         for slot in self.slots:
             slot.claiming = None
 
 
 class WorkerPool:
-    """The workers of a service: this machine's, which stays, and those of hosts, which come and go.
+    """The workers of a service: that of this machine, and those of hosts, which join and leave.
 
     A host has one slot, for jobs that measure. It is known by its machine's name; one with the name of this
     machine is not used.
@@ -185,13 +187,13 @@ class WorkerPool:
         #: Owners of workers that left in order, to be unregistered.
         self._left: set[str] = set()
         self._missing: set[str] = set()
-        #: By machine the owners of what earlier services of this machine had there.
+        #: By machine the owners of earlier services of this machine there.
         self._former: dict[str, list[str]] = {}
         self._namesake = self._namesake_reported = False
 
     @property
     def workers(self) -> list[PoolWorker]:
-        """All of them, this machine's own first; also those that are gone and have something to end."""
+        """All workers, that of this machine first; including absent ones with running attempts."""
         return [self._local, *self._workers.values()]
 
     def slots(self) -> Iterator[WorkerSlot]:
@@ -199,7 +201,7 @@ class WorkerPool:
         return (slot for worker in self.workers for slot in worker.slots)
 
     def collect_endings(self) -> Iterator[RunningTask]:
-        """The attempts that are over; each is released when the next one is read."""
+        """The ended attempts; each is released when the next one is read."""
         for worker in self.workers:
             for slot in worker.slots:
                 if slot.work is not None and slot.work.ending is not None:
@@ -209,7 +211,7 @@ class WorkerPool:
 
     @property
     def unreported(self) -> bool:
-        """Whether a worker is not registered yet; it is registered before it takes a task."""
+        """Whether a worker is not registered yet, which it must be before it takes a task."""
         return any(worker.there and worker.beats == 0 for worker in self.workers)
 
     def works(self) -> list[RunningTask]:
@@ -227,7 +229,7 @@ class WorkerPool:
         return [(worker, slot) for worker in ready for slot in worker.slots if slot.work is None]
 
     def look(self) -> None:
-        """Add new hosts, and remove hosts that are gone and have no task left."""
+        """Add new hosts, and remove absent hosts without a task."""
         if self._hosts is None:
             return
         there: dict[str, HostStatus] = {}
@@ -251,7 +253,7 @@ class WorkerPool:
         seen_all(database, [self._describe_scheduler(worker, served, version, now) for worker in reported])
         for worker in reported:
             worker.changed, worker.beats = False, worker.beats + 1
-        # A host that is back is reported by this process; what an earlier one reported is outdated.
+        # A returned host is reported by this process; the report of an earlier one is outdated.
         back = [worker.host.machine for worker in reported if worker.host.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
             gone_all(database, over)
@@ -260,11 +262,11 @@ class WorkerPool:
                 del self._former[machine]
 
     def unregister(self, database: Database) -> None:
-        """Unregister all workers that are online; a host that vanished before stays missing."""
+        """Unregister all online workers; a host that disappeared before stays missing."""
         gone_all(database, {str(worker.owner) for worker in self.workers if worker.there} | self._left)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._hosts is not None:
             self._hosts.close()
 
@@ -328,7 +330,7 @@ class WorkerPool:
         )
 
     def _own(self, served: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The facts of this scheduler, with the hosts that cannot be used and those that are missing."""
+        """The facts of this scheduler, with unusable and missing hosts."""
         if self._hosts is None:
             return served
         found = [*self._hosts.problems(), *([_NAMESAKE] if self._namesake else [])]
@@ -344,7 +346,8 @@ class WorkerPool:
     def _forget_the_dead(self, database: Database, now: datetime) -> None:
         """Unregister what killed services of this machine had registered.
 
-        A host that one of them registered stays until this service sees it: it may have vanished meanwhile.
+        A host that one of them registered stays until this service sees it, because it may have disappeared
+        meanwhile.
         """
         machine, over = self._local.host.machine, list[str]()
         former: dict[str, list[str]] = defaultdict(list)
