@@ -87,8 +87,7 @@ class MatrixSettings(BaseModel):
 
 
 class SuiteSettings(ConfigTable):
-    """`[suites.NAME]`: a suite, or changes to an existing one, whose values apply to fields that are left
-    out.
+    """`[suites.NAME]`: a suite, or changes to an existing one, which provides the other fields.
 
     `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites, `exclude`
     takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the timed part
@@ -118,7 +117,7 @@ class SuiteSettings(ConfigTable):
 
 
 class LimitsSettings(ConfigTable):
-    """Limits of compile time or peak memory; for a key that is left out, that of the built-in policy applies.
+    """Limits of compile time or peak memory; missing keys are those of the built-in policy.
 
     At most `slower_share` of the cases may be worse by the share `case` or more, none by more than `worst`,
     the geomean by no more than `mean`. Exceeding a limit that `blocks` names is a no-go; exceeding another is
@@ -134,8 +133,7 @@ class LimitsSettings(ConfigTable):
 
 
 class PolicySettings(ConfigTable):
-    """`[policies.NAME]`: when an upgrade is a go; for a key that is left out, that of the built-in policy
-    applies.
+    """`[policies.NAME]`: when an upgrade is a go; missing keys are those of the built-in policy.
 
     Shares are 0.10 for 10 %. `metric` decides; `thresholds` are the smallest changes that matter, by metric,
     and so set the precision of the pairs. Cases of `must_not_regress` may not be worse, cases of `may_break`
@@ -191,8 +189,8 @@ class FleetSettings(ConfigTable):
     `[slurm]`.
 
     `address` is where the head listens, reachable from all machines of the fleet. `token_file` contains the
-    secret that they share (default: `fleet/token` in the data folder); a process that has it can run any
-    program on all of them.
+    shared secret (default: `fleet/token` in the data folder), with which any program can be run on all of
+    them.
     """
 
     engine: Literal["none", "ray", "slurm"] = Field(default="none", description='"none", "ray" or "slurm"')

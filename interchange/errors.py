@@ -4,7 +4,7 @@
   * BadFile          a file does not hold what its format says; where and why
   * UnknownFormat    no importer knows the file
 
-What is unusable inside a good file is no exception: it is set aside, with its place and reason.
+Unusable parts of a good file raise no exception: they are listed as problems, with place and reason.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class SourcePlace:
         return SourcePlace(self.file, self.line, f"{self.field}{dot}{field}")
 
     def error(self, sentence: str) -> "BadFile":
-        """The error of what stands here."""
+        """The error about the value at this place."""
         return BadFile(self, sentence)
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class SourcePlace:
 
 
 class ExchangeError(Exception):
-    """Base of everything this folder raises; its text is one sentence for people."""
+    """Base of the errors of this folder; its text is one sentence for users."""
 
 
 class BadFile(ExchangeError):
@@ -46,4 +46,4 @@ class BadFile(ExchangeError):
 
 
 class UnknownFormat(ExchangeError):
-    """No importer knows the file, or none has that name."""
+    """No importer recognises the file, or none has that name."""

@@ -1,4 +1,4 @@
-"""Runs made of the points of other tools' files, and what was set aside on the way."""
+"""Runs made of the points of other tools' files, and the problems found on the way."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ from .errors import BadFile, SourcePlace
 from .runs import MOST_PROBLEMS, ImportBatch, ImportedRun, ImportProblem, ProblemLog
 from .units import objection, slug
 
-#: How the name of a run begins whose time is unknown.
+#: The beginning of the name of a run whose time is unknown.
 _UNDATED = "undated"
 #: The format of runs that scripts submit.
 SUBMITTED = "submitted"
-#: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
+#: Characters of a part of a case key; others are escaped as in a URL, so that no two names become equal.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
 
 
@@ -77,7 +77,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a case ended that gave no numbers, well or badly: an outcome's status and the file's reason."""
+    """The status of a case without numbers, and the reason that the file states."""
 
     case: str
     status: OutcomeStatus
@@ -87,7 +87,7 @@ class Failure:
 def case_key(
     name: str, phase: str, parameters: Mapping[str, Any] | None = None, technique: str = "eager"
 ) -> str:
-    """The key of a foreign case, `name/phase/parameters/technique`, spelled so that it can be taken apart.
+    """The key of a foreign case, `name/phase/parameters/technique`, spelled so that it can be parsed.
 
     `phase` is `infer`, `train`, or `call` for what is neither. Parameters are sorted; those that are None
     are left out.
@@ -110,7 +110,7 @@ def plain(text: str) -> str:
 def assemble_run(
     origin: ForeignOrigin, points: Iterable[Point], failures: Iterable[Failure] = ()
 ) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[ImportProblem, ...]]:
-    """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
+    """One run from its points; with the metrics that are not in our catalogue, and with the problems.
 
     Of two points of one case and metric the first counts. A metric in another unit or direction than in our
     catalogue, or than before, is set aside, for it is not the same metric, and so is a number that its unit
@@ -141,7 +141,7 @@ def _unusable(
     if not point.values:
         return "there is no value"
     if (point.case, point.metric) in usable:
-        return f"{point.metric} of {point.case} is there twice; the first counts"
+        return f"{point.metric} of {point.case} is in the file twice; the first one is used"
     definition = METRICS.get(point.metric) or definitions.get(point.metric)
     if definition is not None and definition.unit != point.unit:
         return f"{point.metric} is in {definition.unit}, not in {point.unit}"
@@ -203,7 +203,7 @@ def format_name(format: str) -> str:
 
 
 def is_undated(run: str) -> bool:
-    """Whether a run of that name has no time of its own."""
+    """Whether the name is that of a run without a time."""
     return run.startswith(f"{_UNDATED}-")
 
 
@@ -241,13 +241,13 @@ def _nth(replicate: int, points: Iterable[Point]) -> dict[str, float]:
 def _failure_outcomes(
     origin: ForeignOrigin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
 ) -> list[Outcome]:
-    """What failed, numbered after the replicates that went well."""
+    """The failed replicates, numbered after the successful ones."""
     taken = Counter(outcome.case for outcome in good)
     failed: list[Outcome] = []
     for each in dict.fromkeys(failures):
         number = taken[each.case]
         if number and each.status == OutcomeStatus.OK:
-            # It went well, and its numbers have said so.
+            # It was successful, and has its numbers already.
             continue
         taken[each.case] += 1
         failed.append(_outcome(origin, environment, each.case, number, each.status, each.reason, {}))
@@ -287,12 +287,12 @@ class RunAccumulator:
     repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
     def aside(self, place: SourcePlace, sentence: str) -> None:
-        """Set something aside."""
+        """Record a problem."""
         self.log.add(place, sentence)
 
     @contextmanager
     def setting_aside(self) -> Generator[None]:
-        """Set aside what a BadFile that is raised within is about."""
+        """Record a BadFile that is raised within as a problem."""
         try:
             yield
         except BadFile as error:
@@ -305,7 +305,7 @@ class RunAccumulator:
         points: Iterable[Point],
         failures: Iterable[Failure] = (),
     ) -> None:
-        """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
+        """A run from its points; an empty run, or one that was read before with other values, is skipped."""
         run, metrics, problems = assemble_run(origin, list(self._consistent_points(points)), failures)
         for problem in problems:
             self.aside(problem.place, problem.sentence)
@@ -315,13 +315,13 @@ class RunAccumulator:
             if _results(first) == _results(run):
                 self.repeats.append(ImportProblem(place, f"repeats run {run.run.id}"))
             else:
-                self.aside(place, f"has other values of run {run.run.id}; the first counts")
+                self.aside(place, f"has other values of run {run.run.id}; the first ones are used")
         else:
             self.runs[run.run.id] = run
             self.metrics |= {metric.name: metric for metric in metrics}
 
     def _consistent_points(self, points: Iterable[Point]) -> Iterable[Point]:
-        """The points whose metric means what it meant in the runs before."""
+        """The points whose metric has the same definition as in the runs before."""
         for point in points:
             definition = self.metrics.get(point.metric)
             if definition is not None and (definition.unit, definition.better) != (point.unit, point.better):
@@ -349,6 +349,6 @@ class RunAccumulator:
 
 
 def _results(one: ImportedRun) -> tuple[object, ...]:
-    """All that was measured: of a run without a time of its own each file has another."""
+    """A text of all measurements, which identifies a run without a time."""
     started = one.run.started_at
     return tuple(replace(each, started_at=started) for each in one.outcomes), one.measurements

@@ -1,4 +1,4 @@
-"""The formats that can be imported, and which of them a file has."""
+"""The formats that can be imported, and how a file's format is found."""
 
 from pathlib import Path
 from typing import Protocol
@@ -29,20 +29,20 @@ class Importer(Protocol):
 
     @property
     def NAME(self) -> str:
-        """The word for it."""
+        """Its word for `--format`."""
         ...
 
     @property
     def TITLE(self) -> str:
-        """The phrase for it."""
+        """Its title for users."""
         ...
 
     def knows(self, path: Path, /) -> bool:
-        """Whether it looks like one of this format."""
+        """Whether the file looks like one of this format."""
         ...
 
     def read_runs(self, path: Path, /) -> ImportBatch:
-        """What it holds; raises BadFile."""
+        """The runs of the file; raises BadFile."""
         ...
 
 
@@ -69,7 +69,7 @@ def chosen(name: str | None) -> tuple[Importer, ...]:
 
 
 def reader(path: Path, name: str | None = None) -> Importer:
-    """The importer called `name`, or the first that knows the file; raises UnknownFormat."""
+    """The importer called `name`, or the first that recognises the file; raises UnknownFormat."""
     found = chosen(name)
     if name is not None:
         return found[0]
@@ -80,7 +80,7 @@ def reader(path: Path, name: str | None = None) -> Importer:
 
 
 def is_one(folder: Path, name: str | None = None) -> bool:
-    """Whether a folder as a whole is one thing to read: nothing in it is of another format."""
+    """Whether a folder is imported as a whole: it holds no file of another format."""
     owner = next((each for each in chosen(name) if each.knows(folder)), None)
     if owner is None or name is not None:
         return owner is not None
@@ -90,7 +90,7 @@ def is_one(folder: Path, name: str | None = None) -> bool:
 
 
 class SourceFields(Protocol):
-    """A run or a row of a list of runs: what says its source and the name of its format."""
+    """A run or a row of a list of runs, with its source and the name of its format."""
 
     @property
     def source(self) -> RunSource: ...
@@ -100,7 +100,7 @@ class SourceFields(Protocol):
 
 
 def came_from(run: SourceFields) -> str:
-    """Where a run comes from, as a phrase; empty for one that Pyrometer measured."""
+    """The source of a run as a phrase; empty for one that Pyrometer measured."""
     if run.source == RunSource.MEASURED:
         return ""
     return "submitted by a script" if run.source == RunSource.SUBMITTED else f"imported from {title(run)}"

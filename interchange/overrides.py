@@ -20,8 +20,8 @@ def override_runs(
 ) -> ImportBatch:
     """The same runs measured at `date` on hardware called `hardware`; None leaves what the file says.
 
-    They are other runs than those without, and the same whenever they are said again. Raises BadFile for runs
-    of our own, and for a date where the file states the time itself.
+    They differ from the runs without overrides, and are the same each time they are given. Raises BadFile for
+    runs of our own, and for a date where the file states the time itself.
     """
     if date is None and hardware is None:
         return imported
@@ -32,7 +32,7 @@ def override_runs(
     dated = sum(not is_undated(each.run.id) for each in imported.runs)
     if date is not None and dated:
         of = "" if dated == len(imported.runs) else f" of {dated} of its {len(imported.runs)} runs"
-        raise BadFile(place, f"states the time{of} itself; --date is for files that state none")
+        raise BadFile(place, f"states the time{of} itself; --date is for files without a time")
     return replace(imported, runs=tuple(_override_run(each, date, hardware) for each in imported.runs))
 
 

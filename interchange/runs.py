@@ -1,4 +1,4 @@
-"""Runs on their way in and out: what an importer makes of a file, and what an exporter fetches of a run."""
+"""Runs being imported or exported: the result of an importer, and what an exporter fetches of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from .errors import SourcePlace
 
 @dataclass(frozen=True, slots=True)
 class ImportProblem:
-    """Something in a file that was set aside."""
+    """A part of a file that was not used, and why."""
 
     place: SourcePlace
     sentence: str
@@ -23,19 +23,19 @@ class ImportProblem:
         return f"{self.place}: {self.sentence}"
 
 
-#: What was set aside of one file beyond that many things is counted and not listed.
+#: Problems of one file beyond that number are counted and not listed.
 MOST_PROBLEMS = 1000
 
 
 @dataclass(slots=True)
 class ProblemLog:
-    """What was set aside so far, and how `many_more` things are counted only."""
+    """The problems so far; `many_more` of them are counted only."""
 
     problems: list[ImportProblem] = field(default_factory=list[ImportProblem])
     many_more: int = 0
 
     def add(self, place: SourcePlace, sentence: str) -> None:
-        """Set something aside."""
+        """Record a problem."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(ImportProblem(place, sentence))
         else:
@@ -53,10 +53,9 @@ class ImportedRun:
 
 @dataclass(frozen=True, slots=True)
 class ImportBatch:
-    """What a file or folder holds. `metrics` are those that our own catalogue does not know.
+    """The runs of a file or folder. `metrics` are those that our own catalogue does not know.
 
-    Of what was set aside, `many_more` things are not listed. `repeats` hold nothing that is not in the runs:
-    nothing is lost with them.
+    `many_more` problems are not listed. `repeats` hold nothing that is not in the runs too.
     """
 
     format: str
@@ -85,11 +84,11 @@ class ExportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What the names in a run mean: metrics that came from outside, and the units of telemetry columns."""
+    """The meaning of names in a run: imported metrics, and the units of telemetry columns."""
 
     metrics: Mapping[str, MetricDefinition]
     telemetry_unit: Callable[[str], str]
 
     def metric(self, name: str) -> Metric | MetricDefinition | None:
-        """What a metric is: from our catalogue, or as it was defined where it came from."""
+        """The definition of a metric: from our catalogue, or from the file that it came from."""
         return METRICS.get(name) or self.metrics.get(name)

@@ -37,11 +37,13 @@ class Value(JsonValue):
 
 
 def refuse_streams(path: Path, place: SourcePlace) -> None:
-    """Raises BadFile for what is neither a file nor a folder: a pipe hangs, and what it gave is gone."""
+    """Raises BadFile for a path that is neither a file nor a folder: a pipe blocks and can be read once
+    only.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        # The reader that opens it says why.
+        # The reader that opens it raises the error.
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise BadFile(place, "is a pipe or a device: write it to a file, and import that")
@@ -56,7 +58,7 @@ def text_of(path: Path, name: str = "") -> str:
     refuse_streams(path, place)
     try:
         with path.open("rb") as file:
-            # Only what is there: `read` makes room for all that it is asked for.
+            # Only the file's size: `read` allocates as much as it is asked for.
             size = os.fstat(file.fileno()).st_size
             content = file.read(min(size, MAX_BYTES) + 1)
     except OSError as error:
@@ -103,7 +105,7 @@ def json_of(text: str, place: SourcePlace) -> Value:
     try:
         return Value(json.loads(text, object_pairs_hook=members), place)
     except json.JSONDecodeError as error:
-        # In a document of one line, as in a file of lines, the line is the caller's to know.
+        # In a document of one line, as in a file of lines, the caller knows the line.
         line = place.line or error.lineno
         where = SourcePlace(place.file, line, f"column {error.colno}")
         raise BadFile(where, f"is no JSON: {error.msg}") from None
@@ -115,7 +117,7 @@ def json_of(text: str, place: SourcePlace) -> Value:
 
 
 def _first_twice(names: Iterable[str]) -> str:
-    """The first name that is there again, as JSON and not too long."""
+    """The first repeated name, as JSON and shortened."""
     name = next(name for name, n in Counter(names).items() if n > 1)
     text = json.dumps(name)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
@@ -124,7 +126,7 @@ def _first_twice(names: Iterable[str]) -> str:
 def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str], bool]]:
     """The cells of each row of a CSV file, at the line where the row ends; raises BadFile.
 
-    And whether that line has an end: else more of it may come, also of its last number.
+    And whether that line ends with a line break: otherwise it may be cut off within its last number.
     """
     cut = 0 if text.endswith(("\n", "\r")) else sum(1 for _ in text_lines(text))
     reader = csv.reader(text_lines(text), strict=True)
@@ -141,14 +143,14 @@ def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str], bo
 
 
 #: Of a row at the end of a file.
-NO_END = "has no end of line, so its last number may be cut short: set aside"
+NO_END = "has no line break, so its last number may be cut off: skipped"
 
 
 def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 
-    Cells are texts. A cell that is empty is left out, and so is a row that is cut short or whose line has no
-    end, which may be so in the midst of a number: `aside` hears of it.
+    Cells are texts. Empty cells are left out, and so is a row that is cut off or without a line break, which
+    may end within a number: it is a problem in `aside`.
     """
     header: list[str] = []
     for place, row, ended in csv_cells(text, name):
@@ -177,7 +179,7 @@ def refuse_twice(header: Iterable[str], place: SourcePlace) -> None:
 
 
 def text_or_empty(at: Value | None, name: str) -> str:
-    """The text of a member; empty where there is no such member, or it is no text."""
+    """The text of a member; empty without such a member, or if it is not a text."""
     member = at.get(name) if at else None
     return member.value if member and isinstance(member.value, str) else ""
 
@@ -228,10 +230,9 @@ def head(path: Path) -> str:
 
 
 def times_in(text: str, now: datetime | None = None) -> Iterator[tuple[tuple[int, int], datetime]]:
-    """Where in a name a date stands, perhaps with a time, and which moment that is, as UTC; in order.
+    """The dates in a name, perhaps with times, and their positions, as UTC and in order.
 
-    What is on no calendar, and what is still to come, is no date but a size or a number. `now` is the clock's
-    time where it is None.
+    Impossible and future dates are taken as sizes or numbers. `now` is the clock's time where it is None.
     """
     latest = (now or datetime.now(UTC)) + _AHEAD
     start = 0

@@ -46,9 +46,9 @@ _TIME = (
 )
 #: A time, or one for each of something: ms, ns/iter.
 _TIMES = re.compile(rf"{_TIME}(?:\s*(?:/|per ).+)?", re.IGNORECASE)
-#: So many of something in a time: 1/s, samples/s, GB/s, iter/sec.
+#: A number of things per time: 1/s, samples/s, GB/s, iter/sec.
 _RATES = re.compile(rf".*(?:/|\bper )\s*{_TIME}|fps|qps|[kmgt]?flops|[kmg]?hz", re.IGNORECASE)
-#: What there is so much or so many of.
+#: Amounts and counts.
 _AMOUNTS = re.compile(r"[kmgt]i?b|b|bytes|count|instructions", re.IGNORECASE)
 #: Words in a name: a spread or a wait may be 0, and a difference has a sign.
 _MAY_BE_NOUGHT = frozenset(
@@ -61,7 +61,8 @@ _HAS_A_SIGN = frozenset(
 
 
 def objection(name: str, unit: str, better: Better, value: float, *, nought: bool = False) -> str:
-    """Why a number can be none of that unit; empty where it can. `name` may hold more than the metric's name.
+    """Why a number is impossible in that unit; empty if it is possible. `name` may hold more than the
+    metric's name.
 
     A time is above 0, and so is a rate of which more is better; an amount and a rate of which less is better
     are 0 or above. A spread or a wait may be 0, which `nought` says of anything; a difference may be below.
@@ -74,8 +75,8 @@ def objection(name: str, unit: str, better: Better, value: float, *, nought: boo
     if not kind and not _AMOUNTS.fullmatch(unit):
         return ""
     if value < 0:
-        return f"{value:g} {unit} is no {kind or 'amount'}: it is below 0"
+        return f"{value:g} {unit} is not a valid {kind or 'amount'}: it is below 0"
     may_be_nought = nought or not kind or (kind == "rate" and better == "lower")
     if value == 0 and not may_be_nought and not words & _MAY_BE_NOUGHT:
-        return f"{value:g} {unit} is no {kind}: nothing was measured"
+        return f"{value:g} {unit} is not a valid {kind}: nothing was measured"
     return ""

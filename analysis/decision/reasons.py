@@ -104,8 +104,7 @@ class CaseBeyondLimit:
     """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
 
     `more` further cases are beyond the limit too. `modes` are those of its processes, if there are two.
-    `among` is the number of cases if this one is beyond the limit by itself but not significant among them;
-    else 0.
+    `among` is the number of cases if this one is beyond the limit only by itself, else 0.
     """
 
     case: str
@@ -167,9 +166,7 @@ class MeanChange:
 
 @dataclass(frozen=True, slots=True)
 class UnmeasuredShare:
-    """The number of `total` cases without an interval, and their share by weight; `allowed` is that of the
-    policy.
-    """
+    """The number of `total` cases without an interval, their share by weight, and the share `allowed`."""
 
     cases: int
     total: int
@@ -208,9 +205,7 @@ class Worse:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """The number of `total` cases, `few` of them with too few pairs, that may be worse by `limit` (a share)
-    or more.
-    """
+    """The cases, `few` with too few pairs, of `total` that may be worse by `limit` (a share) or more."""
 
     metric: str
     cases: int
@@ -224,8 +219,7 @@ class Doubtful:
 class OnlyScreened:
     """The number of `total` cases that passed a screen without a difference of `limit` (a share) or more.
 
-    It misses a slow-down by `missed_limit` in at most the share `missed_share` of cases (see
-    `comparison.screening`).
+    At most the share `missed_share` of slow-downs by `missed_limit` are missed (see `comparison.screening`).
     """
 
     cases: int

@@ -66,9 +66,7 @@ def show() -> None:
     readings = _readings(url, chosen, offer, places)
     cases = best_of(readings)
     if not cases:
-        parts.caption(
-            f"No technique was measured with torch {parts.plain(chosen.version)} in this selection."
-        )
+        parts.caption(f"No technique with torch {parts.plain(chosen.version)} is in this selection.")
         st.stop()
 
     chosen, detail = _workload(chosen, cases, address, (bar, row))

@@ -67,7 +67,7 @@ def _refuse(target: Path, source: Path | None, force: bool) -> None:
     if target.is_dir():
         raise BackupFailed(f"{target} is a folder: name a file in it.")
     if target.exists() and not target.is_file():
-        raise BackupFailed(f"{target} is no regular file, and is not replaced: name another file.")
+        raise BackupFailed(f"{target} is not a regular file and is not replaced: name another file.")
     if source is not None and target.exists() and target.samefile(source):
         raise BackupFailed(f"{target} is the database itself: name another file.")
     if target.with_name(f"{target.name}-wal").exists():

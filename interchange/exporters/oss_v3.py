@@ -1,8 +1,8 @@
 """Measurements as records of the OSS benchmark database, version 3, as its uploader takes them.
 
-A record has what the schema has room for in its place, and all else as text in an `extra_info`. Fields that
-say which change was under test (`repo`, `head_sha`, `workflow_id`, ...) are left to the uploader, which fills
-in what a record does not say.
+Fields of the schema hold what they can; an `extra_info` holds the rest as text. Fields that say which change
+was under test (`repo`, `head_sha`, `workflow_id`, ...) are left to the uploader, which fills in what a record
+does not say.
 """
 
 import json
@@ -69,7 +69,7 @@ def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Ca
         "title": metric.title if metric else None,
         "status": OutcomeStatus.OK,
         "value_kind": "one per fresh process" if whole else "median of fresh processes",
-        # Another metric may be of other processes: of one that compiled with a warm cache, say.
+        # Another metric may come from other processes, such as one that compiled with a warm cache.
         "replicates": [each.replicate for each in good] if whole else None,
         "point": measurement.point,
         "low": measurement.low,
@@ -176,7 +176,7 @@ def _runner(run: Run, environment: Environment) -> OssRecord:
 
 
 def _device(run: Run, environment: Environment) -> str:
-    """What the numbers were measured on, as the schema calls it: cuda, rocm, cpu.
+    """The device of the numbers, as the schema calls it: cuda, rocm, cpu.
 
     A script that submitted its numbers says which GPUs its PyTorch saw; where it saw none, it was the CPU.
     """

@@ -1,4 +1,4 @@
-"""Runs whole, as the lines of a journal (`common.journal_lines`).
+"""Complete runs, as the lines of a journal (`common.journal_lines`).
 
 For each run there is a `header` with the run as it is stored, `metric` for each metric that the file has not
 defined yet, `outcome` or, of the canary, `canary`, with samples and recordings, and `measurement`. The last

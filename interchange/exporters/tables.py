@@ -1,4 +1,4 @@
-"""Runs as plain tables: what each has as columns, its rows one after the other, and CSV of them."""
+"""Runs as plain tables: the columns of each table, its rows in order, and both as CSV."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A column: name, with the unit where it has one, what its cells are, and a phrase for people."""
+    """A column: name, with the unit if it has one, type of its cells, and a description."""
 
     name: str
     kind: Kind
@@ -32,7 +32,7 @@ class ExportColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExportTable:
-    """A table: a phrase for people, columns, the rows that a run gives.
+    """A table: a description, columns, and the rows of a run.
 
     `wide` rows hold long texts; `of_outcomes` says that the rows are made of outcomes.
     """
@@ -182,7 +182,7 @@ _OUTCOME = (
     ExportColumn("replicate", "int64", "number of the process"),
 )
 _MACHINE = ExportColumn("machine", "text", "name of the machine")
-_HARDWARE = ExportColumn("hardware", "text", "label of what makes machines comparable")
+_HARDWARE = ExportColumn("hardware", "text", "hardware label: machines with the same label are compared")
 _PRESET = ExportColumn("preset", "text", "name of the measurement preset")
 _UNIT = ExportColumn("unit", "text", "unit of the values in this row")
 _STARTED = ExportColumn("started_at", "time", "when the run started")
@@ -207,7 +207,7 @@ TABLES: dict[str, ExportTable] = {
             ExportColumn("harness", "text", "version of what measured"),
             ExportColumn("planned", "int64", "planned replicates"),
             ExportColumn("command", "text", "what was typed"),
-            ExportColumn("notes", "json", "what could not be measured, in sentences"),
+            ExportColumn("notes", "json", "sentences about what could not be measured"),
             ExportColumn("facts", "json", "settings and conditions"),
         ),
         _runs,
@@ -220,13 +220,13 @@ TABLES: dict[str, ExportTable] = {
             *_OUTCOME,
             _TORCH,
             ExportColumn("status", "text", "ok, skipped, unsupported, oom, timeout, crashed, wrong, ..."),
-            ExportColumn("reason", "text", "why it is not ok"),
-            ExportColumn("phase", "text", "in which phase it ended"),
+            ExportColumn("reason", "text", "reason of a status other than ok"),
+            ExportColumn("phase", "text", "phase in which it ended"),
             ExportColumn("started_at", "time", "when the process started"),
             ExportColumn("wall_s", "float64", "how long it took"),
             ExportColumn("metrics", "json", "value by metric; units are those of the measurements"),
-            ExportColumn("facts", "json", "what else is known of it"),
-            ExportColumn("log_tail", "text", "the end of its output"),
+            ExportColumn("facts", "json", "further facts about it"),
+            ExportColumn("log_tail", "text", "last lines of its output"),
         ),
         _outcomes,
         wide=True,
@@ -265,13 +265,13 @@ TABLES: dict[str, ExportTable] = {
             *_OUTCOME,
             ExportColumn("device", "text", "host, or the GPU"),
             ExportColumn("device_name", "text", "its model"),
-            ExportColumn("utilisation_source", "text", "where GPU utilisation came from; none for the host"),
+            ExportColumn("utilisation_source", "text", "source of GPU utilisation; none for the host"),
             ExportColumn("column", "text", "what was read"),
             _UNIT,
             ExportColumn("row", "int64", "from 0 on, within the recording"),
             ExportColumn("started_ns", "int64", "begin of the reading on CLOCK_MONOTONIC"),
             ExportColumn("ended_ns", "int64", "its end"),
-            ExportColumn("value", "float64", "none where there was none"),
+            ExportColumn("value", "float64", "none if no value was read"),
         ),
         _telemetry,
     ),

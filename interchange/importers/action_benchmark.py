@@ -18,7 +18,7 @@ NAME = "action-benchmark"
 TITLE = "github-action-benchmark data.js"
 
 _SCRIPT = re.compile(r"\s*window\.BENCHMARK_DATA\s*=\s*")
-#: Which way a tool's values are read, after the action's own table; of other tools it is not known.
+#: The better direction of a tool's values, from the action's own table; unknown for other tools.
 _BETTER: Mapping[str, Better] = {
     "benchmarkjs": "higher",
     "pytest": "higher",
@@ -33,7 +33,7 @@ _BETTER: Mapping[str, Better] = {
     "benchmarkluau": "lower",
     "customSmallerIsBetter": "lower",
 }
-#: Tools of times that write rates as well; what `customSmallerIsBetter` says is its author's own word.
+#: Tools of times that write rates as well; `customSmallerIsBetter` states the direction itself.
 _TIMES = frozenset(tool for tool, better in _BETTER.items() if better == "lower") - {"customSmallerIsBetter"}
 _RATE = re.compile(r"(?:/|\bper\b)\s*(?:[nuµμm]?s|sec|seconds?|min|minutes?|h|hours?)\s*$", re.IGNORECASE)
 
@@ -44,7 +44,7 @@ def knows(path: Path) -> bool:
 
 
 def read_runs(path: Path) -> ImportBatch:
-    """One run for each entry of each suite; the script is never run, what it assigns is read as JSON."""
+    """One run for each entry of each suite; the script is never run: the assigned value is read as JSON."""
     text = text_of(path)
     place = SourcePlace(path.name)
     script = _SCRIPT.match(text)
@@ -110,7 +110,7 @@ def _point(bench: Value, suite: str, repository: str, tool: str) -> Point:
 
 
 def _better(tool: str, unit: str) -> Better:
-    """Which way a value is read: go's MB/s and jmh's ops/s are rates among times."""
+    """The better direction of a value: go's MB/s and jmh's ops/s are rates among times."""
     if tool in _TIMES and _RATE.search(unit):
         return "higher"
     return _BETTER.get(tool, "neither")

@@ -26,11 +26,11 @@ _MACHINE = "machine.json"
 _MOST_FILES = 20_000
 #: More combinations of one benchmark's parameters are refused: a file of a few bytes can claim any number.
 _MOST_COMBINATIONS = 100_000
-#: The requirement that is the PyTorch, in pip's and in conda's word.
+#: The requirement for PyTorch, by its name for pip and for conda.
 _TORCH = ("torch", "pytorch")
 #: The version of a benchmark whose author gave none is a hash of its code.
 _DIGEST = re.compile(r"[0-9a-f]{32,}")
-#: asv takes any rise of these for a regression; what a `track_` benchmark counts, it does not know.
+#: asv takes any rise of these as a regression; for a `track_` benchmark it knows no direction.
 _BETTER: Mapping[str, Better] = {
     "time": "lower",
     "memory": "lower",
@@ -41,7 +41,7 @@ _BETTER: Mapping[str, Better] = {
 
 @dataclass(frozen=True, slots=True)
 class _Benchmark:
-    """What `benchmarks.json` says of a benchmark."""
+    """The entry of a benchmark in `benchmarks.json`."""
 
     kind: str
     unit: str
@@ -51,7 +51,7 @@ class _Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a result file says of one: a value for each combination of parameters, or one for none."""
+    """A benchmark in a result file: a value for each combination of parameters, or one without parameters."""
 
     at: Value
     values: Value | None
@@ -90,7 +90,7 @@ def _catalogue_of(path: Path) -> Path:
 
 
 def _result_files(path: Path, results: Path) -> list[Path]:
-    """All of a results folder, those of one machine's folder, or the one that was named."""
+    """The files of a results folder or of one machine's folder, or the named file alone."""
     if path.is_file() and path.name != _CATALOGUE:
         return [path]
     try:
@@ -133,7 +133,7 @@ def _add(accumulator: RunAccumulator, document: Value, benchmarks: Mapping[str, 
     for name, result in _results(accumulator, document):
         benchmark = benchmarks.get(name)
         if benchmark is None:
-            accumulator.aside(result.at.place, f"{_CATALOGUE} does not know it, and so its unit is unknown")
+            accumulator.aside(result.at.place, f"{_CATALOGUE} has no entry for it, so its unit is unknown")
             continue
         with accumulator.setting_aside():
             for case, value in list(_cases(name, benchmark, result, shared)):
@@ -190,7 +190,7 @@ def _lists(at: Value | None) -> tuple[tuple[str, ...], ...]:
 def _cases(
     name: str, benchmark: _Benchmark, result: _Result, shared: Mapping[str, str]
 ) -> Iterator[tuple[str, Value | Failure]]:
-    """Each combination of parameters, the last varying fastest, with its value or how it failed."""
+    """Each combination of parameters, the last varying fastest, with its value or its failure."""
     count = math.prod(len(values) for values in result.parameters)
     if count > _MOST_COMBINATIONS:
         raise BadFile(
@@ -244,7 +244,7 @@ def _points(accumulator: RunAccumulator, case: str, benchmark: _Benchmark, value
 
 
 def _environment(document: Value) -> dict[str, str]:
-    """Of the environment what keeps series apart: all but the PyTorch, which is what changes along one."""
+    """The parts of the environment that distinguish series: all but PyTorch, which changes along a series."""
     found = {"env.python": text_or_empty(document, "python")}
     for prefix, field in (("env.", "requirements"), ("var.", "env_vars")):
         members = document.get(field)

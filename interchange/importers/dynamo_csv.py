@@ -34,14 +34,14 @@ from .dynamo_table import (
 NAME = "dynamo-csv"
 TITLE = "tables of PyTorch's benchmarks/dynamo (CSV)"
 
-#: As PyTorch spells it, and as it would be right.
+#: PyTorch's spelling, and the correct one.
 _MODULES = ("Benchamrking Module Name", "Benchmarking Module Name")
 _TIME = "Execution Time"
-#: Columns that are no measurement, or that are taken by themselves.
+#: Columns that are not measurements, or that are read separately.
 _NO_NUMBERS = frozenset(
     {*ABOUT, *_MODULES, _TIME, "accuracy", "Benchmarking Framework", "Case Name", "run_backward"}
 )
-#: Hand-kept expectations are never one series with what was measured.
+#: Expectations that people edit never share a series with measurements.
 _TARGET_PREFIX = "dynamo.target."
 #: More reasons of graph breaks than this are counted and not kept.
 _MOST_REASONS = 1000
@@ -63,9 +63,9 @@ class _HardwareResults:
         self.problems.append(ImportProblem(place, sentence))
 
     def again(self, case: str, place: SourcePlace) -> bool:
-        """Whether an earlier row was about this case: then this one is set aside."""
+        """Whether an earlier row was about this case: then this one is skipped."""
         if case in self.cases:
-            self.aside(place, f"{case} is there twice; the first row counts")
+            self.aside(place, f"{case} is in the table twice; the first row is used")
             return True
         self.cases.add(case)
         return False
@@ -124,7 +124,7 @@ def _each_row(
     case_of: Callable[[DynamoRow], str],
     take: Callable[[DynamoRow, str], None],
 ) -> list[_HardwareResults]:
-    """Take row by row, the first of each case; a bad one is set aside, a disabled one was skipped."""
+    """Read row by row, the first of each case; a bad row is a problem, a disabled one a skipped case."""
     for row in table.rows:
         try:
             if row.disabled and len(row.cells) < 2:
@@ -165,7 +165,7 @@ def _accuracy(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]
         word = row.need("accuracy")
         status = status_of(word)
         if status is None:
-            raise row.cells["accuracy"].wrong("a word for how the check ended")
+            raise row.cells["accuracy"].wrong("a known result of the check")
         if status == OutcomeStatus.OK:
             found.failures.append(Failure(case, status, word))
             _numbers(row, case, prefix, found)
@@ -181,7 +181,7 @@ def _compilation(table: DynamoTable, name: TableFileName) -> list[_HardwareResul
 
 
 def _graph_breaks(table: DynamoTable, name: TableFileName) -> list[_HardwareResults]:
-    """Each row is one break; the user's stack is not taken."""
+    """Each row is one break; the user's stack is not imported."""
     reasons: dict[str, Counter[str]] = {}
     places: dict[str, SourcePlace] = {}
     found = _HardwareResults()
@@ -267,7 +267,7 @@ def _instructions(table: DynamoTable, name: TableFileName) -> list[_HardwareResu
         target = f"dynamo.target.{slug(metric) or 'value'}"
         _number(row.cells["expected"], case, target, counted, found)
         if margin := row.cells.get("noise_margin"):
-            about = DynamoColumn("share", "neither", f"Noise that is allowed for {metric}")
+            about = DynamoColumn("share", "neither", f"Allowed noise of {metric}")
             _number(margin, case, f"{target}.margin", about, found)
 
     return _each_row(table, found, case_of, take)
@@ -291,7 +291,7 @@ def _prefix(table: DynamoTable, name: TableFileName) -> str:
 def _add_failure(
     row: DynamoRow, case: str, status: OutcomeStatus, reason: str, found: _HardwareResults
 ) -> None:
-    """A model without a valid answer has no measurements: what its row says beyond noughts is set aside."""
+    """A model without a valid result has no measurements: other values than 0 in its row are problems."""
     found.failures.append(Failure(case, status, reason))
     for column, cell in row.cells.items():
         if column not in _NO_NUMBERS and cell.text() != reason and number_or_none(cell) != 0:

@@ -16,7 +16,7 @@ from ..source_file import NO_END, Value, csv_cells, number_or_none, refuse_twice
 
 @dataclass(frozen=True, slots=True)
 class DynamoColumn:
-    """One column. Where it is `positive`, nought is what a model that failed leaves, and no measurement.
+    """One column. In a `positive` column, 0 stands for a model that failed and is not a measurement.
 
     A metric is called as its column is, or by `name`; its values are those of the table over `divisor`.
     """
@@ -75,7 +75,7 @@ def column_of(name: str, device: str | None) -> DynamoColumn | None:
     return (_CPU_COLUMNS.get(name) if device == "cpu" else None) or COLUMNS.get(name)
 
 
-#: Words for how the check of the answers ended.
+#: Words for the results of the check of the answers.
 _STATUSES = {
     "pass": OutcomeStatus.OK,
     "pass_due_to_skip": OutcomeStatus.SKIPPED,
@@ -111,7 +111,7 @@ TARGET = "perf_speedup_target_"
 _INSTRUCTIONS = ("name", "metric", "expected", "noise_margin")
 #: What a name says of the revision, which differs along a series as its date does: numbers, commits.
 _REVISION = re.compile(r"(?<![0-9A-Za-z])(?:[0-9]{6,}|(?=[a-f]*[0-9])[0-9a-f]{7,40})(?![0-9A-Za-z])")
-#: Which table it is, and words that say no more than that.
+#: Words that name the table, and words without further meaning.
 _TABLE = re.compile(
     r"(?<![0-9A-Za-z])(?:performance|accuracy|perf|speedup|graph_breaks|compilation_metrics|results"
     r"|operator_benchmark(?:_expected)?_eager|operator_benchmark|pr_time_benchmarks|ci|expected|targets?)"
@@ -226,7 +226,7 @@ def _use(letters: list[str], start: int, end: int) -> None:
 
 
 def _words(letters: Iterable[str]) -> str:
-    """What is left of a name, with one underscore between words."""
+    """The rest of a name, with one underscore between words."""
     words = (word.strip("-") for word in re.split(r"[_\s]+", "".join(letters)))
     return "_".join(filter(None, words))
 
@@ -243,7 +243,7 @@ class DynamoRow:
         return self.cells[column].text() if column in self.cells else None
 
     def need(self, column: str) -> str:
-        """The text of a cell that has to be there; raises BadFile."""
+        """The text of a required cell; raises BadFile."""
         if column not in self.cells:
             raise BadFile(self.place.at(column), "is missing")
         return self.cells[column].text()
@@ -260,7 +260,7 @@ class DynamoTable:
 
 
 def kind_of(header: tuple[str, ...], stem: str) -> str | None:
-    """Which table has this first row; None for a stranger's."""
+    """The table with this first row; None for an unknown one."""
     columns = {header[0].lstrip("# "), *header[1:]} if header else set[str]()
     if "name" in columns and any(column.startswith(TARGET) for column in columns):
         return "targets"
@@ -323,7 +323,7 @@ def _header(first: tuple[str, ...], stem: str, place: SourcePlace) -> tuple[tupl
     kind = kind_of(first, stem)
     if kind is None:
         beginning = ",".join(first)[:100]
-        raise BadFile(place, f"`{beginning}` begins no table of PyTorch's benchmarks that is known here")
+        raise BadFile(place, f"`{beginning}` begins no known table of PyTorch's benchmarks")
     if kind == "instructions":
         return _INSTRUCTIONS, kind
     header = (first[0].lstrip("# "), *first[1:])
@@ -341,7 +341,7 @@ def _row(cells: tuple[str, ...], header: tuple[str, ...], place: SourcePlace) ->
 
 
 def is_target(table: DynamoTable, name: TableFileName) -> bool:
-    """Whether the numbers are hand-kept expectations: those are never one series with what was measured."""
+    """Whether the numbers are expectations that people edit, which never share a series with measurements."""
     never = table.kind in ("graph_breaks", "compilation")
     always = table.kind in ("targets", "instructions") or (
         table.kind == "accuracy" and "dev" not in table.header

@@ -25,7 +25,7 @@ _RESULTS = ("inference_results.csv", "training_results.csv")
 #: All rows of a tree of folders with their settings, as its authors wrote them for their charts.
 _SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
 _SHORT = "short_report.csv"
-_NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
+_NO_SETTINGS = "holds no settings, which identify the case: only a full_report.csv can be read"
 _KNOWN = frozenset((_BENCHMARK, _REPORT, _CONFIG, _HYDRA, *_RESULTS, *_SUMMARIES))
 #: A tree with more folders is refused; and the number of folders searched to recognise the format.
 _MOST_FOLDERS, _LOOKED_THROUGH = 20_000, 50
@@ -69,7 +69,7 @@ def knows(path: Path) -> bool:
 
 
 def read_runs(path: Path) -> ImportBatch:
-    """One run for each report, folder or row; in a tree a bad folder is set aside."""
+    """One run for each report, folder or row; in a tree a bad folder is skipped."""
     accumulator = RunAccumulator(NAME)
     if path.is_dir():
         tables: list[_File] = []
@@ -139,7 +139,7 @@ def _compare(accumulator: RunAccumulator, tables: Iterable[_File]) -> None:
             missing = sum(not any(row and row <= run for run in runs) for row in rows)
             if missing:
                 raise BadFile(
-                    place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself"
+                    place, f"has {missing} of {len(rows)} rows without a folder here: import it separately"
                 )
             accumulator.repeats.append(ImportProblem(place, "repeats what the runs' folders hold"))
 
@@ -297,7 +297,7 @@ def of_row(accumulator: RunAccumulator, case: str, row: Mapping[str, Value]) -> 
             if unit not in ("s", "MB") and quantity != "throughput":
                 # Such as the speed-up in % that tables for charts have in addition to what was measured.
                 raise BadFile(
-                    cell.place, f"is in {unit}: what these tables measure is in s, MB or per second"
+                    cell.place, f"is in {unit}: the measurements of these tables are in s, MB or per second"
                 )
             yield from _points(accumulator, case, _of_column(at, target, quantity, unit))
 
@@ -314,7 +314,7 @@ def _of_column(at: Value, target: str, quantity: str, unit: str) -> _Value:
 
 def _values(target: str, name: str, block: Value) -> Iterator[_Value]:
     if name not in ("latency", "memory", "throughput", "energy", "efficiency"):
-        raise BadFile(block.place, "is no block of a report that is known")
+        raise BadFile(block.place, "is no known block of a report")
     unit = block.need("unit").text()
     if unit != _UNITS.get(name, unit):
         raise block.need("unit").wrong(f'"{_UNITS[name]}"')

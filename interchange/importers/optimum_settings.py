@@ -1,4 +1,4 @@
-"""The settings of an optimum-benchmark run: what makes its case, its hardware and its environment."""
+"""The settings of an optimum-benchmark run: they identify its case, its hardware and its environment."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from ..source_file import Value
 #: Deeper settings are refused.
 MOST_LEVELS = 32
 
-#: What 2023 called otherwise: the beginning of a path there and today.
+#: Names of 2023: the beginning of a path then and now.
 _SINCE_2023 = (
     ("benchmark.", "scenario."),
     ("experiment_name", "name"),
@@ -62,17 +62,17 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 @dataclass(frozen=True, slots=True)
 class OptimumSettings:
-    """Texts by dotted path, under the names of today."""
+    """Texts by dotted path, under the current names."""
 
     values: Mapping[str, str]
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> "OptimumSettings":
-        """Settings of any year; what is null or empty is as good as missing."""
+        """Settings of any year; a null or empty setting counts as missing."""
         return cls({_rename_path(path): value for path, value in values.items() if value})
 
     def first(self, *paths: str) -> str:
-        """The first of these that is there; empty for none."""
+        """The first of these settings that is set; empty for none."""
         return next((self.values[path] for path in paths if path in self.values), "")
 
     def case(self) -> str:
@@ -99,7 +99,7 @@ class OptimumSettings:
         )
 
     def phase(self) -> str:
-        """The phase that the scenario is about."""
+        """The phase of the scenario."""
         return _PHASES.get(self.first("scenario.name"), "call")
 
     def origin(self, format: str, made: tuple[datetime, str, bool], points: Iterable[Point]) -> ForeignOrigin:

@@ -57,16 +57,16 @@ class _ProcessEnd:
 
 @dataclass(slots=True)
 class ExporterExtras:
-    """What is known of a run's measurements, by case and metric, and of its processes, by case."""
+    """Facts about a run's measurements, by case and metric, and about its processes, by case."""
 
     measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
     endings: dict[str, list[_ProcessEnd]] = field(default_factory=dict[str, list[_ProcessEnd]])
     replicates: dict[str, dict[str, list[int]]] = field(default_factory=dict[str, dict[str, list[int]]])
-    """By case and metric, of which processes its values are."""
+    """The processes of its values, by case and metric."""
     preset: tuple[str, str] | None = None
-    """The fingerprint and the name of the preset it was measured under."""
+    """The fingerprint and the name of its preset."""
     hardware: str = ""
-    """The fingerprint of what it was measured on."""
+    """The fingerprint of its hardware."""
 
     def keep_conditions(self, record: OssRecord) -> None:
         """Keep the preset and the hardware that a record of ours names."""
@@ -75,7 +75,7 @@ class ExporterExtras:
         self.hardware = record.hardware_fingerprint or self.hardware
 
     def stated(self, record: OssRecord, case: str, metric: str, values: Sequence[float]) -> bool:
-        """Keep what a record of ours says of its measurement; whether its values are those of processes.
+        """Keep the facts of our own record about its measurement; whether its values are those of processes.
 
         Raises BadFile where that contradicts itself or the values.
         """
@@ -110,9 +110,9 @@ class ExporterExtras:
             raise BadFile(record.place.at("metric").at("extra_info"), "has lists of different lengths")
         endings = [_process_end(*row) for row in zip(*columns, strict=True)]
         if case in self.endings:
-            raise BadFile(record.place, f"states a second time how the processes of {case} ended")
+            raise BadFile(record.place, f"states the ends of the processes of {case} a second time")
         if len({each.replicate for each in endings}) != len(endings):
-            raise BadFile(record.place, f"states twice how a process of {case} ended")
+            raise BadFile(record.place, f"states the end of a process of {case} twice")
         for numbers in self.replicates.get(case, {}).values():
             _ended_well(numbers, endings, record.place)
         self.endings[case] = endings
@@ -215,7 +215,7 @@ def _take_values(record: OssRecord, case: str, group: _Group) -> None:
             raise BadFile(place, "holds no value")
         failure = _failure(texts, case, meaning)
         if failure.case in group.ended:
-            raise BadFile(texts[0].place, f"{failure.case} has a result already; the first counts")
+            raise BadFile(texts[0].place, f"{failure.case} has a result already; the first one is used")
         group.ended.add(failure.case)
         group.failures.append(failure)
         return
@@ -282,7 +282,7 @@ def _failure(texts: Sequence[Value], case: str, meaning: MetricMeaning) -> Failu
     statuses = [status_of(word) for word in words]
     for at, status in zip(texts, statuses, strict=True):
         if status is None:
-            raise at.wrong("a word for how it ended")
+            raise at.wrong("a known status")
     worst = next((number for number, status in enumerate(statuses) if status != OutcomeStatus.OK), 0)
     workload, _, technique = case.rpartition("/")
     name, phase, parameters = workload.split("/")
@@ -393,7 +393,7 @@ def _ended_well(numbers: Iterable[int], endings: Sequence[_ProcessEnd] | None, p
     well = {each.replicate for each in endings or () if each.status == OutcomeStatus.OK}
     for number in numbers:
         if endings is not None and number not in well:
-            raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
+            raise BadFile(place, f"has a value of process {number}, which did not end well")
 
 
 def _parse_summary(about: Mapping[str, Value]) -> Summary:

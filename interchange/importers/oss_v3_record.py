@@ -54,7 +54,7 @@ class FileTime:
 
 @dataclass(frozen=True, slots=True)
 class MetricMeaning:
-    """What a metric is called here, and what its numbers mean: over `divisor` they are in its unit."""
+    """The name and meaning of a metric here: its numbers divided by `divisor` are in its unit."""
 
     metric: str
     unit: str
@@ -188,7 +188,7 @@ class OssRecord:
         )
 
     def _export_facts(self) -> dict[str, str]:
-        """Which run of ours it was, under which preset and on what; nothing for a record of others."""
+        """Our own run, its preset and hardware; nothing for a record of another tool."""
         # A run is identified by these very names, so that what was imported before is not imported twice.
         own = {"exported_run": extra_text(self.benchmark, "run"), "exported_profile": self.preset[0]}
         found = own if self.is_ours else {}

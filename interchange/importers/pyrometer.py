@@ -41,10 +41,10 @@ _BEGINNING = re.compile(
 _BEGINNING_BYTES = 200
 #: A longer line is set aside.
 _MAX_LINE = MAX_LINE
-#: `parts` gives out what it has when that many bytes, lines or problems have come together.
+#: `parts` yields a part after so many bytes, lines or problems.
 _PART_BYTES, _PART_LINES, _PART_PROBLEMS = 16 << 20, 10_000, 1000
 _GZIP = b"\x1f\x8b"
-#: What is read whole by `read`, uncompressed.
+#: Bytes that `read` reads at once, uncompressed.
 MAX_BYTES = 256 << 20
 #: More blank lines than this are no export, and neither is what was compressed further than that, or has more
 #: lines that cannot be used.
@@ -77,7 +77,7 @@ def read_runs(path: Path) -> ImportBatch:
 
 
 def parts(path: Path, *, limit: int | None = None) -> Iterator[ImportBatch]:
-    """What a file holds, run by run, and of a large run piece by piece, so that no size is too large.
+    """The content of a file, run by run, and a large run in pieces, so that files of any size can be read.
 
     A damaged line, a torn end and a line from a newer Pyrometer are set aside; so is whatever belongs to a
     run whose own line is missing before it. Raises BadFile where nothing can be used, at the line at which
@@ -108,7 +108,7 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[ImportBatch]:
 
 
 def _unpack_file(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """What the file holds, unpacked."""
+    """The unpacked content of the file."""
     compressed = file.read(2) == _GZIP
     file.seek(0)
     return gzip.GzipFile(fileobj=file, mode="rb") if compressed else file
@@ -116,7 +116,7 @@ def _unpack_file(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
 
 @dataclass
 class _Bounds:
-    """How much has come of a file, and whether it is still within reason."""
+    """Counts the bytes read of a file, and checks them against its limits."""
 
     name: str
     packed: BinaryIO
@@ -139,7 +139,7 @@ class _Bounds:
 
 @dataclass
 class _Piece:
-    """What has come together since the last part."""
+    """What was read since the last part."""
 
     runs: dict[str, tuple[list[Outcome], list[Measurement]]]
     metrics: list[MetricDefinition]
@@ -177,7 +177,7 @@ class _LineReader:
         self._problems.append(found)
 
     def take(self, number: int, raw: bytes) -> ImportBatch | None:
-        """One line; answers what came before it where that is a part of its own."""
+        """Read one line; returns the part before it, if that is complete."""
         try:
             line = decode_line(raw, allow_nan=False)
         except ValueError as error:
@@ -255,7 +255,7 @@ class _LineReader:
         return False
 
     def _owner_lists(self, kind: str, at: Value) -> tuple[list[Outcome], list[Measurement]] | None:
-        """Where what belongs to a run goes; None where the run is not known."""
+        """The run that a line belongs to; None if that run is not known."""
         name = at.need("run").text()
         run = self._runs.get(name)
         if run is None:
@@ -263,11 +263,11 @@ class _LineReader:
             return None
         environment = at.need("environment")
         if environment.text() not in {each.fingerprint for each in run.environments}:
-            raise BadFile(environment.place, f"is no environment of run {name}")
+            raise BadFile(environment.place, f"is not an environment of run {name}")
         return self._piece.runs.setdefault(name, ([], []))
 
     def _count(self, number: int, at: Value) -> None:
-        """Hold the last line against the lines that came since the first."""
+        """Compare the last line with the lines read since the first."""
         # In exports of 0.1.0 the counts are stored with the sum.
         stated_counts = (at.get("lines") or at).object()
         counts = {kind: int(each.number()) for kind, each in stated_counts.items() if kind != "sum"}
@@ -277,16 +277,16 @@ class _LineReader:
         torn = came - self._kinds.total()
         missing = sum(max(0, n - self._kinds[kind]) for kind, n in counts.items())
         if came != stated:
-            self.problem(number, f"there were {stated} lines before this one, and {came} are here")
+            self.problem(number, f"the file was written with {stated} lines before this one and has {came}")
         elif missing > torn:
             kinds = [
                 kind for kind in sorted({*counts, *self._kinds}) if self._kinds[kind] != counts.get(kind, 0)
             ]
             each = ", ".join(f"{counts.get(kind, 0)} {kind}, {self._kinds[kind]} here" for kind in kinds)
-            self.problem(number, f"other lines were written than are here: {each}")
+            self.problem(number, f"the lines differ from those written: {each}")
         elif not torn and (total := at.get("sum")) and total.value != self._sum % SUMS:
             sentence = (
-                "other lines were written than are here: one may be here twice, in the place of another"
+                "the lines differ from those written: one may be in the file twice, in the place of another"
             )
             self.problem(number, sentence)
 
@@ -315,7 +315,7 @@ class _LineReader:
         if not self._good:
             raise self._unusable()
         if not self._ended:
-            self.problem(number, "the line that ends the file is missing: it was cut short here")
+            self.problem(number, "the last line of the file is missing: the file was cut off here")
         for name, counts in self._orphans.items():
             lines = " and ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(counts.items()))
             self.problem(0, f"{lines} of run {name}: the line of the run itself is missing before them")

@@ -28,9 +28,9 @@ _STATISTICS: Mapping[str, tuple[str, str, float, Better, str]] = {
     "iqr": ("pytest_benchmark.iqr", "s", 1.0, "lower", "Interquartile range of the rounds"),
     "ops": ("pytest_benchmark.ops", "1/s", 1.0, "higher", "Operations per second of the mean"),
 }
-#: Where a suite that cares writes its PyTorch's version: `machine_info` or `extra_info`.
+#: Where a suite may write its PyTorch's version: `machine_info` or `extra_info`.
 _TORCH = ("torch_version", "torch", "pytorch_version", "pytorch")
-#: What stands for a parameter that is no JSON; it may hold an address, which is another in each process.
+#: The text of a parameter that is no JSON; it may hold an address, which differs between processes.
 _NO_JSON = "UNSERIALIZABLE["
 
 
@@ -136,7 +136,7 @@ def _points(accumulator: RunAccumulator, case: str, stats: Value) -> Iterator[Po
 
 
 def _about(benchmark: Value) -> dict[str, Any]:
-    """How much was measured, and what the suite wrote about it."""
+    """Numbers of rounds and iterations, and the suite's own notes."""
     stats = benchmark.need("stats").object()
     about = {name: stats[name].value for name in ("rounds", "iterations", "outliers") if name in stats}
     for name in ("group", "extra_info"):

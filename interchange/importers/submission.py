@@ -1,4 +1,6 @@
-"""What a team's own script measured, as the JSON that `pyrometer submit` reads; docs/import.md has it all."""
+"""Measurements of a team's own script, as the JSON that `pyrometer submit` reads; docs/import.md describes
+it.
+"""
 
 import hashlib
 import json
@@ -23,7 +25,7 @@ from ..units import objection
 NAME = SUBMITTED
 
 PHASES = ("infer", "train", "call")
-#: How a case of a script may end: nothing looks for interference while it runs.
+#: The statuses of a script's case: nothing looks for interference while it runs.
 STATUSES = tuple(
     status for status in OutcomeStatus if status not in (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED)
 )
@@ -32,13 +34,13 @@ _FIELDS = (
     *("metrics", "status", "reason", "facts"),
 )
 _OF_A_METRIC = ("value", "values", "unit", "better", "title")
-#: What a metric of one's own may be called: it is part of addresses.
+#: The permitted names of own metrics: they are part of addresses.
 _METRIC = re.compile(r"[a-z][a-z0-9_.]*")
 
 #: Two clocks may differ by so much.
 _AHEAD = timedelta(minutes=5)
 
-#: What `runner.machine.describe` wants to know of a device: name and memory_mib.
+#: What `runner.machine.describe` needs of a device: name and memory_mib.
 Gpu = Mapping[str, Any]
 
 
@@ -137,7 +139,7 @@ def _build_run(
     ]
     made, definitions, problems = assemble_run(origin, points, failures)
     settings = {"submitted_as": first.preset}
-    # Apart from a preset of ours by that name: who submits ran under settings that we do not know.
+    # Distinct from our preset of that name: the settings of a submission are not known.
     fingerprint = hashlib.sha256(f"{NAME}/{first.preset}".encode()).hexdigest()[:16]
     preset = RunPreset(fingerprint, first.preset, settings) if first.preset else made.run.preset
     run = replace(made.run, machine=machine, preset=preset, command="pyrometer submit")
@@ -160,9 +162,9 @@ def _submission(at: Value, default_time: datetime | None, latest: datetime) -> S
     status, reason = _outcome_status(at)
     points = tuple(_points(case, members["metrics"])) if at.get("metrics") else ()
     if status == OutcomeStatus.OK and not points:
-        raise BadFile(at.place.at("metrics"), "is missing: a case that ended ok has at least one")
+        raise BadFile(at.place.at("metrics"), "is missing: a case with status ok has at least one")
     if status != OutcomeStatus.OK and points:
-        raise BadFile(members["metrics"].place, f"a case that ended {status} has no metrics")
+        raise BadFile(members["metrics"].place, f"a case with status {status} has no metrics")
     facts = at.get("facts")
     return Submission(
         suite=at.need("suite").text(),
@@ -183,7 +185,7 @@ def _submission(at: Value, default_time: datetime | None, latest: datetime) -> S
 def _check_fields(at: Value, fields: tuple[str, ...]) -> None:
     for name, member in at.object().items():
         if name not in fields:
-            raise BadFile(member.place, f"is no field: known are {', '.join(fields)}")
+            raise BadFile(member.place, f"is not a field: the fields are {', '.join(fields)}")
 
 
 def _text(at: Value, name: str) -> str:
@@ -229,7 +231,7 @@ def _outcome_status(at: Value) -> tuple[OutcomeStatus, str]:
     status = OutcomeStatus(given.text()) if given else OutcomeStatus.OK
     reason = _text(at, "reason")
     if status != OutcomeStatus.OK and not reason:
-        raise BadFile(at.place.at("reason"), f"is missing: say why it ended {status}")
+        raise BadFile(at.place.at("reason"), f"is missing: state the reason of status {status}")
     return status, reason
 
 

@@ -31,7 +31,7 @@ _CUDA = re.compile(r"cu(\d{3})")
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """What only the name of a file states."""
+    """What the name of a file alone states."""
 
     torch_version: str = ""
     hardware: str = "unknown"
@@ -87,7 +87,7 @@ def read_runs(path: Path) -> ImportBatch:
 
 
 def _points(accumulator: RunAccumulator, row: Mapping[str, Value], name: _Name) -> Iterator[Point]:
-    """Of a row the metrics that it has; a cell that is no number is set aside."""
+    """The metrics of a row; a cell that is not a number is a problem."""
     for phase in _PHASES:
         case = _case(row, phase, name)
         for ending, unit, better, title in _COLUMNS:
@@ -141,7 +141,7 @@ def _whole(row: Mapping[str, Value], column: str) -> str | None:
 def _parse_file_name(stem: str) -> _Name:
     """`benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo`, or older `model_benchmark_amp_nchw_rtx3090`.
 
-    What no rule knows is the hardware; in a name of which no rule knows anything it means nothing.
+    Words without a rule are the hardware; a name in which no word has a rule means nothing.
     """
     # Underscores part the words of the older names; in the newer ones they are part of a word.
     words = stem.lower().split("-") if "-" in stem else stem.lower().split("_")

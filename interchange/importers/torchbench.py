@@ -1,4 +1,4 @@
-"""TorchBench user benchmarks: `metrics-*.json`, whose values are numbers or what went wrong."""
+"""TorchBench user benchmarks: `metrics-*.json`, whose values are numbers or error texts."""
 
 import re
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def read_runs(path: Path) -> ImportBatch:
 
 
 def _case_and_metric(key: str, benchmark: str) -> tuple[str, str]:
-    """What a key of `metrics` is about."""
+    """The case and metric of a key of `metrics`."""
     if ", " in key and "=" in key:
         pairs = [part.partition("=") for part in re.split(r", (?=\w+=)", key)]
         parts = {name: value for name, equals, value in pairs if equals}
@@ -130,7 +130,7 @@ def _technique(arguments: str) -> str:
 def _take(case: str, name: str, value: Value, found: _MetricValues) -> None:
     if isinstance(value.value, str):
         if _is_number(value.text()):
-            raise value.wrong("a number or what went wrong")
+            raise value.wrong("a number or an error text")
         found.texts.setdefault(case, []).append((name, value))
         return
     own = f"torchbench.{slug(name) or 'value'}"
@@ -158,7 +158,7 @@ def _is_number(text: str) -> bool:
 
 
 def _failures(found: _MetricValues, accumulator: RunAccumulator) -> list[Failure]:
-    """The outcomes of the cases without any number; a text among numbers is set aside."""
+    """The outcomes of the cases without numbers; a text among numbers is a problem."""
     with_numbers = {point.case for point in found.points}
     failures: list[Failure] = []
     for case, texts in found.texts.items():

@@ -433,9 +433,9 @@ def _coverage(night: DigestData) -> list[DigestProblem]:
             continue
         first = "; ".join(f"{one.case} {_case_ending(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
-        count = "1 case" if len(new) == 1 else f"{len(new)} cases"
+        count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
         name = part_label(schedule, part)
-        sentence = f"{count} of {name} no longer measured: {first}{more}"
+        sentence = f"{count} of {name} {verb} no longer measured: {first}{more}"
         found.append(DigestProblem("coverage", name, sentence))
     return found
 

@@ -120,7 +120,7 @@ def test_date_and_hardware_say_what_the_file_does_not(start_folder: Path, databa
 def test_a_date_is_refused_where_the_file_has_its_own(start_folder: Path) -> None:
     result = typed("import", "--date", "2025-03-01", written(start_folder, SAMPLES["asv"]))
     assert result.exit_code == 1
-    assert "states the time itself; --date is for files that state none" in result.stdout
+    assert "states the time itself; --date is for files without a time" in result.stdout
 
 
 def test_a_repeat_is_a_note_and_no_loss(start_folder: Path) -> None:

@@ -48,7 +48,7 @@ def test_what_is_there_stays_byte_for_byte_where_an_environment_cannot_be_added(
         add_table(settings, "old", OLD)
     assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]
     file.write_bytes(before := b"environments = {}\n")
-    with pytest.raises(UsageError, match=r"pyrometer\.toml would no longer be read: .*line 3"):
+    with pytest.raises(UsageError, match=r"pyrometer\.toml would become invalid: .*line 3"):
         add_table(settings, "old", OLD)
     assert file.read_bytes() == before and list(tmp_path.iterdir()) == [file]
 

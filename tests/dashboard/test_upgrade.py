@@ -439,7 +439,7 @@ def test_a_comparison_from_another_time_is_one_sentence(
     with open_database(url) as database, database.writing() as connection:
         connection.execute(update(tables.RunRow).values(facts=facts))
     page = open_page(url, UPGRADE, run=RUN)
-    assert "does not understand" in page.warning[0].value and "py-verdict" not in html(page)
+    assert "cannot read" in page.warning[0].value and "py-verdict" not in html(page)
 
 
 def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: Filled) -> None:

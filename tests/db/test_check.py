@@ -190,7 +190,7 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
     spoil(database, update(telemetry).where(telemetry.run_number == 2).values(seconds=5.0))
     spoil(database, update(telemetry).where(telemetry.run_number == 3).values(codec=9))
     found = problems(everything(url))
-    assert len(found["samples"]) == 4 and "The stored samples cannot be read back" in found["samples"][0]
+    assert len(found["samples"]) == 4 and "The stored samples cannot be read: " in found["samples"][0]
     assert len(found["telemetry"]) == 12
     newest, *_, oldest = found["telemetry"]
     assert "is too old to read" in newest and "has 3 rows, but its column says 4" in oldest

@@ -381,7 +381,7 @@ def test_a_damaged_old_recording_is_damaged_and_stops_nothing(tmp_path: Path, da
     about = ("observed", MLP, an_environment().fingerprint, 0)
     with open_database(f"sqlite:///{copy}") as database:
         assert telemetry.recording(database, *about, _RECORDINGS[0].device) == _RECORDINGS[0]
-        with pytest.raises(DamagedTelemetry, match="The stored recording cannot be read back"):
+        with pytest.raises(DamagedTelemetry, match="The stored recording cannot be read: "):
             telemetry.recording(database, *about, "GPU-1")
 
 

@@ -66,7 +66,7 @@ def test_a_case_that_went_well_and_failed_keeps_both() -> None:
         ([SPEED, replace(SPEED, case="b", better="lower")], "of tool.speed higher is better, not lower"),
         (
             [SPEED, replace(SPEED, values=(9.0,))],
-            "tool.speed of net/infer/-/eager is there twice; the first counts",
+            "tool.speed of net/infer/-/eager is in the file twice; the first one is used",
         ),
     ],
 )
@@ -122,8 +122,8 @@ def test_no_time_and_no_rate_is_impossible() -> None:
     points = [replace(SPEED, values=(2.0, -1.0)), replace(LATENCY, values=(0.0,))]
     imported, metrics, problems = assemble_run(ORIGIN, points)
     assert [each.sentence for each in problems] == [
-        "-1 items/s is no rate: it is below 0",
-        "0 ms is no time: nothing was measured",
+        "-1 items/s is not a valid rate: it is below 0",
+        "0 ms is not a valid time: nothing was measured",
     ]
     assert (imported.outcomes, metrics) == ((), ())
     unbound = [replace(each, unbound=True) for each in points]

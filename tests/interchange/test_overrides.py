@@ -74,7 +74,7 @@ def test_what_is_said_otherwise_is_another_run(tmp_path: Path) -> None:
 
 
 def test_a_known_time_is_not_changed(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="file: states the time itself; --date is for files that state none"):
+    with pytest.raises(BadFile, match="file: states the time itself; --date is for files without a time"):
         override_runs(sample(tmp_path, "asv"), SOURCE, DATE)
 
 

@@ -107,7 +107,7 @@ def test_markdown_goes_to_a_file_whole(silent: Typed) -> None:
     assert (said.exit_code, said.stdout) == (0, "")
     text = (silent.folder / "night.md").read_text()
     assert undated(text).startswith("## Pyrometer DAY: machine a‹10› is silent")
-    assert "\n### Not as it should be\n\n- machine a&#60;10&#62; is silent" in text
+    assert "\n### Problems\n\n- machine a&#60;10&#62; is silent" in text
     assert [file.name for file in silent.folder.glob("night*")] == ["night.md"]
 
 
@@ -160,7 +160,7 @@ def test_a_test_message_reaches_each_target_and_says_which_it_did_not(typed: Typ
     typed.settings(typed.web.url, "json://user:hunter2@127.0.0.1:1/T0PSECRET", "bogus://hunter2")
     said = typed("alerts", "test")
     assert said.exit_code == 1 and len(typed.web.posts) == 2
-    assert "bogus: unusable: not sent: this is no URL that Apprise understands\n" in said.stdout
+    assert "bogus: unusable: not sent: Apprise cannot use this URL\n" in said.stdout
     assert "json://127.0.0.1:1: not sent: " in said.stdout
     assert "hunter2" not in said.output and "T0PSECRET" not in said.output
 

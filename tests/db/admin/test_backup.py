@@ -83,7 +83,7 @@ def test_an_existing_database_is_replaced_only_on_request(
 ) -> None:
     copy = tmp_path / "night.backup"
     copy.write_text("years of work")
-    with pytest.raises(BackupFailed, match=r"is there already: .* --force"):
+    with pytest.raises(BackupFailed, match=r"exists already: .* --force"):
         back_up(url, copy)
     assert copy.read_text() == "years of work"
     back_up(url, copy, force=True)
@@ -95,7 +95,11 @@ def test_a_place_that_cannot_be_is_one_sentence_and_leaves_nothing(
 ) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    places = {"folder": "is a folder", "nowhere/night.backup": "is no folder", "pipe": "is no regular file"}
+    places = {
+        "folder": "is a folder",
+        "nowhere/night.backup": "is not a folder",
+        "pipe": "is no regular file",
+    }
     for place, complaint in places.items():
         with pytest.raises(BackupFailed, match=complaint) as caught:
             back_up(url, tmp_path / place, force=place == "pipe")

@@ -28,14 +28,14 @@ OPEN = (
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("", "no database URL"),
+        ("", "not a database URL"),
         ("pyrometer.db", "not a database URL; try sqlite:///pyrometer.db"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("sqlite://pyrometer.db", "names no file"),
         ("mysql://root:secret@host/pyrometer", "names mysql"),
-        ("postgresql//me:secret@host/pyrometer", "no database URL"),
-        ("postgresql://me:secret@host:port/pyrometer", "no database URL"),
+        ("postgresql//me:secret@host/pyrometer", "not a database URL"),
+        ("postgresql://me:secret@host:port/pyrometer", "not a database URL"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_refused_without_its_password(url: str, complaint: str) -> None:
@@ -137,7 +137,7 @@ def test_a_database_of_another_program_is_left_alone(empty_url: str, tmp_path: P
         connection.execute(text("CREATE TABLE recipes (name TEXT)"))
     theirs.dispose()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(BadDatabaseUrl, match=r"holds other tables \(recipes"):
+    with pytest.raises(BadDatabaseUrl, match=r"contains other tables \(recipes"):
         open_database(empty_url)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 

@@ -150,7 +150,7 @@ def test_a_status_that_a_newer_pyrometer_stored_is_named(database: Database) -> 
             else "ALTER TABLE outcome DROP CONSTRAINT ck_outcome_status"
         )
         connection.exec_driver_sql("UPDATE outcome SET status = 'paused'")
-    with pytest.raises(SchemaTooNew, match=r"has 'paused'; .* only ok, skipped, .* the newer one here"):
+    with pytest.raises(SchemaTooNew, match=r"has 'paused'; .* only ok, .* install that version here"):
         queries.outcomes_of_run(database, "run-1")
 
 

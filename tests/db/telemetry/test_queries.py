@@ -185,7 +185,7 @@ def test_recordings_of_another_length_leave_nothing_of_their_outcome(database: D
 
 @pytest.mark.parametrize(
     ("values", "error", "text"),
-    [({"blob": b"gone"}, DamagedTelemetry, "cannot be read back"), ({"codec": 9}, SchemaTooNew, "form 9")],
+    [({"blob": b"gone"}, DamagedTelemetry, "cannot be read: "), ({"codec": 9}, SchemaTooNew, "form 9")],
 )
 def test_damage_is_a_sentence_and_hurts_no_list(
     database: Database, values: dict[str, object], error: type[Exception], text: str

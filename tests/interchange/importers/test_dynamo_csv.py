@@ -126,7 +126,7 @@ def test_a_nought_among_numbers_is_no_measurement(tmp_path: Path) -> None:
     ("row", "line", "field", "sentence"),
     [
         ("cuda,,4,1.5,2", 3, "name", "is missing"),
-        ("cuda,good,4,2.5,2", 3, "", f"good/train/{CASE} is there twice; the first row counts"),
+        ("cuda,good,4,2.5,2", 3, "", f"good/train/{CASE} is in the table twice; the first row is used"),
         ("cuda,bad,4,1.5,x", 3, "abs_latency", 'expected a number, found "x"'),
         ("cuda,bad,4,1.5,nan", 3, "abs_latency", "expected a finite number, found NaN"),
         ("cuda,bad,4,1.5,2,3", 3, "", "has 6 cells under a header of 5: set aside"),
@@ -168,7 +168,7 @@ def test_accuracy_is_how_a_case_ended(tmp_path: Path) -> None:
     assert list(numbers(imported).values()) == [2.0]
     assert said(imported) == [
         (4, "graph_breaks", "3 is of a model that ended as wrong"),
-        (9, "accuracy", 'expected a word for how the check ended, found "0.0000"'),
+        (9, "accuracy", 'expected a known result of the check, found "0.0000"'),
     ]
 
 
@@ -310,7 +310,7 @@ def test_compilation_metrics_have_a_metric_for_each_phase(tmp_path: Path) -> Non
     ("text", "where"),
     [
         ("", "t.csv: is empty"),
-        ("a,b\n1,2\n", "t.csv, line 1: `a,b` begins no table of PyTorch's benchmarks that is known here"),
+        ("a,b\n1,2\n", "t.csv, line 1: `a,b` begins no known table of PyTorch's benchmarks"),
         ("\n\nmodel,infer_samples_per_sec\n", "t.csv, line 3: `model,infer_samples_per_sec` begins no table"),
         ('name,accuracy\n"net,pass\n', "t.csv, line 2: is no CSV: unexpected end of data"),
         ("name,accuracy\n", "t.csv: holds no result"),

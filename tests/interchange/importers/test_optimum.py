@@ -242,7 +242,7 @@ def test_another_backend_has_no_pytorch_version(tmp_path: Path) -> None:
         ({"load": {"memory": {"unit": "GB"}}}, 'load.memory.unit: expected "MB", found "GB"'),
         ({"load": {"memory": {"max_ram": 1.0}}}, "load.memory.unit: is missing"),
         ({"load": {"throughput": {"unit": "steps/s"}}}, "load.throughput.value: is missing"),
-        ({"load": {"colour": {}}}, "load.colour: is no block of a report that is known"),
+        ({"load": {"colour": {}}}, "load.colour: is no known block of a report"),
         ({"load": 7}, "load: expected an object, found 7"),
     ],
 )

@@ -154,8 +154,8 @@ def test_tables_made_of_folders_say_whether_anything_is_in_them_alone(tmp_path: 
     (tmp_path / "full_report.csv").write_text(full + row + "b,pytorch,0.5,2.0,6792\n")
     (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\nc,8\n")
     assert [str(each) for each in optimum.read_runs(tmp_path).set_aside] == [
-        "full_report.csv: has 1 of 2 rows in no folder here: import it by itself",
-        "short_report.csv: holds no settings, which make the case: only a full_report.csv can be read",
+        "full_report.csv: has 1 of 2 rows without a folder here: import it separately",
+        "short_report.csv: holds no settings, which identify the case: only a full_report.csv can be read",
     ]
 
 

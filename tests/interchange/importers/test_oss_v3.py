@@ -293,7 +293,7 @@ def test_values_that_went_through_32_bits_are_noted(tmp_path: Path) -> None:
         (a_record(values=[]), "[1].metric.benchmark_values: holds no value"),
         (a_record(values=[1, None]), "[1].metric.benchmark_values[1]: expected a number, found null"),
         (a_record(values=[1, "pass"]), '[1].metric.benchmark_values[1]: expected a number, found "pass"'),
-        (a_record(values=["purple"]), "[1].metric.benchmark_values[0]: expected a word for how it ended"),
+        (a_record(values=["purple"]), "[1].metric.benchmark_values[0]: expected a known status"),
         (a_record(timestamp="now"), '[1].timestamp: expected a number, found "now"'),
         (a_record(timestamp=1e15), "[1].timestamp: expected a time since 1970"),
         (a_record(timestamp=-5), "[1].timestamp: expected a time since 1970, found -5"),

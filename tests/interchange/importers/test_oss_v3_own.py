@@ -224,8 +224,8 @@ def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
         ("replicates", "[0, 1]", "has lists of different lengths"),
         ("replicates", "[0, -1, 2]", "expected the number of a process"),
         ("reasons", "3", "expected a list, found 3"),
-        ("replicates", "[0, 0, 2]", "states twice how a process of"),
-        ("replicates", "[0, 1, 3]", "has a value of process 2, which is none of those that ended well"),
+        ("replicates", "[0, 0, 2]", "states the end of a process of"),
+        ("replicates", "[0, 1, 3]", "has a value of process 2, which did not end well"),
     ],
 )
 def test_endings_of_ours_that_are_none_are_set_aside(

@@ -186,7 +186,8 @@ def test_a_missing_line_is_counted() -> None:
     found = read(b"\n".join(lines[:3] + lines[4:]))
     total = len(lines) - 2
     assert sentences(found) == [
-        f"runs.jsonl, line {total}: there were {total} lines before this one, and {total - 1} are here"
+        f"runs.jsonl, line {total}: "
+        f"the file was written with {total} lines before this one and has {total - 1}"
     ]
 
 
@@ -210,7 +211,7 @@ def test_what_belongs_to_a_run_without_its_line_is_set_aside_once() -> None:
         ("started_at", "2026-09-01T02:00:00", "started_at: expected a time with its zone"),
         ("metrics", {"latency": "fast"}, 'metrics.latency: expected a number, found "fast"'),
         ("blocks", [[1.5]], "blocks[0][0]: expected an integer from"),
-        ("environment", "elsewhere", "environment: is no environment of run run-1"),
+        ("environment", "elsewhere", "environment: is not an environment of run run-1"),
         ("reason", None, "reason: is missing"),
         ("telemetry", [{"device": "host"}], "telemetry[0].started_ns: is missing"),
     ],
@@ -226,7 +227,7 @@ def test_a_line_that_fits_its_checksum_and_nothing_else_names_the_field(
     assert len(found.runs[0].outcomes) == 2
     said, other = sentences(found)
     assert said.startswith(f"runs.jsonl, line {number + 1}, {sentence}")
-    assert "other lines were written than are here" in other
+    assert "the lines differ from those written" in other
 
 
 anything = st.recursive(
@@ -334,7 +335,7 @@ def test_a_line_in_the_place_of_another_is_noticed() -> None:
     first, second, *_ = [number for number, line in enumerate(lines) if b'"kind":"outcome"' in line]
     lines[second] = lines[first]
     (said,) = sentences(read(b"\n".join(lines)))
-    assert said.startswith(f"runs.jsonl, line {len(lines) - 1}: other lines were written than are here")
+    assert said.startswith(f"runs.jsonl, line {len(lines) - 1}: the lines differ from those written")
     # In another order they are the same lines, and a file of before the sum has none.
     lines = file_of(a_whole_run()).split(b"\n")
     lines[first], lines[second] = lines[second], lines[first]
@@ -430,7 +431,7 @@ def test_the_last_line_counts_each_kind() -> None:
     measured = [n for n, line in enumerate(lines) if b'"kind":"measurement"' in line]
     lines[outcomes[1]] = lines[measured[0]]
     said = sentences(read(b"\n".join(lines)))
-    assert "other lines were written than are here: " in said[-1]
+    assert "the lines differ from those written: " in said[-1]
     assert "3 outcome, 2 here" in said[-1]
 
 

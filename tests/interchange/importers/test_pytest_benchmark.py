@@ -130,7 +130,7 @@ def test_without_a_time_the_files_own_stands_and_is_said_so(tmp_path: Path) -> N
         (bench(stats=STATS | {"median": 1e306}), "benchmarks[0].stats.median: expected a finite number"),
         (bench(fullname=7), "benchmarks[0].fullname: expected a text, found 7"),
         ("none", "benchmarks[0]: expected an object"),
-        (bench("tests/test_b.py::test_b"), "is there twice; the first counts"),
+        (bench("tests/test_b.py::test_b"), "is in the file twice; the first one is used"),
     ],
 )
 def test_one_bad_benchmark_is_set_aside_with_its_place(tmp_path: Path, broken: Any, place: str) -> None:

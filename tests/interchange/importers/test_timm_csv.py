@@ -141,9 +141,15 @@ def test_an_error_is_an_outcome(tmp_path: Path) -> None:
         ("tiny,160,nan,64.0,256,0.37", "infer_samples_per_sec: expected a finite number, found NaN"),
         ("tiny,160,1,64.0,25.5,0.37", 'infer_batch_size: expected a whole number, found "25.5"'),
         (",160,4000.5,64.0,256,0.37", "model: is missing"),
-        ("tiny,160,-5,64.0,256,0.37", "infer_samples_per_sec: -5 samples/s is no rate: it is below 0"),
-        ("tiny,160,0,64.0,256,0.37", "infer_samples_per_sec: 0 samples/s is no rate: nothing was measured"),
-        ("tiny,160,4000,0,256,0.37", "infer_step_time: 0 ms is no time: nothing was measured"),
+        (
+            "tiny,160,-5,64.0,256,0.37",
+            "infer_samples_per_sec: -5 samples/s is not a valid rate: it is below 0",
+        ),
+        (
+            "tiny,160,0,64.0,256,0.37",
+            "infer_samples_per_sec: 0 samples/s is not a valid rate: nothing was measured",
+        ),
+        ("tiny,160,4000,0,256,0.37", "infer_step_time: 0 ms is not a valid time: nothing was measured"),
     ],
 )
 def test_one_bad_row_is_set_aside_with_its_line(tmp_path: Path, row: str, sentence: str) -> None:

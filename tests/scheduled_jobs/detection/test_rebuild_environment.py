@@ -79,7 +79,7 @@ def test_an_interpreter_is_what_it_was_last_and_nothing_older(tmp_path: Path) ->
 
 def test_what_no_index_has_is_gone(tmp_path: Path) -> None:
     own = replace(STABLE, torch_version="2.14.0a0+git1234567")
-    with pytest.raises(EnvironmentGone, match="its version is none that a package index offers"):
+    with pytest.raises(EnvironmentGone, match="its version is not one that a package index offers"):
         side(tmp_path, own)
     with pytest.raises(EnvironmentGone):
         side(tmp_path, STABLE, stable=EnvironmentSettings(wheel="/tmp/torch-2.13.0-py3-none-any.whl"))

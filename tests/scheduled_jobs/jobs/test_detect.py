@@ -238,7 +238,7 @@ def test_nights_of_zero_are_left_out_and_that_is_said(sqlite: Database, look: Lo
     nights.add(range(SLOWER, LAST + 1), {MLP: 1.1, RESNET: 0.0})
     done = look(LAST)
     assert (done.result["candidates"], findings.findings(sqlite)) == (0, [])
-    assert "2 with nights of 0, which are left out" in done.result["summary"]
+    assert "2 with values of 0, which are left out" in done.result["summary"]
 
 
 @pytest.mark.parametrize("nights", [1, 2])

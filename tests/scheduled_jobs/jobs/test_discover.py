@@ -130,7 +130,7 @@ def test_against_another_baseline_a_known_release_is_set_once_more(
     both = [*once, ("2.12.1", "2.13.0", "a10"), ("2.12.1", "2.13.0", "h200")]
     assert discovery.look().result["upgrades"] == [] and planted(sqlite) == both
     notes = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
-    assert notes["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
+    assert notes["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. The two are compared.")
     # Going back to an older baseline reports nothing anew.
     discovery.toml = TOML
     assert discovery.look().result["new"] == [] and planted(sqlite) == both

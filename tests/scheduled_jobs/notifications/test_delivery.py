@@ -82,7 +82,7 @@ def test_a_long_message_is_cut_at_a_line_and_says_so(web: WebSink) -> None:
     text = "\n".join(f"line {n}" for n in range(10_000))
     assert post(only(web.url), DigestMessage("t", text, "m")) == ""
     lines = web.posts[0]["message"].splitlines()
-    assert lines[-1] == "(cut: `pyrometer digest` has all of it)"
+    assert lines[-1] == "(shortened: `pyrometer digest` prints the whole digest)"
     assert lines[:-1] == text.splitlines()[: len(lines) - 1] and len(lines) > 2000
 
 

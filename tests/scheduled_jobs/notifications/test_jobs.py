@@ -164,8 +164,7 @@ def test_coverage_that_fell_is_reported_once_with_how_it_ended(site: NotifiedSit
     first, then = site.web.posts
     assert first["title"] == "Pyrometer 2026-11-22: 1 part lost coverage"
     assert (
-        "1 case of nightly@h200 used to be measured and is no longer: "
-        f"{RESNET} (oom: it ended as oom)" in first["message"]
+        f"1 case of nightly@h200 is no longer measured: {RESNET} (oom: it ended as oom)" in first["message"]
     )
     assert then["title"] == "Pyrometer 2026-11-23: all 2 cases as before on 1 machine, 1 of them not ok"
     assert "1 case that used to be is not measured, in all" in then["message"]
@@ -220,7 +219,7 @@ def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(site: NotifiedSi
     site.run_digest()
     message = site.web.posts[0]["message"]
     assert "due Sun 2026-11-22 04:00: failed" in message
-    assert "used to be measured" not in message and "580.65" not in message
+    assert "no longer measured" not in message and "580.65" not in message
 
 
 @on_both
@@ -235,7 +234,7 @@ def test_a_night_whose_run_is_not_stored_takes_no_digest_with_it(site: NotifiedS
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(site: NotifiedSite) -> None:
     site.due(kind="missed", tasks=False)
     site.run_digest()
-    assert site.subjects() == ["Pyrometer 2026-11-22: nightly was due and no scheduler was there to begin it"]
+    assert site.subjects() == ["Pyrometer 2026-11-22: nightly was due and no scheduler was running"]
 
 
 def test_what_a_later_moment_of_the_night_made_up_for_is_not_missing(site: NotifiedSite) -> None:

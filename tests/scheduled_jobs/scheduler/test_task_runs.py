@@ -211,7 +211,7 @@ def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(setup: TaskSetup) ->
     assert (setup.named(0, "--resume"), setup.named(1, "--run-id")) == (OLD_RUN, done.run)
     assert done.run != OLD_RUN
     assert done.complete
-    assert setup.said == [f"run {OLD_RUN} is left as it is: {CHANGED.sentence}"]
+    assert setup.said == [f"run {OLD_RUN} is not resumed: {CHANGED.sentence}"]
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -283,7 +283,7 @@ def test_a_run_whose_header_cannot_be_read_is_left_and_begun_anew(setup: TaskSet
     path.write_text("half a header\n")
     done = setup.measured(setup.attempt(LOCAL_OWNER, OLD_RUN), begins(setup))
     assert done.run != OLD_RUN and done.complete and setup.named(0, "--run-id") == done.run
-    assert setup.said[0] == f"run {OLD_RUN} is left as it is: {path} has no readable header"
+    assert setup.said[0] == f"run {OLD_RUN} is not resumed: {path} has no readable header"
     assert path.read_text() == "half a header\n"
 
 

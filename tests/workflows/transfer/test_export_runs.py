@@ -149,7 +149,7 @@ def test_samples_that_cannot_be_read_back_keep_nothing_else_from_going_out(
     assert (done.outcomes, done.measurements) == (9, 12)
     # Of eight outcomes the samples, and the recordings of two devices.
     assert len(notes) == 8 + 16
-    assert any("The stored samples cannot be read back" in note for note in notes)
+    assert any("The stored samples cannot be read: " in note for note in notes)
     (tmp_path / "run.jsonl").write_bytes(content)
     found = pyrometer.read_runs(tmp_path / "run.jsonl")
     assert [len(each.blocks) for each in found.runs[0].outcomes] == [0] * 9
