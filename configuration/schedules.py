@@ -69,7 +69,7 @@ class ScheduleSettings(ConfigTable):
     the metrics that are judged. `upgrade` compares `new` with `old` by `policy`, in at most `pairs` of each
     case, without the cases of `waive`. `case_files` are relative to the `pyrometer.toml` of the machine that
     measures. `nodes` is the number of machines of each run, for cases with axis `nodes`. The suite sets the
-    defaults of the other keys. With `enabled = false` a schedule runs only when triggered.
+    defaults of the other keys. With `enabled = false` it runs only when triggered.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
