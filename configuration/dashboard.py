@@ -75,8 +75,8 @@ class DashboardSettings(ConfigTable):
 
     `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in front
     sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read (default:
-    every user). `triagers` may also triage (default: none). Both are globs over names, or over groups
-    after `group:`. `url` is the address that browsers call. `metrics` controls access to /metrics: "open" or
+    all). `triagers` may also triage (default: none). Both are globs over names, or over groups after
+    `group:`. `url` is the address that browsers call. `metrics` controls access to /metrics: "open" or
     "token"; by default viewers if users log in, else everyone. `metrics_cases` is the number of cases in it.
     With `api_token` a program reads /api/v1 without a login; `triage_token`, `submit_token` and
     `trigger_token` permit those actions.
