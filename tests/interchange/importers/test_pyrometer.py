@@ -157,7 +157,7 @@ def test_a_file_that_was_cut_short_is_known_to_be(data: st.DataObject) -> None:
     content = file_of(whole)
     first = content.index(b"\n") + 1
     cut = read(content[: data.draw(st.integers(first, len(content) - 2))])
-    assert any("it was cut short here" in sentence for sentence in sentences(cut))
+    assert any("the file was cut off here" in sentence for sentence in sentences(cut))
     for run in cut.runs:
         assert run.outcomes == whole.outcomes[: len(run.outcomes)]
 
@@ -291,7 +291,7 @@ def test_compressed_it_is_the_same_and_a_torn_end_is_said() -> None:
     assert read(packed, "runs.jsonl.gz").runs == (whole,)
     torn = read(packed[: len(packed) * 9 // 10], "runs.jsonl.gz")
     assert any("the compressed file is damaged or cut short here" in each for each in sentences(torn))
-    assert any("it was cut short here" in each for each in sentences(torn))
+    assert any("the file was cut off here" in each for each in sentences(torn))
 
 
 def test_an_export_of_an_earlier_version_is_read_to_the_bit() -> None:

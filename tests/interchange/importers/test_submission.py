@@ -223,9 +223,9 @@ def test_milliseconds_are_recognised() -> None:
 @pytest.mark.parametrize(
     ("name", "about", "sentence"),
     [
-        ("latency", {"value": -5}, "-5 ms is no time: it is below 0"),
-        ("throughput", {"value": 0}, "0 items/s is no rate: nothing was measured"),
-        ("queue", {"value": -1, "unit": "ms", "better": "lower"}, "-1 ms is no time: it is below 0"),
+        ("latency", {"value": -5}, "-5 ms is not a valid time: it is below 0"),
+        ("throughput", {"value": 0}, "0 items/s is not a valid rate: nothing was measured"),
+        ("queue", {"value": -1, "unit": "ms", "better": "lower"}, "-1 ms is not a valid time: it is below 0"),
     ],
 )
 def test_an_impossible_number_is_refused(name: str, about: dict[str, Any], sentence: str) -> None:
