@@ -127,6 +127,6 @@ def test_a_right_name_with_a_sign_too_many_is_still_found(open_page: Open, full_
 def test_an_impossible_price_is_no_price(open_page: Open, full_url: str, price: str) -> None:
     at = open_page(full_url, HARDWARE, price=[f"8 x H200:{price}", "8 x H200:2.5"])
     assert not at.exception
-    assert f"8 x H200\\:{price}" in str(at.warning[0].value) and "is no price" in str(at.warning[0].value)
+    assert f"8 x H200\\:{price}" in str(at.warning[0].value) and "is not a price" in str(at.warning[0].value)
     at.query_params["price"] = [f"8 x H200:{price}"]
     assert not at.run().exception

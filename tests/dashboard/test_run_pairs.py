@@ -277,7 +277,7 @@ def test_runs_without_a_number_in_common_are_within_no_noise(open_page: Open, ur
         known = [an_outcome(case, metrics={"latency": 1.0})]
         save(url, a_run(name, environments=[OLD]), known)
     shown = html(open_page(url, RUN_PAIR, a="first", b="second", metric="latency"))
-    assert "No case of both" in shown and "more than its noise" not in shown
+    assert "No case has a number in both runs" in shown and "more than its noise" not in shown
 
 
 def test_another_run_gives_up_the_metric() -> None:
@@ -299,7 +299,7 @@ def test_two_ticked_runs_are_compared_the_older_as_the_baseline() -> None:
     chosen, complaints = run_pair({"run": ["new", "old"]}, newest, lambda run: True, anything)
     assert (chosen, complaints) == (RunPairView("old", "new"), [])
     chosen, complaints = run_pair({"run": ["new", "middle", "old"]}, newest, lambda run: True, anything)
-    assert chosen == RunPairView("middle", "new") and complaints[0].startswith("Two runs are compared")
+    assert chosen == RunPairView("middle", "new") and complaints[0].startswith("Only two runs can be compared")
     assert run_pair({"run": ["middle"]}, newest, lambda run: True, anything)[0] == RunPairView(
         "old", "middle"
     )

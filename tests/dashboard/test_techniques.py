@@ -150,7 +150,7 @@ def test_the_samples_of_a_panel_are_those_that_count(
     open_page(save(url, run(), made), TECHNIQUES, detail=case)
     said = [piece.text for piece in records[-1].pieces if piece.kind == "words"]
     (samples,) = [each for each in said if each.startswith("9 samples in 2 blocks")]
-    assert "median 50.0 ms" in samples and "1 block disturbed by others" in samples
+    assert "median 50.0 ms" in samples and "1 block disturbed by other programs" in samples
 
 
 def test_a_cell_opens_the_panel_of_its_case(
@@ -211,7 +211,7 @@ def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
             files[file] = frame
 
     monkeypatch.setattr(parts, "heading", heading)
-    assert "Drawn are 6 techniques of 8; the CSV file has all." in text(open_page(url, TECHNIQUES))
+    assert "6 of 8 techniques are drawn; the CSV file has all." in text(open_page(url, TECHNIQUES))
     written = files["techniques-batches.csv"]()["case"].tolist()
     assert (len(set(written)), len(written)) == (8, 16)
 
@@ -226,9 +226,9 @@ def test_scaling_that_is_not_drawn_is_said(open_page: Open, tmp_path: Path) -> N
         url = save(f"sqlite:///{tmp_path}/{many}.db", run(), outcomes(cases))
         return text(open_page(url, TECHNIQUES))
 
-    assert "Drawn are 6 ways of 8; the table has all." in ways(8)
+    assert "6 of 8 ways are drawn; the table has all." in ways(8)
     shown = ways(6)
-    assert "Dashed: ideal" in shown and "Drawn are" not in shown
+    assert "Dashed: ideal" in shown and "are drawn" not in shown
 
 
 def test_a_star_says_what_it_means_where_others_disturbed(open_page: Open, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
 
     assert "All ended well." in card("ok")
     assert "1 replicate did not end well" in card("crashed")
-    assert "the reasons stand below" in card("wrong")
+    assert "see the reasons below" in card("wrong")
 
 
 def test_a_claim_is_held_against_the_run_that_speaks_for_the_case() -> None:

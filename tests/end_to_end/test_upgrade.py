@@ -130,7 +130,7 @@ def test_killed_in_the_middle_it_measures_nothing_twice_and_takes_missing_finger
         running.until("outcome")
     running.process.kill()
     running.process.wait()
-    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in running.said()
+    assert "enough for about 0 pairs of each case, and fewer than 4 are not judged" in running.said()
     assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in running.said()
     assert '"spins"' not in running.said()
     # As of a run whose fingerprints were refused, or that began before there were any.

@@ -217,7 +217,7 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
         # What is unclear is compared once more, with twice the pairs.
         (
             ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--pairs", "5002"),
-            "--pairs takes 5,000 at most",
+            "--pairs takes at most 5,000",
         ),
         (
             ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--report", "x.html"),

@@ -132,7 +132,7 @@ def test_an_earlier_night_is_printed_as_it_was(typed: Typed) -> None:
         (("--date", "0001-01-01"), "there is no digest of 0001-01-01; the first night"),
         (("--date", "1969-12-31"), "there is no digest of 1969-12-31; the first night"),
         (("--date", "2999-01-01"), "there is no digest of 2999-01-01 yet"),
-        (("--date", "2026-01-01", "--send"), "no digest of 2026-01-01 was made then"),
+        (("--date", "2026-01-01", "--send"), "no digest of 2026-01-01 was stored"),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(typed: Typed, arguments: tuple[str, ...], sentence: str) -> None:

@@ -99,7 +99,7 @@ def test_an_option_says_more_than_the_name(folder: Path) -> None:
         (["--all", "latest", "x.csv"], "with --all give only the file"),
         (["20260902-020000-bbbc", "x.csv"], 'unknown run "20260902-020000-bbbc": did you mean "2026'),
         (["latest", "x.xlsx"], "x.xlsx has no known suffix: use .jsonl, .csv, .parquet,"),
-        (["latest", "--table", "runs", "x.jsonl"], "--table is for csv and parquet; x.jsonl would be"),
+        (["latest", "--table", "runs", "x.jsonl"], "--table is for csv and parquet; x.jsonl has format"),
         (["latest", "none/x.csv"], "there is no folder "),
         (["latest", "--format", "csv", "."], ". is a folder: name a file in it"),
         (["latest", "there.csv"], "there.csv exists already; --force replaces it"),

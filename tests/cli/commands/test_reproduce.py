@@ -56,7 +56,7 @@ def test_only_commands_that_measure_with_a_journal_in_this_folder_are_run(projec
     evil.parent.mkdir()
     body = {**line.body, "run": evil.parent.name, "command": command, "comparison": None, "kind": "run"}
     evil.write_bytes(encode_line("header", body)[0])
-    assert "is not run" in reproduce(project, evil.parent.name, "--run").one_sentence()
+    assert "cannot be run again" in reproduce(project, evil.parent.name, "--run").one_sentence()
     evil.unlink()
     assert command in reproduce(project, evil.parent.name).out
     assert (

@@ -190,9 +190,9 @@ REFUSED = [
     (("--on", "a10", "--pairs", "5"), "--pairs takes an even number"),
     (("--on", "a10", "--suite", "smok"), 'unknown suite "smok"'),
     (("--on", "a10", "--waive", "a"), "--waive CASE requires --because TEXT"),
-    (("--on", "a10", "--run-id", "mine"), "each machine has a run of its own"),
+    (("--on", "a10", "--run-id", "mine"), "each machine has its own run"),
     (("--on", "a10", "--confirms"), "--confirms cannot be combined with --on"),
-    (("--no-wait",), "--no-wait goes with --on"),
+    (("--no-wait",), "--no-wait requires --on"),
     (("--on", "a10", "--no-wait", "--report", "a.md"), "--no-wait cannot be combined with --report"),
 ]
 

@@ -377,7 +377,7 @@ def test_a_program_with_the_token_triages(triager: TestClient, full_copy: str) -
         (99999, {"action": "fixed"}, 404, "there is no finding 99999"),
         (10**30, {"action": "fixed"}, 422, "less than or equal"),
         (1, {"action": "delete"}, 422, "acknowledge"),
-        (1, {"action": "note"}, 422, "A note says something"),
+        (1, {"action": "note"}, 422, "A note needs a text"),
         (1, {"action": "link", "text": "javascript:alert(1)"}, 422, "begins with http"),
         (1, {"action": "fixed", "by": "  "}, 422, "Enter a name"),
         (1, {"action": "fixed", "text": "a\0b"}, 422, "pattern"),

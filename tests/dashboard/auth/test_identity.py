@@ -180,4 +180,4 @@ def test_a_secret_that_signs_is_as_long_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [f"eve@evil{between}ada@example.com" for between in (", ", ",", " ", ";")])
 def test_a_proxy_that_appends_to_what_a_browser_sent_names_no_person(name: str) -> None:
     refused = person_of_proxy([(PROXY.user_header, name.encode())], PROXY)
-    assert isinstance(refused, Refusal) and "holds several names" in refused.why
+    assert isinstance(refused, Refusal) and "contains several names" in refused.why

@@ -132,7 +132,7 @@ def test_a_reader_without_rights_sees_why_and_can_log_out(
     cookies = "; ".join(f"{each.name}={each.value}" for each in client.cookies)
     assert handshake(behind_a_login.url, Cookie=cookies) == 403
     status, address, page = client.open(behind_a_login.url + "/auth/logout")
-    assert (status, address) == (403, f"{behind_a_login.url}/") and "those who log in" in page
+    assert (status, address) == (403, f"{behind_a_login.url}/") and "requires a login" in page
     assert COOKIE not in [each.name for each in client.cookies]
 
 
@@ -144,7 +144,7 @@ def test_a_login_that_another_browser_began_is_refused(behind_a_login: LoginSite
     code = vouching.code(ADA, {"state": query["state"], "nonce": "another"} | {"code_challenge": "x"})
     victim = Client()
     status, address, page = victim.open(f"{home}/oauth2callback?code={code}&state={query['state']}")
-    assert (status, address) == (403, f"{home}/") and "those who log in" in page
+    assert (status, address) == (403, f"{home}/") and "requires a login" in page
     assert vouching.codes.pop(code)
 
 
@@ -153,7 +153,7 @@ def test_strangers_hear_whether_it_is_ready_and_nothing_else(behind_a_login: Log
     assert json.loads(client.open(behind_a_login.url + "/readyz")[2]) == {"status": "ready"}
     for path in ("/", "/metrics", "/_stcore/metrics", "/_stcore/health", "/static/", "/media/x.csv"):
         status, _, body = client.open(behind_a_login.url + path)
-        assert status == 403 and "those who log in" in body
+        assert status == 403 and "requires a login" in body
     assert handshake(behind_a_login.url) == 403
 
 
@@ -195,7 +195,7 @@ def test_forged_headers_on_another_way_lead_nowhere(behind_a_proxy: LoginSite) -
     client = Client()
     for path in ("/", DEEP, "/_stcore/metrics", "/static/", "/media/x.csv", "/_stcore/health"):
         status, _, body = client.open(direct + path, **forged)
-        assert status == 403 and "opened through its proxy" in body
+        assert status == 403 and "accessible through its proxy" in body
     assert handshake(direct, **forged) == 403
     assert json.loads(client.open(direct + "/readyz")[2]) == {"status": "ready"}
     with proxied(behind_a_proxy.port, ADA, source="127.0.0.3") as url:

@@ -247,4 +247,4 @@ def test_decisions_of_sessions_reach_the_scan_by_index() -> None:
 
 def test_a_series_that_was_refuted_twice_has_to_move_twice_as_far_and_says_so() -> None:
     (found,) = series_findings(TRACK, a_series(), replace(judged(CHANGE), factor=2.0), ()).findings
-    assert "twice as far" in stricter(found.evidence.detected) and stricter(known().evidence.detected) == ""
+    assert "was doubled" in stricter(found.evidence.detected) and stricter(known().evidence.detected) == ""

@@ -410,7 +410,7 @@ def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
     found = watched.finding
     assert (
         found.state == "unclear"
-        and "built anew" in found.evidence.confirmation.reason
+        and "rebuilt" in found.evidence.confirmation.reason
         and found.evidence.confirmation.rebuilt
     )
 

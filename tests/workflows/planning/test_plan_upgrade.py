@@ -57,7 +57,7 @@ def test_the_pairs_that_a_budget_has_room_for_are_counted(
     (tmp_path / "pyrometer.toml").touch()
     monkeypatch.chdir(tmp_path)
     _affordable(context(), Plan(8), budget, 50.0, over_suite=False)
-    assert f"room for about {room} of each case" in capsys.readouterr().err
+    assert f"enough for about {room} of each case" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_a_command_that_is_cut_is_printed_as_one_word(app: AppContext) -> None:
     case = night(app, command)
     found = reproduction(app, "run-1")
     assert found.commands == ((command,),) and found.environments[0].fingerprint == "of-that-day"
-    with pytest.raises(UsageError, match="is not run"):
+    with pytest.raises(UsageError, match="cannot be run again"):
         check_repeated(found)
     (of_case,) = reproduction(app, f"run-1:{case}").commands
     assert of_case[:4] == ("pyrometer", "run", "--case", MLP)
