@@ -347,7 +347,10 @@ def test_a_test_that_is_called_as_another_is_said_not_to_be_stored(project: Path
     )
     done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}")
     assert done.returncode == 0 and "not stored: " in done.stdout
-    assert "latency of perf.test_speed:test_shape:2-3/infer/-/eager is in the file twice; the first" in done.stdout
+    assert (
+        "latency of perf.test_speed:test_shape:2-3/infer/-/eager is in the file twice; the first"
+        in done.stdout
+    )
 
 
 def test_what_a_test_is_called() -> None:

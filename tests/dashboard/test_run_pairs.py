@@ -299,7 +299,9 @@ def test_two_ticked_runs_are_compared_the_older_as_the_baseline() -> None:
     chosen, complaints = run_pair({"run": ["new", "old"]}, newest, lambda run: True, anything)
     assert (chosen, complaints) == (RunPairView("old", "new"), [])
     chosen, complaints = run_pair({"run": ["new", "middle", "old"]}, newest, lambda run: True, anything)
-    assert chosen == RunPairView("middle", "new") and complaints[0].startswith("Only two runs can be compared")
+    assert chosen == RunPairView("middle", "new") and complaints[0].startswith(
+        "Only two runs can be compared"
+    )
     assert run_pair({"run": ["middle"]}, newest, lambda run: True, anything)[0] == RunPairView(
         "old", "middle"
     )

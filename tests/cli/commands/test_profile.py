@@ -138,7 +138,7 @@ def test_each_pattern_means_one_case_in_its_own_order() -> None:
     [
         ((LINEAR, ADD), "are different workloads: only techniques can be subtracted"),
         ((LINEAR, LINEAR), "cannot be compared with itself"),
-        (("linear", BF16), "linear means 2 cases"),
+        (("linear", BF16), "linear matches 2 cases"),
     ],
 )
 def test_what_means_no_pair_is_refused(patterns: tuple[str, ...], sentence: str) -> None:

@@ -262,7 +262,7 @@ def test_a_task_is_cancelled_once(place: Path) -> None:
     schedule("trigger", "nightly")
     assert "task 2 is cancelled" in tasks("cancel", "2").output
     again = tasks("cancel", "2")
-    assert (again.exit_code, "over already: cancelled" in again.output) == (1, True)
+    assert (again.exit_code, "has already ended: cancelled" in again.output) == (1, True)
     with stored(place) as database:
         cancelled = task(database, 2)
         assert cancelled is not None
