@@ -141,16 +141,16 @@ def shows_imported(url: str, preset: str | None) -> bool:
     if preset in {key.preset_name for key in imported_keys(url)}:
         return True
     several = Counter(name for name, _ in {(place.preset_name, place.hardware) for place in own})
-    return max(several.values()) < 2 and bool(_shared(imported_keys(url), next(iter(imported))))
+    return max(several.values()) < 2 and bool(_shared_counts(imported_keys(url), next(iter(imported))))
 
 
 @load.cache
 def shared_cases(url: str, metric: str) -> dict[str, int]:
     """By hardware (fingerprints), how many cases of a metric it has that other hardware has too."""
-    return _shared(load.series_keys(url), metric)
+    return _shared_counts(load.series_keys(url), metric)
 
 
-def _shared(keys: Iterable[SeriesKey], metric: str) -> dict[str, int]:
+def _shared_counts(keys: Iterable[SeriesKey], metric: str) -> dict[str, int]:
     measured: dict[str, set[str]] = {}
     for key in keys:
         if key.metric == metric:

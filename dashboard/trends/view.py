@@ -181,18 +181,18 @@ def trends(
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
     workload = last(query, "workload") or ""
     named = query.get("case", ())
-    there = {k.metric for k in _first_place(_wanted(keys, named, workload), opening)}
+    there = {k.metric for k in _first_place(_named_keys(keys, named, workload), opening)}
     default = HEADLINE if HEADLINE in there else min(there, key=wording.metric_place)
     metric = pick(query, "metric", metrics, default, complaints)
 
     keys = [k for k in keys if k.metric == metric]
     labels = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_first_place(_wanted(keys, named, workload), opening), _hardware)
+    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _hardware)
     hardware = _pick_hardware(query, labels, used, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
     presets = {k.preset: k.preset_name for k in keys}
-    used = _most_used(_first_place(_wanted(keys, named, workload), opening), _preset)
+    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _preset)
     preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
     keys = [k for k in keys if k.preset == preset]
@@ -313,7 +313,7 @@ def _all_of(workload: str, cases: Sequence[str]) -> bool:
     return not workload or all(_workload(case) == workload or is_canary(case) for case in cases)
 
 
-def _wanted(keys: Sequence[SeriesKey], cases: Collection[str], workload: str) -> Sequence[SeriesKey]:
+def _named_keys(keys: Sequence[SeriesKey], cases: Collection[str], workload: str) -> Sequence[SeriesKey]:
     """Those of some cases, else those of a workload; all where there are none of either."""
     named = set(cases)
     of_cases = [key for key in keys if key.case in named] if named else []

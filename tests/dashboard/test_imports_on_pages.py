@@ -215,7 +215,7 @@ def test_files_open_on_the_versions_that_can_be_compared(open_page: Open, files:
     assert html(at).count("zebra") and not at.warning
 
 
-def test_hardware_of_files_is_compared_beside_a_run_of_our_own(open_page: Open, url: str) -> None:
+def test_hardware_of_files_is_compared_though_a_run_is_our_own(open_page: Open, url: str) -> None:
     save(url, run("own"), outcomes([Measured(f"{RESNET}/eager", (10.0, 10.0))]))
     put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
     assert open_page(url, HARDWARE).selectbox(key="choose-preset").value == "quiet", "nothing else is shared"
