@@ -200,8 +200,13 @@ class Worker:
                 metrics["rss_peak_steady"] = after
         if not self._allocates_elsewhere:
             metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
-        metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
-        facts = {**self._placement.facts(), **runner.facts()}
+        try:
+            metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
+            facts = {**self._placement.facts(), **runner.facts()}
+        except MemberFailed:
+            # All is measured, and is kept as where this process itself ends here.
+            self._phase = "finish"
+            raise
         if self._prepare is not None and self._prepare.check:
             self._send(Unchecked(metrics, facts))
             self._enter("check")
