@@ -28,7 +28,7 @@ GOALS = {
 }
 
 #: Generated pages of `docs/` that list facts and are as long as the facts are many.
-TABLES_OF_FACTS = ("coverage.md", "claims.md")
+FACTS = ("coverage.md", "claims.md")
 
 
 def tracked() -> list[Path]:
@@ -68,7 +68,7 @@ def measured() -> dict[str, float]:
     packages: list[str] = project["tool"]["uv"]["build-backend"]["module-name"]
     files = tracked()
     program = [file for file in below(files, *packages) if file.suffix == ".py"]
-    prose = [file for file in below(files, "docs") if file.suffix == ".md" and file.name not in TABLES_OF_FACTS]
+    prose = [file for file in below(files, "docs") if file.suffix == ".md" and file.name not in FACTS]
     folders = Counter(file.parent for file in program if file.name != "__init__.py")
     return {
         "program, lines": lines(program),
