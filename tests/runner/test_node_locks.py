@@ -82,7 +82,7 @@ def test_a_run_that_measures_a_node_is_waited_for(folder: Path) -> None:
     assert sentence.startswith(f"another run measures node second (process {os.getpid()}")
 
 
-def test_two_nodes_on_one_machine_have_its_lock_together(folder: Path) -> None:
+def test_two_nodes_on_one_machine_share_its_lock(folder: Path) -> None:
     nodes = [*two(*reached(folder)), Node("third", "", reached(folder)), Node("fourth", "", ("env",))]
     with exclusive(lambda: None), exclusive_nodes(nodes, unexpected):
         assert not is_free(folder)
