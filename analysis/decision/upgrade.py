@@ -161,9 +161,9 @@ def decide(
 def leave_open(upgrade: Upgrade, cases: int) -> Upgrade:
     """The verdict before the upgrade has ended, with outcomes of so many cases: no `go` yet, but `unclear`.
 
-    A `no-go` stands: what was proved of a case remains so.
+    Nor is it `only_screened`: other cases may follow. A `no-go` stands: what was proved of a case remains so.
     """
-    if upgrade.decision == "go":
+    if upgrade.decision == "go" or upgrade.only_screened:
         reason = Reason("unclear", "unfinished", UnfinishedUpgrade(cases))
         return replace(upgrade, decision="unclear", reasons=(reason, *upgrade.reasons))
     if upgrade.without_blockers == "go":
