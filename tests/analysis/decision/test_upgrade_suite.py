@@ -7,7 +7,7 @@ import pytest
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy, Waiver
-from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.process_modes import find_modes
 from analysis.decision.suite_pairs import case_pairs
@@ -185,8 +185,8 @@ def needs(case: str, *new: float) -> CaseResult:
         ((1049.0, 1049.0), 0.05, "go"),
         ((1050.0, 1050.0), 0.05, "no-go"),
         ((1049.0, 1049.0), 0.04, "no-go"),
-        # Two pairs that agree are called, and in one of them it is less than what is material.
-        ((1049.0, 1060.0), 0.05, "go"),
+        # Two pairs that agree are called, and in one of them it is less than what is material: so it may be.
+        ((1049.0, 1060.0), 0.05, "unclear"),
         ((1000.0, 1060.0), 0.05, "unclear"),
         ((1060.0,), 0.05, "unclear"),
         ((940.0, 940.0), 0.05, "go"),
@@ -206,6 +206,28 @@ def test_an_exact_metric_has_the_material_limit_in_its_share(
         assert sentence(share).startswith(f"at least 2 of 10 cases are worse by {limit} or more: a, b")
     # One of ten is what the policy allows.
     assert decide([*cases, needs("b", 1000.0, 1000.0)], policy).decision == "go"
+
+
+def test_a_threshold_above_what_is_material_does_not_lift_that_limit() -> None:
+    wide = Threshold(0.20, absolute=1.0, exact=True)
+    more = judge(MEMORY, [Pair(1000.0, 1080.0)] * 2, wide)
+    cases = [needs(f"same{number}", 1000.0, 1000.0) for number in range(8)]
+    cases += [result(case, verdicts={MEMORY: more}) for case in ("a", "b")]
+    policy = Policy(metric=MEMORY, worst={}, overall=0.5, thresholds={MEMORY: wide})
+    assert more.word == "same"
+    assert kinds(decide(cases, policy), "no-go") == ["share"]
+
+
+def test_a_mean_whose_interval_is_beyond_its_limit_without_a_proof_says_so() -> None:
+    """Five cases of different spreads: what they learn from each other narrows the interval."""
+    cases = [
+        result(f"c{each}", verdicts={FLOOR: verdict(1.22, noise=1.2 + 0.4 * each, n=4)}) for each in range(5)
+    ]
+    upgrade = decide(cases)
+    (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
+    assert upgrade.overall.low is not None and upgrade.overall.low > math.log1p(0.01)
+    assert overall.speaks == "unclear"
+    assert sentence(overall).endswith("at most +1.0 % is allowed, which is not proved to be exceeded")
 
 
 @pytest.mark.parametrize(
