@@ -29,6 +29,8 @@ from reports.text.numbers import percent
 METRICS = ("latency_floor", "latency")
 #: Tracks whose cases are listed, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
+#: A change with such a triage is the level from then on.
+_ACCEPTED = (FindingTriage.EXPECTED, FindingTriage.FIXED)
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
 
@@ -164,21 +166,25 @@ def _headline(
     confirmed = [
         each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]
-    last = max(confirmed, key=lambda each: each.at, default=None)
+    last = max(confirmed, key=_at, default=None)
     least = threshold_of(key.metric).log
-    if last is not None and _stands(last, before):
-        earlier = [each.point for each in before if each.started_at < last.at]
-        return CaseNight(key, latest, against(earlier, latest.point, least), last)
+    # A later change that people accepted hides none that is open.
+    newest = max((each for each in confirmed if each.triage not in _ACCEPTED), key=_at, default=None)
+    if newest is not None and _stands(newest, before):
+        earlier = [each.point for each in before if each.started_at < newest.at]
+        return CaseNight(key, latest, against(earlier, latest.point, least), newest)
     # From a change on that people know, its new level is what a night is compared with.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
     waiting = [each for each in findings if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
     return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
 
 
+def _at(one: Finding) -> datetime:
+    return one.at
+
+
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
-    """Whether a confirmed change is still listed: a regression until it is triaged, else for some nights."""
-    if one.triage in (FindingTriage.EXPECTED, FindingTriage.FIXED):
-        return False
+    """Whether a confirmed change is still listed: a regression until it is accepted, else for some nights."""
     recent = before[-NIGHTS:]
     return one.direction == "worse" or not recent or one.at >= recent[0].started_at
 
