@@ -29,8 +29,6 @@ from reports.text.numbers import percent
 METRICS = ("latency_floor", "latency")
 #: Tracks whose cases are listed, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
-#: A change with such a triage is the level from then on.
-_ACCEPTED = (FindingTriage.EXPECTED, FindingTriage.FIXED)
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
 
@@ -168,11 +166,11 @@ def _headline(
     ]
     last = max(confirmed, key=_at, default=None)
     least = threshold_of(key.metric).log
-    # A later change that people accepted hides none that is open.
-    newest = max((each for each in confirmed if each.triage not in _ACCEPTED), key=_at, default=None)
-    if newest is not None and _stands(newest, before):
-        earlier = [each.point for each in before if each.started_at < newest.at]
-        return CaseNight(key, latest, against(earlier, latest.point, least), newest)
+    # A later change that is not listed any more hides no regression that is open.
+    listed = max((each for each in confirmed if _stands(each, before)), key=_at, default=None)
+    if listed is not None:
+        earlier = [each.point for each in before if each.started_at < listed.at]
+        return CaseNight(key, latest, against(earlier, latest.point, least), listed)
     # From a change on that people know, its new level is what a night is compared with.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
     waiting = [each for each in findings if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
@@ -184,7 +182,9 @@ def _at(one: Finding) -> datetime:
 
 
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
-    """Whether a confirmed change is still listed: a regression until it is accepted, else for some nights."""
+    """Whether a confirmed change is still listed: a regression until it is triaged, else for some nights."""
+    if one.triage in (FindingTriage.EXPECTED, FindingTriage.FIXED):
+        return False
     recent = before[-NIGHTS:]
     return one.direction == "worse" or not recent or one.at >= recent[0].started_at
 
