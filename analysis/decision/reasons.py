@@ -424,8 +424,7 @@ def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
     """Whether a metric with a limit in `worst` may yet be beyond it, and is not proved to be."""
-    found = _beyond(verdict, policy)
-    return found is not None and not found[0]
+    return (found := _beyond(verdict, policy)) is not None and not found[0]
 
 
 def _of_too_few(verdict: Verdict, policy: Policy) -> bool:
@@ -439,7 +438,8 @@ def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     absolute = threshold_of(verdict.metric, policy.thresholds).absolute
     if verdict.word != "same" or verdict.old is None or not absolute:
         return False
-    return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
+    # By way of a logarithm 9 - 8 is somewhat more than 1.
+    return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute * (1 + 1e-9)
 
 
 def _reason(

@@ -60,6 +60,14 @@ def test_a_tenth_more_memory_is_a_no_go_unless_the_policy_only_warns() -> None:
     assert (warned.decision, warned.scorecard.peak_memory.state) == ("go", "warning")
 
 
+@pytest.mark.parametrize(("old", "new"), [(8.0, 9.0), (5.0, 6.0), (2.0, 3.0), (6.0, 7.0)])
+def test_memory_that_grew_by_no_more_than_what_matters_blocks_nothing(old: float, new: float) -> None:
+    """One buffer of 1 MiB: a tenth and more of a small case, and too little to matter."""
+    grown = judge(MEMORY, [Pair(old, new)] * 4, threshold_of(MEMORY))
+    upgrade = decide([*alike(9), result("small", verdicts={FLOOR: verdict(0.0), MEMORY: grown})])
+    assert (grown.word, upgrade.decision, about(upgrade, MEMORY)) == ("same", "go", [])
+
+
 def test_a_warm_compile_that_takes_longer_stands_in_the_reasons_with_its_number() -> None:
     cases = [*(compiles(f"same{number}", 0.0) for number in range(8)), compiles("gpt", 22.0)]
     (reason,) = about(decide(cases), WARM)
