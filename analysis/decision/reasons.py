@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..comparison.case_results import UNDER_LOAD, CaseResult, CaseSide
-from ..comparison.policy import Policy
+from ..comparison.policy import Policy, exceeds, reaches
 from ..comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
 from ..comparison.thresholds import threshold_of
 from ..comparison.verdict import Verdict
@@ -415,11 +415,11 @@ def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
     if verdict.word == "unclear" and exact and verdict.change is None:
         # Of one pair without a difference nothing is feared.
         return (False, "was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
-    if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
+    if not (verdict.n and exceeds(far, limit) and far < math.inf) or negligible(verdict, far, policy):
         return None
     # Who sets a threshold above the limit has not lifted the limit.
-    proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
-    return proved, "limit"
+    called = verdict.word in ("slower", "same") and not negligible(verdict, near, policy)
+    return called and exceeds(near, limit), "limit"
 
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
@@ -489,7 +489,7 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
 def _material(verdict: Verdict, end: int, policy: Policy) -> bool:
     """Whether an exact metric is materially worse at this end of the range of its pairs."""
     worse = worsening_range(verdict)[end]
-    return worse >= math.log1p(policy.case) and not negligible(verdict, worse, policy)
+    return reaches(worse, math.log1p(policy.case)) and not negligible(verdict, worse, policy)
 
 
 def _share_reason(
@@ -548,8 +548,8 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     cost = METRICS[policy.metric].cost
     near, far = sorted((overall.low * cost, overall.high * cost))
     limit = math.log1p(policy.overall)
-    proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
-    speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
+    proved = exceeds(near, limit) and not any(_of_one_pair(result, policy) for result in results)
+    speaks: Decision = "no-go" if proved else "unclear" if exceeds(far, limit) else "go"
     detail = MeanChange(policy.metric, overall, limit * cost, exceeded=speaks != "go")
     return Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change))
 
