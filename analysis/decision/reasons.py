@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..comparison.case_results import UNDER_LOAD, CaseResult, CaseSide
-from ..comparison.policy import Policy, exceeds, reaches
+from ..comparison.policy import Policy
 from ..comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
-from ..comparison.thresholds import threshold_of
+from ..comparison.thresholds import exceeds, reaches, threshold_of
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY

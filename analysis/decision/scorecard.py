@@ -7,7 +7,8 @@ from statistics import median
 from typing import Literal
 
 from ..comparison.case_results import BROKEN, CaseResult
-from ..comparison.policy import Limits, Policy, exceeds, reaches
+from ..comparison.policy import Limits, Policy
+from ..comparison.thresholds import exceeds, reaches
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
