@@ -298,9 +298,8 @@ def sort_reasons(found: Iterable[Reason]) -> list[Reason]:
     """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
 
     def _key(one: Reason) -> tuple[int, bool, int, float, str, str]:
-        title = METRICS[one.metric].title if one.metric else ""
         weight = (WORST_FIRST.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight)
-        return *weight, "".join(one.cases[:1]), title
+        return *weight, "".join(one.cases[:1]), METRICS[one.metric].title if one.metric else ""
 
     return sorted(found, key=_key)
 
@@ -438,8 +437,9 @@ def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     absolute = threshold_of(verdict.metric, policy.thresholds).absolute
     if verdict.word != "same" or verdict.old is None or not absolute:
         return False
-    # By way of a logarithm 9 - 8 is somewhat more than 1.
-    return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute * (1 + 1e-9)
+    # Of what is called the same, pairs beyond the relative threshold are within the absolute one.
+    within = verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
+    return within or exceeds(abs(worse), verdict.threshold)
 
 
 def _reason(

@@ -68,6 +68,14 @@ def test_memory_that_grew_by_no_more_than_what_matters_blocks_nothing(old: float
     assert (grown.word, upgrade.decision, about(upgrade, MEMORY)) == ("same", "go", [])
 
 
+def test_pairs_of_other_sizes_that_all_grew_by_too_little_to_matter_leave_nothing_open() -> None:
+    """Of their median, the larger one of the two changes would be more than what matters."""
+    grown = judge(MEMORY, [Pair(6.0, 7.0), Pair(9.0, 10.0)] * 2, threshold_of(MEMORY))
+    cases = [*alike(9), result("small", verdicts={FLOOR: verdict(0.0), MEMORY: grown})]
+    policy = Policy(worst={FLOOR: 0.10, MEMORY: 0.12})
+    assert (grown.word, decide(cases, policy).decision) == ("same", "go")
+
+
 @pytest.mark.parametrize("old", [20.0, 40.0, 80.0, 140.0, 200.0])
 def test_memory_at_a_limit_is_allowed_however_its_logarithm_is_rounded(old: float) -> None:
     """Ten buffers that became eleven: 10 % more, and no more than 10 % is allowed."""
