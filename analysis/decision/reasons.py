@@ -41,7 +41,7 @@ _SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear",
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Why a metric of a case is held to be beyond its limit: by its numbers, or for want of any.
-Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs"]
+Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs", "slow mode"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,6 +293,30 @@ def test_two_modes_are_named_where_they_leave_a_case_open(guarded: tuple[str, ..
     assert plain.decision == "unclear" and "modes" not in sentence(plain.reasons[0])
 
 
+def test_a_slow_mode_that_new_processes_may_be_in_oftener_is_a_warning_beside_a_go() -> None:
+    """Half of the old processes are slower by 30 %, and all new ones: within a mode nothing moved."""
+    wobble = (0.0, 0.003, -0.002, 0.001, -0.003, 0.002, -0.001, 0.0015)
+    high = math.log(1.3)
+
+    def suite(old_slow: int, new_slow: int) -> Upgrade:
+        pairs = [
+            Pair(100 * math.exp(each + high * (at < old_slow)), 100 * math.exp(high * (at < new_slow) - each))
+            for at, each in enumerate(wobble)
+        ]
+        judged = judge(FLOOR, pairs, threshold_of(FLOOR))
+        return decide([*alike(20), result("gpt2", verdicts={FLOOR: judged})])
+
+    upgrade = suite(4, 8)
+    assert upgrade.decision == "go"
+    (warning,) = upgrade.warnings
+    assert warning.cases == ("gpt2",) and upgrade.scorecard.latency.state == "warning"
+    assert sentence(warning).endswith(
+        "; in two modes: 4 of 8 old and 8 of 8 new processes are slower by 30.0 %"
+    )
+    for old_slow, new_slow in ((4, 4), (4, 5), (6, 2)):
+        assert not suite(old_slow, new_slow).warnings
+
+
 def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None:
     lost = {"old": CaseSide("contended"), "new": CaseSide("contended"), "verdicts": {}}
     assert decide([*alike(20), result("mlp", **lost)]).decision == "go"
