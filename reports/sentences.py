@@ -327,7 +327,8 @@ def rules(subject: Subject) -> list[str]:
         f"The geomean may be no worse than {_limit(policy.metric, policy.overall)}.",
         limit_rules("Compile time (warm, cold, first call)", policy.compile_time, policy.slower_share),
         limit_rules("Peak memory", policy.peak_memory, policy.slower_share),
-        f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
+        f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number, "
+        "besides those that broke, were repaired or are broken in both.",
         f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
     ]
     lines += [f"{glob} must not regress." for glob in policy.must_not_regress]
