@@ -12,6 +12,7 @@ from analysis.metrics import METRICS
 from common.text import plural
 from configuration.suggestions import unknown
 from db.admin.check import (
+    KEEP_STORED,
     STORE_AGAIN,
     WHOLE,
     CheckResult,
@@ -273,7 +274,8 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
         with suppress(JournalError, OSError):
             is_ignored = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
             if not is_ignored and (difference := _difference(database, path, waiting)):
-                problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
+                remedy = KEEP_STORED if _lost_lines(database, path) else STORE_AGAIN
+                problems.append(Problem(f"Run {path.parent.name}: {difference}.", remedy))
     return CheckResult("contents", len(paths), "journals", tuple(problems))
 
 
