@@ -83,10 +83,10 @@ class Row:
     def summary(self) -> str:
         """The verdict in words, or how the case ended; the reason is in the exclusions."""
         # What an accepted case does now is to be seen all the same.
-        return f"waived: {self._judged}" if self.status == "waived" else self._judged
+        return f"waived: {self._how_it_ended}" if self.status == "waived" else self._how_it_ended
 
     @property
-    def _judged(self) -> str:
+    def _how_it_ended(self) -> str:
         if self.result.screen is not None and self.result.only_screened:
             return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:

@@ -293,7 +293,7 @@ def test_two_modes_are_named_where_they_leave_a_case_open(guarded: tuple[str, ..
     assert plain.decision == "unclear" and "modes" not in sentence(plain.reasons[0])
 
 
-def test_a_slow_mode_that_new_processes_may_be_in_oftener_is_a_warning_beside_a_go() -> None:
+def test_a_slow_mode_that_may_have_become_oftener_is_a_warning_with_a_go() -> None:
     """Half of the old processes are slower by 30 %, and all new ones: within a mode nothing moved."""
     wobble = (0.0, 0.003, -0.002, 0.001, -0.003, 0.002, -0.001, 0.0015)
     high = math.log(1.3)
