@@ -1,5 +1,6 @@
 """Findings as HTML tables and panels; every text from the database is escaped."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -66,7 +67,7 @@ def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime
         Column("", "Status", html=lambda one: markup.chip(kind(one.largest.state, one.largest.direction))),
         Column("", f"Last {NIGHTS} nights", html=lambda one: lines.get(one.largest.id, wording.NONE)),
         Column("", "First seen (UTC)", html=lambda one: _first_seen(one.largest, now)),
-        Column("", "Triage", html=lambda one: _triage(one.largest, now)),
+        Column("", "Triage", html=lambda one: _triage(one.items, now)),
         Column("", "", html=_open),
     ]
     return DataTable("Findings", columns, items, dense=True)
@@ -78,9 +79,13 @@ def _cause(cause: FindingCause) -> str:
     return f"{markup.case(cause.largest.key.case)}{_metric(cause.largest, others)}"
 
 
-def _triage(one: Finding, now: datetime) -> str:
-    marks = (f'<small class="py-mark">{escape(each)}</small>' for each in _marks(one, now))
-    return escape(one.triage) + "".join(marks)
+def _triage(items: Sequence[Finding], now: datetime) -> str:
+    """What people did with the findings of a cause; where that differs, with how many of them."""
+    counted = Counter(one.triage for one in items)
+    several = len(counted) > 1
+    words = ", ".join(f"{many} {triage}" if several else triage for triage, many in counted.items())
+    listed = dict.fromkeys(each for one in items for each in _marks(one, now))
+    return escape(words) + "".join(f'<small class="py-mark">{escape(each)}</small>' for each in listed)
 
 
 def _first_seen(one: Finding, now: datetime) -> str:

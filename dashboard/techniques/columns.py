@@ -240,8 +240,8 @@ def _pays_values(case: TechniqueResult) -> Mapping[str, object]:
 def _pays_cell(case: TechniqueResult) -> Markup:
     found = break_even.of(case)
     if found is None:
-        compiled = case.speed_up is not None and break_even.COLD in case.own
-        return Markup("never<small>not faster</small>") if compiled else Markup(wording.NONE)
+        slower = 0 < case.times <= 1 and break_even.COLD in case.own
+        return Markup("never<small>not faster</small>") if slower else Markup(wording.NONE)
     if found.fewest is None:
         alone = case.speed_up is not None and case.speed_up.n < 2
         about = f"{'one pair: ' if alone else ''}no interval"

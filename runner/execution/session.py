@@ -139,6 +139,11 @@ class Session:
                 shutil.rmtree(rows_folder.parent, ignore_errors=True)
         return not self._cancelled.is_set()
 
+    def end_strays(self) -> None:
+        """Kill what forked contenders have left behind; all of them have ended."""
+        if self._conditions.forks is not None:
+            self._conditions.forks.end_strays()
+
     def cancel(self) -> None:
         """Kill all contenders and stop."""
         self._cancelled.set()
@@ -432,6 +437,8 @@ class RunningSession:
             where = f"{Path(at.filename).name}:{at.lineno}"
             ended = SessionEnded("lost", f"a defect in Pyrometer, {type(error).__name__} at {where}: {error}")
         finally:
-            # What survives a supervisor that was itself killed would disturb the next session.
+            # What survives a supervisor that was itself killed would disturb the next session, as would what
+            # forked workers leave: their supervisor is that of the next ones.
             sweep(self.token)
+            self._session.end_strays()
         self._events.put(ended)
