@@ -16,6 +16,7 @@ from db.runs import queries, store
 from records.environments import Environment
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
+from records.fingerprints import AGAIN
 from records.series import Track
 from records.tasks import Task, TaskState
 from reports.text.finding_text import because
@@ -373,6 +374,14 @@ def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) 
     other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu")
     done = watched.confirm(watched.child(environments=(other, NEW)))
     assert done.state == "failed" and "is another today" in done.error
+    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
+
+
+def test_one_pytorch_in_both_places_judges_nothing(watched: Watched) -> None:
+    # As where both names were built anew of the same nightly: the two sides have one build.
+    again = replace(NEW, fingerprint=NEW.fingerprint + AGAIN)
+    done = watched.confirm(watched.child(environments=(NEW, again)))
+    assert done.state == "failed" and "one and the same" in done.error
     assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
 
 
