@@ -339,15 +339,23 @@ def test_what_was_set_aside_is_printed_and_not_a_note(project: Path) -> None:
     assert "not stored: stdin: latency is stored as 1.0 and here as 2.0" in done.stdout, done.stdout
 
 
-def test_a_test_that_is_called_as_another_is_said_not_to_be_stored(project: Path) -> None:
+@pytest.mark.parametrize("chosen", ["test_shape or test_other", "2-3 or test_other"])
+def test_of_tests_that_are_called_alike_no_time_is_stored(project: Path, chosen: str) -> None:
+    """Also of one that runs alone: its time would go on the series of the other."""
     (project / "perf" / "test_speed.py").write_text(
         "import pytest\n\n"
         "@pytest.mark.parametrize('shape', ['2 3', '2-3'])\n"
-        "def test_shape(pyrometer, shape):\n    pyrometer(len, shape)\n"
+        "def test_shape(pyrometer, shape):\n    pyrometer(len, shape)\n\n"
+        "def test_other(pyrometer):\n    pyrometer(len, '')\n"
     )
-    done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}")
-    assert done.returncode == 0 and "not stored: " in done.stdout
-    assert "latency of perf.test_speed:test_shape:2-3/infer/-/eager is there twice; the first" in done.stdout
+    file = project / "times.json"
+    done = run(project, f"--pyrometer-json={file}", "-k", chosen)
+    assert done.returncode == 0 and "called perf.test_speed:test_shape:2-3/infer/-/eager" in done.stdout
+    alike = "perf/test_speed.py::test_shape[2 3] and perf/test_speed.py::test_shape[2-3] are all called"
+    assert done.stdout.count(f"not stored: {alike}") == 1, done.stdout
+    assert [one["case"] for one in json.loads(file.read_text())] == [
+        "perf.test_speed:test_other/infer/-/eager"
+    ]
 
 
 def test_what_a_test_is_called() -> None:

@@ -288,6 +288,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     queue_queries.missed_runs: lambda database: queue_queries.missed_runs(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
+    series_queries.has_series: lambda database: [
+        series_queries.has_series(database, key)
+        for key in (_latency(database)[0], replace(_latency(database)[0], metric="nothing"))
+    ],
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
     ),

@@ -56,7 +56,14 @@ class _Session:
         self.started_at = datetime.now(timezone.utc).isoformat()  # noqa: UP017 -- runs on older Pythons
         #: Of tests that have not ended yet, and of those that ended well.
         self.timed, self.results = {}, {}
+        #: By the key of a case the tests that are called so, also those that are not selected.
+        self.tests = {}
         self.failed = ""
+
+    def pytest_itemcollected(self, item):
+        """Note which tests are called alike."""
+        if {"pyrometer", "benchmark"}.intersection(getattr(item, "fixturenames", ())):
+            self.tests.setdefault(case_key(item.nodeid), {})[item.nodeid] = True
 
     def pytest_runtest_logreport(self, report):
         """Keep the time of a test that ends well; of any other it may be that of a wrong answer."""
@@ -76,9 +83,18 @@ class _Session:
             self.failed = "the times of tests that run at once are none: leave out -n of pytest-xdist"
         if not self.results:
             return
-        text = json.dumps(self._submission(), indent=1)
-        failed = [self._write(file, text) if file else "", self._submit(text) if submits else ""]
-        self.failed = "; ".join(filter(None, failed))
+        submission, failed = [], []
+        for one in self._submission():
+            tests = self.tests.get(one["case"], ())
+            if len(tests) > 1:
+                # In one series the times of one would pass for those of another.
+                failed.append(f"{' and '.join(tests)} are all called {one['case']}: give each another id")
+            else:
+                submission.append(one)
+        if submission:
+            text = json.dumps(submission, indent=1)
+            failed += [self._write(file, text) if file else "", self._submit(text) if submits else ""]
+        self.failed = "; ".join(dict.fromkeys(filter(None, failed)))
 
     def _write(self, file, text):
         """Write the times to a file; returns why that failed, empty where it has not."""
