@@ -102,6 +102,11 @@ def _invalid(request: Request, error: Exception) -> Response:
     """
     assert isinstance(error, RequestValidationError)
     each = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+    sent = request.headers.get("content-type", "none")
+    if each[0]["loc"] == ("body",) and not sent.startswith("application/json"):
+        # Then the body is not read as JSON, and what it is taken for does not explain that.
+        message = f"Input should be application/json, not {sent}"
+        each = [{"type": "content_type", "loc": ("header", "content-type"), "msg": message}]
     # The name of a field may be such a text, too: this way it is escaped.
     return Response(json.dumps({"detail": each}), 422, media_type="application/json")
 

@@ -168,6 +168,11 @@ def value_range(low: float | None, high: float | None, unit: str) -> str:
     return NONE if low is None or high is None else f"{number(low, unit)} to {number(high, unit)}"
 
 
+def replicate_range(smallest: float, largest: float, n: int, unit: str) -> str:
+    """The range of `n` replicates without its unit; a dash for one, which has none."""
+    return NONE if n < 2 else value_range(smallest, largest, unit)
+
+
 def percent(fraction: float | None) -> str:
     """A fraction as a percentage of two digits, of three from 10 % on: `1.2 %`, `33.1 %`; a dash for None.
 

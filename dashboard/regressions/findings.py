@@ -198,7 +198,7 @@ def cards(one: Finding, now: datetime) -> str:
     further = one.evidence.goes_on
     on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
     return markup.panels(
-        markup.card("Change", _change(one), escape(_shape(one))),
+        markup.card("Change", _size(one), escape("; ".join((one.direction, _shape(one))))),
         *on,
         markup.card("State", escape(one.state), escape(state)),
         markup.card(
@@ -347,10 +347,21 @@ def versions(one: Finding) -> str:
 
 
 def _change(one: Finding) -> str:
-    # Only what was measured again is good or bad news.
-    tone = _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
     text = interval(one.change, one.low, one.high)
-    return f'<span class="py-{tone}">{escape(text)}</span><small>{escape(one.direction)}</small>'
+    return f'<span class="py-{_tone(one)}">{escape(text)}</span><small>{escape(one.direction)}</small>'
+
+
+def _size(one: Finding) -> str:
+    """A change with its interval below it."""
+    size = f'<span class="py-{_tone(one)}">{escape(percent(one.change))}</span>'
+    if one.low is None or one.high is None:
+        return size
+    return f"{size}<small>{escape(f'{percent(one.low)} to {percent(one.high)}')}</small>"
+
+
+def _tone(one: Finding) -> wording.Tone:
+    # Only what was measured again is good or bad news.
+    return _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
 
 
 def _shape(one: Finding) -> str:

@@ -161,12 +161,15 @@ def speed_up(title: str, ends: tuple[float, float]) -> ColumnGroup:
     def cell(case: TechniqueResult) -> Markup:
         found = case.gains.get("speed-up")
         if found is None:
-            return Markup(f"{markup.bar(1.0, None, None, ends)}1.00×<small>baseline</small>")
+            bar = markup.bar(1.0, None, None, ends)
+            return Markup(f'{bar}<span class="py-times">1.00×</span><small>baseline</small>')
         if found.ratio is None:
             return plain[0].cell(case)
         sign, _, tone = status(found)
         star = "*" if found.disturbed else ""
-        return Markup('<span class="py-{}">{}<strong>{} {}{}</strong></span><small>{}</small>').format(
+        return Markup(
+            '<span class="py-{}">{}<strong class="py-times">{} {}{}</strong></span><small>{}</small>'
+        ).format(
             tone,
             Markup(markup.bar(found.ratio, found.low, found.high, ends)),
             sign,

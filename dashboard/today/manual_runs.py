@@ -212,8 +212,12 @@ def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
     if versions:
         lines.append(f"PyTorch of the newest runs: {', '.join(versions)}")
     parts.html(markup.bullets(lines))
-    parts.html(
-        f"<p>{markup.link(links.HARDWARE, 'Compare hardware →')} "
-        f"{markup.link(links.RUN_PAIR, 'Compare two runs →')} "
-        f"{markup.link(links.HISTORY, 'History →')} {markup.link(links.RUNS, 'All runs →')}</p>"
+    ways = (
+        (links.UPGRADE, "Compare PyTorch →"),
+        (links.HARDWARE, "Compare hardware →"),
+        (links.RUN_PAIR, "Compare two runs →"),
+        (links.TECHNIQUES, "Techniques →"),
+        (links.HISTORY, "History →"),
+        (links.RUNS, "All runs →"),
     )
+    parts.html(f"<p>{' · '.join(markup.link(*way) for way in ways)}</p>")

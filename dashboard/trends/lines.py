@@ -2,12 +2,13 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import compress
 from statistics import median
 from string import ascii_uppercase
+from typing import Any
 
 from dashboard.components import charts
 from dashboard.components.frames import version_order
@@ -214,11 +215,16 @@ def without_dates(drawn: Iterable[TrendLine]) -> bool:
 
 
 def in_time(points: Iterable[SeriesPoint]) -> list[SeriesPoint]:
-    """Points, the oldest first; those of files that state no time in the order of their PyTorch."""
+    """Points, the oldest first: see `time_order`."""
     by_time = sorted(points, key=lambda point: point.started_at)
-    if not _are_undated(by_time):
-        return by_time
-    return sorted(by_time, key=lambda point: version_order(point.torch_version))
+    return sorted(by_time, key=time_order(by_time))
+
+
+def time_order(points: Sequence[SeriesPoint]) -> Callable[[SeriesPoint], Any]:
+    """What points are sorted by: their time, or the PyTorch where they are of files that state no time."""
+    if _are_undated(points):
+        return lambda point: version_order(point.torch_version)
+    return lambda point: point.started_at
 
 
 def _are_undated(points: Iterable[SeriesPoint]) -> bool:

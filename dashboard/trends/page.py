@@ -281,7 +281,7 @@ def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
     rows = trends_load.every_case(url, label_series(keys))
     table = tables.every_case(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
-    parts.caption("Not coloured: a change of one night is no finding.")
+    parts.caption("Not coloured: one change by itself is no finding.")
     parts.table(table)
 
 

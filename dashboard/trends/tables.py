@@ -13,7 +13,7 @@ from analysis.ratios import ratio
 from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import PlaceTracks, TrendLine, in_time, place_of
+from dashboard.trends.lines import PlaceTracks, TrendLine, in_time, place_of, time_order
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
@@ -171,7 +171,7 @@ def _numbers(metric: Metric) -> list[Column[Own]]:
         return wording.value_range(own[0].low, own[0].high, metric.unit)
 
     def reach(own: Own) -> str:
-        return wording.value_range(own[0].smallest, own[0].largest, metric.unit)
+        return wording.replicate_range(own[0].smallest, own[0].largest, own[0].n, metric.unit)
 
     title = wording.with_unit(metric.title, metric.unit)
     return [
@@ -217,7 +217,7 @@ def point_facts(line: TrendLine, point: SeriesPoint, metric: Metric, track: str,
     about = {
         "median": wording.quantity(point.point, unit),
         "95 % interval": wording.value_range(point.low, point.high, unit),
-        "smallest to largest": wording.value_range(point.smallest, point.largest, unit),
+        "min-max": wording.replicate_range(point.smallest, point.largest, point.n, unit),
         "replicates (n)": point.n,
         "spread": wording.percent(point.spread),
         **({} if level is None else {"against the baseline": _share(point.point, level)}),
@@ -300,9 +300,11 @@ def _two(strong: str, *small: str) -> str:
 
 
 def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
-    """All points of some lines, the newest first."""
+    """All points of some lines, the newest first, and those of one time in the order of the lines."""
     every = [(point, line, track) for line in drawn for point, track in line.points_with_tracks]
-    return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)
+    order = time_order([point for point, _, _ in every])
+    by_line = sorted(every, key=lambda own: own[1].letter)
+    return sorted(by_line, key=lambda own: order(own[0]), reverse=True)
 
 
 #: Nights of a picture, and those before the last one that it is compared with.
@@ -396,7 +398,7 @@ def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> D
         ),
         Column(
             "change",
-            f"vs median of {_COMPARED} {what}",
+            f"vs median of {_COMPARED} nights" if what == "nights" else "vs median before",
             lambda one: one.change,
             lambda one: wording.signed_percent(one.change),
             number=True,

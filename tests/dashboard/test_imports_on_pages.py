@@ -196,6 +196,11 @@ def test_files_that_state_no_time_are_shown_in_the_order_of_their_versions(
     zebra = next(row for row in listed.split("<tr") if "zebra" in row and "3 points" in row)
     # Against the versions before the newest one, and not against the file that was written last.
     assert "−42 %" in zebra
+    data = html(at).partition('aria-label="The newest points"')[2].partition("</table>")[0]
+    assert (
+        re.findall(r"\b(?:2\.4|2\.1|1\.10)\.0\b(?=<| )", data)[::2]
+        == ["2.4.0"] * 2 + ["2.1.0"] * 2 + ["1.10.0"] * 2
+    )
     # Which of them came before another nothing says.
     dated = html(open_page(files, HISTORY, axis="date"))
     opened = [
@@ -275,7 +280,7 @@ def test_an_imported_run_is_one_line_of_the_list(
         assert fits(page)
         # What is cut of a line stands in its tooltip.
         whole = rows.first.locator("span[title]").evaluate_all("all => all.map(e => e.title)")
-        assert "group_bench · imported from TorchBench user benchmark · model.csv" in whole
+        assert "group_bench · model.csv · imported from TorchBench user benchmark" in whole
     assert visitor.leave() == []
 
 

@@ -430,6 +430,17 @@ def test_what_is_no_triage_changes_nothing(
     assert answer_of(triager, "/findings") == before
 
 
+@pytest.mark.parametrize("sent", ["application/x-www-form-urlencoded", ""])
+def test_a_body_that_is_not_called_json_is_answered_with_how_to_call_it(
+    triager: TestClient, sent: str
+) -> None:
+    """As `curl --data` sends it."""
+    headers = {"content-type": sent} if sent else {}
+    entry = json.dumps({"action": "note", "by": "bot", "text": "seen"})
+    answer = triager.post(TRIAGE.format(number=1), content=entry, headers=headers)
+    assert answer.status_code == 422 and "application/json, not" in answer.json()["detail"][0]["msg"]
+
+
 def test_without_the_token_nothing_is_triaged(api: TestClient) -> None:
     answer = api.post(TRIAGE.format(number=1), json={"action": "fixed", "by": "bot"})
     assert answer.status_code == 401 and "triage_token" in answer.text
