@@ -51,7 +51,7 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -
     table = operators(opened.facts["operators"])
     parts.heading("Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, opened.case)}.csv")
     left_out, on_device = rows_left_out(opened.facts), _on_device(opened)
-    parts.caption(wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
+    parts.caption(*wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
     _draw(frames.operators(table, device=on_device))
     _trace(settings, run, opened)
     _against(settings.database_url, run, opened, query)
@@ -60,7 +60,10 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -
 def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
-        parts.caption("There is no other table of this workload, hardware and preset to subtract yet.")
+        parts.caption(
+            "No other table of this workload can be subtracted yet.",
+            "It must be of the same hardware and preset.",
+        )
         return
     chosen, complaints = subtracted_table(query, own, like)
     parts.complain(complaints)
@@ -73,7 +76,7 @@ def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
     on_device = sums[KERNEL] if _on_device(opened) else None
     left_out = chosen.left_out, own.left_out
-    parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
+    parts.caption(*wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
 
 
@@ -114,8 +117,7 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
     if file is None:
         where = parts.plain(str(name))
         parts.caption(
-            f"The trace is not on this machine. On the machine that recorded it, it is in the folder of the "
-            f"run: {where}"
+            "The trace is not on this machine.", f"Where it was made, it lies in the run's folder: {where}"
         )
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -128,8 +130,8 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
             on_click="ignore",
         )
         parts.caption(
-            "Opens in chrome://tracing or at ui.perfetto.dev; both read the file in the browser, without "
-            "uploading it."
+            "Opens in chrome://tracing or at ui.perfetto.dev.",
+            "Both read the file in your browser, and need no upload.",
         )
 
 
@@ -198,9 +200,8 @@ def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable
     if found:
         return found[0], []
     names = " ".join(wanted.values())
-    return tables[0], [
-        f'There is no trace "{names}" among the newest {len(tables)}; the page shows the newest.'
-    ]
+    complaint = f'There is no trace "{names}" among the newest {len(tables)}; the page shows the newest.'
+    return tables[0], [complaint]
 
 
 def show() -> None:

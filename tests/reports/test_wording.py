@@ -192,5 +192,5 @@ def test_how_long_it_took(seconds: float, text: str) -> None:
 
 
 def test_a_metric_that_is_compared_as_it_is_has_no_chance_of_being_seen() -> None:
-    assert "would have been detected in 80 % of cases" in sentences.about_cases("latency_floor")
+    assert "would have been detected with a probability of 80 %" in sentences.about_cases("latency_floor")
     assert "chance" not in sentences.about_cases("graph_breaks")
