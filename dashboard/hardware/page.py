@@ -46,7 +46,7 @@ def show() -> None:
         parts.select("Preset", "preset", _presets(url, offer), chosen)
         parts.select("Reference", "to", wording.hardware_choices(offer.hardware), chosen)
     if last(address, "to") is None and _shares_most(url, chosen, offer):
-        parts.caption("The reference is the hardware with the most cases that others have too.")
+        parts.caption("The reference has the most cases that others have too.")
     if from_files:
         parts.caption("Imported from other tools. A hint, not a verdict.", "How they measured is not known.")
     _sections(settings, chosen, offer, metric)

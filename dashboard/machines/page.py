@@ -78,7 +78,7 @@ def _schedule(
     coming = timetable.week(morning.plan, now)
     if coming.rows:
         parts.heading("The next seven days")
-        parts.caption("In UTC; the next runs of each schedule as its scheduler announced them.")
+        parts.caption("In UTC; each schedule's next runs as its scheduler announced.")
         parts.table(coming)
     _open(url, morning, tasks, found, now)
     parts.table_section("Freshness", timetable.freshness(morning.parts, now), "freshness.csv")

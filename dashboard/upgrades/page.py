@@ -75,7 +75,7 @@ def nothing_measured(url: str) -> None:
     with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
-        st.caption("OLD and NEW: versions, names or interpreters. It is listed while it runs.")
+        st.caption("OLD and NEW: versions, names or interpreters. Listed while it runs.")
         if records.count_runs(url) > 1:
             ways = ((links.RUN_PAIR, "Compare two runs →"), (links.HARDWARE, "Compare hardware →"))
             parts.html(f"<p>{' · '.join(markup.link(*way) for way in ways)}</p>")

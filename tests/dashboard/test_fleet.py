@@ -161,7 +161,7 @@ def test_a_label_without_a_scheduler_is_named_with_the_remedy(
     (task,) = rows(open_page(url, SCHEDULE), "Running and waiting tasks")
     sentence = f'no running scheduler has the label "{label}": add it to machine_labels'
     assert sentence in task.replace("&quot;", '"')
-    assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
+    assert task.rstrip().endswith(f"in the pyrometer.toml of a machine{joining}")
 
 
 def test_a_task_that_rests_says_that_it_was_lost(

@@ -72,7 +72,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "2 runs, 2026-09-02",
         "2 replicates, 2026-09-03",
         "▲ and ▼ mark only differences above 5.0 %",
-        "lie 5.0 % apart",
+        "is 5.0 %",
         "a process has different numbers of CPUs on these machines",
         f"not measured on {CPU}",
     ):

@@ -125,7 +125,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
         return sections.endings_text(best_of(readings), readings)
 
     assert "All ended well." in card("ok")
-    assert "1 replicate did not end well" in card("crashed")
+    assert "1 replicate not ok" in card("crashed")
     assert "see the reasons below" in card("wrong")
 
 

@@ -178,10 +178,10 @@ def test_cases_times_hardware_are_lines_and_hardware_without_any_is_said() -> No
 def test_more_lines_than_colours_are_cut_and_said() -> None:
     many = [f"mlp_overhead/infer/batch={n}/eager" for n in range(8)]
     chosen, _, (sentence,) = view.trends({"case": many}, [key(case) for case in many])
-    assert chosen.cases == tuple(many[:6]) and "6 lines; of 8 cases" in sentence
+    assert chosen.cases == tuple(many[:6]) and "6 lines: it shows the first of 8 cases" in sentence
     both = [key(case, "latency", hardware) for case in many[:4] for hardware in (XEON, EPYC)]
     chosen, _, (sentence,) = view.trends({"case": many[:4], "hardware": [XEON, EPYC]}, both)
-    assert "6 lines; of 8" in sentence
+    assert "6 lines: it shows the first of 8" in sentence
     assert chosen.lines(both) == tuple(both[:6])
 
 

@@ -169,7 +169,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     assert "same within ±8 %" in html(page)
     (said,) = [each.value for each in page.warning]
     assert said.startswith("Judged by the rules in this address, not by those of pyrometer.toml")
-    assert "they say No-go." in said
+    assert "by those it is No-go." in said
     # The report that is taken along says so too.
     assert "judged by rules that a reader of the dashboard chose" in FORMATS[".md"](
         judged(url, RuleChanges(threshold=8.0))

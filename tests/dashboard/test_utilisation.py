@@ -289,7 +289,7 @@ def test_the_table_of_windows_names_what_each_number_is(show: Any) -> None:
 def test_the_run_page_links_to_the_window_and_says_what_does_not_count(show: Any) -> None:
     at = show(page=RUNS, run="on-h200", case=MLP)
     shown = html(at)
-    assert shown.count("Utilisation →") == 1 + 3
+    assert shown.count("Utilisation →") == 3 and "Utilisation of GPU and CPUs →" in shown
     assert (
         "1 block left out and taken again (1 contended); at worst: others took 31 % of &lt;CPU 1&gt;" in shown
     )

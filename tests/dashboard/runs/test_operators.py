@@ -98,7 +98,7 @@ def test_another_table_is_subtracted_by_the_address(opened: Open) -> None:
 
 
 def test_a_table_that_is_cut_says_so_and_so_does_its_difference(opened: Open, url: str) -> None:
-    assert "not kept" not in captions(opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}"))
+    assert "not stored" not in captions(opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}"))
     traced = a_traced(RESNET, a_row("aten::convolution", 60.0))
     totals = {**traced.facts["traced"], "rows_left_out": 1234.0}
     cut = replace(traced, facts={**traced.facts, "traced": totals})
@@ -107,7 +107,7 @@ def test_a_table_that_is_cut_says_so_and_so_does_its_difference(opened: Open, ur
     table, difference = (
         caption.help
         for caption in opened(run="cut", case=RESNET, against=f"one/{RESNET}").caption
-        if "not kept" in caption.help
+        if "not stored" in caption.help
     )
     assert "1,234 rows" in table and "(0 of A, 1,234 of B)" in difference
 
