@@ -235,7 +235,7 @@ def test_a_script_address_is_no_link() -> None:
 def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     rows = [(str(number),) for number in range(60)]
     table = convert_html(a_table([("N", True)], rows), HOME)
-    assert table.count("\n| ") == 51 and table.endswith("and 10 more rows in the CSV file")
+    assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = PageRecord("x", [PageItem("heading", "A", lambda: frame)])
     text = written(record)

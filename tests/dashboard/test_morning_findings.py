@@ -27,7 +27,7 @@ def test_the_older_ones_and_the_list_they_lead_to_are_as_many(
     findings.triage(database, 3, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
     for new, sentence in (
         (None, "1 older regression open →"),
-        (MLP, "1 older regression open, 2 with the new →"),
+        (MLP, "1 older regression open, 2 including the new ones →"),
     ):
         if new:
             confirm(database, mornings, a_finding(database, mornings, runs, new))

@@ -176,7 +176,7 @@ def test_a_case_that_fell_is_bad_news_and_one_that_never_worked_is_none(
     (card,) = cards(page)
     assert "× 1 of 2 usual cases measured" in card and "no longer: bert_base" in card
     shown = html(page)
-    _, _, table = shown.partition('aria-label="What did not end ok"')
+    _, _, table = shown.partition('aria-label="Outcomes that are not ok"')
     table = table.partition("</table>")[0]
     assert "bert_base" in table and "used to be measured" in table and "mlp_overhead" not in table
     assert "As in the earlier night: 1 unsupported in" in shown

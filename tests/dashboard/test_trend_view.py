@@ -181,7 +181,7 @@ def test_more_lines_than_colours_are_cut_and_said() -> None:
     assert chosen.cases == tuple(many[:6]) and "6 lines: it shows the first of 8 cases" in sentence
     both = [key(case, "latency", hardware) for case in many[:4] for hardware in (XEON, EPYC)]
     chosen, _, (sentence,) = view.trends({"case": many[:4], "hardware": [XEON, EPYC]}, both)
-    assert "6 lines: it shows the first of 8" in sentence
+    assert "6 lines: only the first of 8" in sentence
     assert chosen.lines(both) == tuple(both[:6])
 
 

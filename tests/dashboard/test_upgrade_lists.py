@@ -62,7 +62,7 @@ def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
 
     monkeypatch.setattr("dashboard.components.parts.heading", heading)
     shown = html(open_page(many_sessions, UPGRADE))
-    assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
+    assert "and 1 more sessions in the CSV file." in shown and "more upgrades" not in shown
     assert list(frame_of(files["sessions.csv"])["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]
 
 

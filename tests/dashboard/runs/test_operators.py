@@ -142,7 +142,7 @@ def test_what_is_not_alike_is_refused_in_one_sentence(opened: Open, unlike: str)
 def test_a_trace_that_is_elsewhere_is_named(opened: Open) -> None:
     at = opened(run="elsewhere")
     assert not [label for label in buttons(at) if label.startswith("Trace")]
-    assert f"it is in the folder of the run: {TRACE}" in captions(at)
+    assert f"it lies in the run's folder: {TRACE}" in captions(at)
     assert "There is no other table of this workload" in captions(at)
 
 
