@@ -143,7 +143,7 @@ def test_a_trace_that_is_elsewhere_is_named(opened: Open) -> None:
     at = opened(run="elsewhere")
     assert not [label for label in buttons(at) if label.startswith("Trace")]
     assert f"it lies in the run's folder: {TRACE}" in captions(at)
-    assert "There is no other table of this workload" in captions(at)
+    assert "No other table of this workload" in captions(at)
 
 
 HOSTILE = "**b** [x](javascript:alert(1)) <img src=x>"
