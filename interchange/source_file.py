@@ -141,7 +141,10 @@ def csv_cells(text: str, name: str) -> Iterator[tuple[SourcePlace, list[str], bo
 
 
 #: Of a row at the end of a file.
-NO_END = "has no end of line, so its last number may be cut short: set aside"
+NO_END = (
+    "has no end of line, so its last number may be cut short: if the file is whole, end it with a line break "
+    "and import it again"
+)
 
 
 def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, Value]]:
@@ -273,6 +276,12 @@ def identity_of(path: Path, text: str, *, dated: bool) -> str:
     Such a file is the same one when it has grown.
     """
     return path.name if dated else hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity_of_table(path: Path, text: str, *, dated: bool) -> str:
+    """As `identity_of`, of a file of lines: it is the same one with the line break that its end lacks."""
+    ends = "\r\n" if "\r\n" in text else "\n"
+    return identity_of(path, text if text.endswith(("\n", "\r")) else text + ends, dated=dated)
 
 
 def moment(at: Value, seconds: float) -> datetime:

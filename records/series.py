@@ -57,6 +57,17 @@ class SeriesPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseExtent:
+    """How many points a case has in a metric, and by how much they differ: the highest / the lowest.
+
+    `ratio` is 1 where that is no number, as with a point of 0.
+    """
+
+    points: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The newest point of a series and the one before it."""
 

@@ -18,7 +18,7 @@ from .rows import rows
 from .text.reason_text import sentence
 
 #: What has no verdict is skipped, with the reason.
-_SKIPPED = ("waived", "screened", "not measured", "no data", "not comparable", "broken in both")
+_SKIPPED = ("waived", "screened", "not measured", "no data", "not comparable", "broken in both", "broken")
 
 
 def upgrade_suite(judged: JudgedUpgrade, *, where: str = "") -> ElementTree.Element:

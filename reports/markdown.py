@@ -41,7 +41,7 @@ def upgrade_markdown(judged: JudgedUpgrade) -> str:
         tables.scorecard(entries(upgrade.scorecard, subject.policy)).markdown(),
         _reasons(upgrade),
         _to_decide(subject, upgrade),
-        _correctness(subject, upgrade),
+        _correctness(subject, each, upgrade),
         _cases(subject, each, upgrade),
         _dispatch(subject, each),
         _kernels(subject, each),
@@ -65,7 +65,7 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
             f"## {sign} {wording.decision_word(upgrade)}: {_text(sentences.title(subject))}",
             f"**{wording.decision_text(upgrade)}:** {_text(wording.because(upgrade))}",
             *([_text(risk)] if (risk := sentences.risk(upgrade)) else ()),
-            *(_text(line) for line in sentences.waiver_lines(upgrade)),
+            *(_text(line) for line in sentences.waiver_lines(each, upgrade)),
             *([f"**{so_far}**{resume}"] if so_far else ()),
             f"{_text(sentences.place(subject))}. {_text(sentences.case_count_line(each, upgrade))}",
         ]
@@ -92,9 +92,9 @@ def _to_decide(subject: Subject, upgrade: Upgrade) -> str:
     return "\n\n".join(parts)
 
 
-def _correctness(subject: Subject, upgrade: Upgrade) -> str:
+def _correctness(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     table = tables.correctness(subject, upgrade, case_code)
-    body = table.markdown() if table.rows else "No case broke, and none was repaired."
+    body = table.markdown() if table.rows else sentences.none_broke(each)
     return f"### Correctness\n\n{body}"
 
 
@@ -152,8 +152,8 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     if whole.rows:
         text = f"{wording.plural(len(whole.rows), 'case')} in no geomean"
         parts += [_fold_table(text, whole)]
-    else:
-        parts += ["Every case is in the geomean."]
+    if (apart := sentences.not_listed(each)) or not whole.rows:
+        parts += [apart or "Every case is in the geomean."]
     if pairs.rows:
         cases = len({case for case, _ in pairs.rows})
         text = f"Pairs of {wording.plural(cases, 'case')} that do not count"

@@ -102,8 +102,8 @@ class Subject:
         return self._command([case], self.options)
 
     def cases_to_decide(self, upgrade: Upgrade) -> tuple[PairsToDecide, ...]:
-        """The cases that pairs beyond the plan would decide; none while the plan itself is to be resumed."""
-        return () if self.resume else upgrade.to_decide
+        """The cases that pairs beyond the plan would decide; none before the plan itself has ended."""
+        return upgrade.to_decide if self.state == "complete" else ()
 
     def to_decide(self, one: PairsToDecide) -> str:
         """The command that decides a case: a new plan with the pairs that it takes, if any number would."""

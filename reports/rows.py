@@ -61,7 +61,10 @@ _TONES: Mapping[str, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case: its `status` in the comparison, and its verdict on the metric that decides, if it has one."""
+    """One case: its `status` in the comparison, and its verdict on the metric that decides, if it has one.
+
+    That of a waived case has no part in the decision.
+    """
 
     result: CaseResult
     verdict: Verdict | None
@@ -79,15 +82,18 @@ class Row:
     @property
     def summary(self) -> str:
         """The verdict in words, or how the case ended; the reason is in the exclusions."""
-        if self.status == "waived":
-            return self.status
-        if self.result.screen is not None and self.status == "screened":
+        # What an accepted case does now is to be seen all the same.
+        return f"waived: {self._how_it_ended}" if self.status == "waived" else self._how_it_ended
+
+    @property
+    def _how_it_ended(self) -> str:
+        if self.result.screen is not None and self.result.only_screened:
             return f"screened: {wording.describe_screen(self.result.screen)}"
         if self.result.works:
             text = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
             cycles = in_cycles(self.result, self.verdict.word if self.verdict else "")
             return "; ".join(filter(None, (text, cycles, ran_alone(self.result))))
-        return f"{self.status}: {_ends(self.result)}"
+        return f"{_ending(self.result)}: {_ends(self.result)}"
 
     @property
     def word(self) -> str:
@@ -116,10 +122,12 @@ def sign(status: str) -> str:
 
 def rows(judged: JudgedUpgrade) -> list[Row]:
     """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
-    upgrade = judged.upgrade
-    each = [
-        Row(result, upgrade.verdicts.get(result.case), _status(result, upgrade)) for result in judged.results
-    ]
+    upgrade, metric = judged.upgrade, judged.subject.policy.metric
+    each: list[Row] = []
+    for result in judged.results:
+        status = _status(result, upgrade)
+        own = result.verdicts if status == "waived" and result.works else {}
+        each.append(Row(result, upgrade.verdicts.get(result.case, own.get(metric)), status))
     return sorted(each, key=lambda row: (_PLACES.get(row.status, 1), _impact(row, judged.subject), row.case))
 
 
@@ -131,6 +139,11 @@ def _status(result: CaseResult, upgrade: Upgrade) -> str:
     if result.works:
         verdict = upgrade.verdicts.get(result.case)
         return verdict.word if verdict else "no data"
+    return _ending(result)
+
+
+def _ending(result: CaseResult) -> str:
+    """The status of a case that does not work in both environments."""
     return (
         "broken"
         if result.broke
@@ -191,11 +204,15 @@ def statuses(each: Sequence[Row]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TechniqueRow:
-    """One technique: its geomean, and the cases that are in none, with the reasons."""
+    """One technique: its geomean, and the cases that are in none, with the reasons.
+
+    `left_out` counts all of its cases that are in no geomean, those screened and waived among them.
+    """
 
     technique: str
     mean: Geomean | None
     excluded: tuple[tuple[str, str], ...]
+    left_out: int
 
 
 def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
@@ -207,8 +224,9 @@ def techniques(judged: JudgedUpgrade) -> list[TechniqueRow]:
         listed = excluded.setdefault(result.technique, [])
         if result.case in reasons:
             listed.append((result.case, reasons[result.case]))
+    cases = Counter(result.technique for result in judged.results)
     return [
-        TechniqueRow(name, mean, tuple(excluded[name]))
+        TechniqueRow(name, mean, tuple(excluded[name]), cases[name] - (mean.cases if mean else 0))
         for name in sorted(excluded)
         if (mean := upgrade.techniques.get(name)) or excluded[name]
     ]

@@ -12,6 +12,7 @@ from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.decision.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 from analysis.robust_mean import ORDER_CAP
+from common.text import some
 
 from . import wording
 from .report_context import ComparedEnvironment, Subject, same_environment
@@ -101,23 +102,41 @@ def screen(each: Sequence[Row]) -> str:
     )
 
 
-def waiver_lines(upgrade: Upgrade) -> list[str]:
-    """The cases that are left out of the decision, with the reason, the name and the day."""
-    return [
-        f"Waived: {one.case} ({', '.join(part for part in (one.because, one.by, one.on) if part)})"
-        for one in upgrade.waived
-    ]
+def waiver_lines(each: Sequence[Row], upgrade: Upgrade) -> list[str]:
+    """The cases that are left out of the decision, with reason, name and day, and which of them broke."""
+    lines: list[str] = []
+    for one in upgrade.waived:
+        broke = [row.case for row in each if one.matches(row.case) and _stopped_working(row)]
+        about = ", ".join(part for part in (one.because, one.by, one.on) if part)
+        lines.append(f"Waived: {one.case} ({about}){f'; broke: {some(broke)}' if broke else ''}")
+    return lines
+
+
+def _stopped_working(row: Row) -> bool:
+    return row.result.broke or row.result.may_have_broken
+
+
+def none_broke(each: Sequence[Row]) -> str:
+    """That no case broke and none was repaired, where at most waived ones did."""
+    waived = any(_stopped_working(row) or row.result.repaired for row in each)
+    return f"No case broke, and none was repaired{', but for those that are waived' if waived else ''}."
+
+
+def not_listed(each: Sequence[Row]) -> str:
+    """How many cases are in no geomean and not among the exclusions; empty for none."""
+    apart = [row.status for row in each if row.status in ("screened", "waived")]
+    return f"In no geomean, and not listed here: {wording.count_words(apart)}." if apart else ""
 
 
 def case_count_line(each: Sequence[Row], upgrade: Upgrade) -> str:
     """How many cases have which verdict, and what the geomean rests on."""
-    overall, out = upgrade.overall, len(upgrade.exclusions)
+    overall = upgrade.overall
     rests = (
         f"{wording.plural(overall.pairs, 'pair')} of processes over {wording.plural(overall.cases, 'case')}"
     )
     return (
         f"{wording.plural(len(each), 'case')}: {', '.join(statuses(each)) or 'none'}. {rests}; "
-        f"{wording.plural(out, 'case')} left out."
+        f"{wording.plural(len(each) - overall.cases, 'case')} left out."
     )
 
 
@@ -308,7 +327,8 @@ def rules(subject: Subject) -> list[str]:
         f"The geomean may be no worse than {_limit(policy.metric, policy.overall)}.",
         limit_rules("Compile time (warm, cold, first call)", policy.compile_time, policy.slower_share),
         limit_rules("Peak memory", policy.peak_memory, policy.slower_share),
-        f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
+        f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number, "
+        "besides those that broke, were repaired or are broken in both.",
         f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
     ]
     lines += [f"{glob} must not regress." for glob in policy.must_not_regress]

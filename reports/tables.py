@@ -222,8 +222,8 @@ def cases(
 def means(judged: JudgedUpgrade) -> DataTable[MeanRow]:
     """The geomean over all and by technique; in CSV files ratios are new / old."""
     overall = judged.upgrade.overall
-    rows: list[MeanRow] = [("", overall, len(judged.upgrade.exclusions))]
-    rows += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
+    rows: list[MeanRow] = [("", overall, len(judged.results) - overall.cases)]
+    rows += [(row.technique, row.mean, row.left_out) for row in techniques(judged)]
 
     def name(row: MeanRow) -> Markup:
         return code(row[0]) if row[0] else Markup("<strong>all</strong>")

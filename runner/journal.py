@@ -28,16 +28,17 @@ FILE = "journal.jsonl"
 #: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
 #: still to come find room.
 _RESERVE_BYTES = 8 << 20
-#: A larger file, or one with more lines that cannot be used, is none of ours.
-MAX_BYTES, MOST_BAD = 4 << 30, 10_000
-#: No plan bounds the outcomes of the canary; no run has so many. No run plans more than so many of its own.
-_MOST_CANARIES, _MOST_PLANNED = 100_000, 100_000
+#: A larger file, or one with more lines that cannot be used, is none of ours. From so many bytes on it takes
+#: no more samples: what is left has room for the metrics of as many replicates as any run has.
+MAX_BYTES, MOST_BAD, _SAMPLES_BYTES = 4 << 30, 10_000, 3 << 30
+#: No plan bounds the outcomes of the canary; no run has so many.
+_MOST_CANARIES = 100_000
 #: Facts and metrics of all planned outcomes together take about so many bytes of memory at most, and for each
-#: of them so many more.
-_MOST_FACTS, _FACTS_OF_EACH = 48 << 20, 32 << 10
+#: of them so many more, for a process may list 200 disturbed blocks; of the largest run so many in all.
+_MOST_FACTS, _FACTS_OF_EACH, _FACTS_OF_ALL = 48 << 20, 256 << 10, 3 << 30
 #: About how many bytes a value of JSON takes as a Python object, and a list or an object besides.
 _VALUE, _CONTAINER = 64, 128
-_NO_ROOM = "no line of a journal has room for all of it"
+_NO_ROOM, _FULL = "no line of a journal has room for all of it", "the journal has no room for more of them"
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
@@ -83,7 +84,9 @@ class Journal:
         except BaseException:
             os.close(self._file)
             raise
-        self._seal()
+        # A torn last line; on a full disk that has to wait for the next one.
+        with contextlib.suppress(OSError):
+            self._end_half_line()
         sync_folder(folder)
         self._set_room_aside()
 
@@ -95,15 +98,16 @@ class Journal:
 
     def header(self, body: Mapping[str, Any]) -> None:
         """The run's description and plan, the first line, or what a resume adds to it; raises OSError."""
+        self._end_half_line()
         append_whole(self._file, _encode_body("header", body), sync=True)
 
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
-        return self._append(_readable("outcome", outcome))
+        return self._append(self._line("outcome", outcome))
 
     def canary(self, outcome: Outcome) -> bool:
         """Write an outcome of the canary; False if the disk refuses and it waits in memory."""
-        return self._append(_readable("canary", outcome))
+        return self._append(self._line("canary", outcome))
 
     def fingerprint(self, body: Mapping[str, Any]) -> bool:
         """Write a dispatch fingerprint; False if the disk refuses and it waits in memory."""
@@ -132,11 +136,17 @@ class Journal:
         """The lines that could not be written, in the form of the file."""
         return b"".join(self._unwritten)
 
+    def _line(self, kind: str, outcome: Outcome) -> bytes:
+        """The line of an outcome, without samples where no reader takes a file with many more of them."""
+        size = os.fstat(self._file).st_size + sum(map(len, self._unwritten))
+        return _readable(kind, outcome if size < _SAMPLES_BYTES else _without_samples(outcome, _FULL))
+
     def _append(self, line: bytes) -> bool:
         if line:
             self._unwritten.append(line)
         while self._unwritten:
             try:
+                self._end_half_line()
                 append_whole(self._file, self._unwritten[0], sync=True)
             except OSError:
                 if not self._reserve.exists():
@@ -146,11 +156,14 @@ class Journal:
             self._unwritten.pop(0)
         return True
 
-    def _seal(self) -> None:
-        """End a torn last line, so that the next line begins on its own."""
+    def _end_half_line(self) -> None:
+        """End a line that was torn, or that could not be taken back; raises OSError.
+
+        The next one would be glued to it, and lost.
+        """
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            self._append(b"\n")
+            append_whole(self._file, b"\n")
 
     def _set_room_aside(self) -> None:
         # A disk too full for the reserve may still hold the run: go on without.
@@ -183,7 +196,7 @@ def check_facts(path: Path, size: int, planned: int) -> None:
 
     `size` is the sum of `size_of_facts`.
     """
-    most = _MOST_FACTS + _FACTS_OF_EACH * min(planned, _MOST_PLANNED)
+    most = min(_MOST_FACTS + _FACTS_OF_EACH * planned, _FACTS_OF_ALL)
     if size > most:
         raise JournalError(f"{path} has outcomes whose facts and metrics take more than {most >> 20} MiB")
 
@@ -344,13 +357,17 @@ def _lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, Journa
 def _readable(kind: str, outcome: Outcome) -> bytes:
     """The line of an outcome; where no reader would take it, with cut texts, or else also without samples."""
     bounded = outcome.shorten_texts(_NO_ROOM)
-    facts = {**bounded.facts, "left_out": f"samples and recordings: {_NO_ROOM}"}
     line = b""
-    for each in (outcome, bounded, replace(bounded, blocks=(), telemetry=(), facts=facts)):
+    for each in (outcome, bounded, _without_samples(bounded, _NO_ROOM)):
         line = _encode_body(kind, each.to_body())
         if len(line) <= MAX_LINE and not holds_too_much(line):
             break
     return line
+
+
+def _without_samples(outcome: Outcome, why: str) -> Outcome:
+    facts = {**outcome.facts, "left_out": f"samples and recordings: {why}"}
+    return replace(outcome, blocks=(), telemetry=(), facts=facts)
 
 
 def _encode_body(kind: str, body: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Api:
     missing was pushed over.
 
     Of the first requests `failing` get a 502, `hanging_up` nothing, and `breaking_off` half of an answer.
+    `at_once` is what another job has posted by the time that a first comment arrives.
     """
 
     url: str = ""
@@ -49,6 +51,7 @@ class Api:
     checks: list[dict[str, Any]] = field(default_factory=list)
     commits: list[str] = field(default_factory=list[str])
     foreign: set[int] = field(default_factory=set)
+    at_once: str = ""
     failing: int = 0
     hanging_up: int = 0
     breaking_off: int = 0
@@ -68,14 +71,20 @@ class Api:
             first = 100 * (int(asked[1]) - 1)
             return 200, self.comments[first : first + 100]
         if method == "POST" and path == "/issues/7/comments":
-            self.comments.append({"id": len(self.comments) + 1, **body})
+            texts = [*([self.at_once] if self.at_once else []), body["body"]]
+            self.comments += [{"id": len(self.comments) + n, "body": text} for n, text in enumerate(texts, 1)]
+            self.at_once = ""
             return 201, self.comments[-1]
-        if method == "PATCH" and (asked := re.fullmatch(r"/issues/comments/(\d+)", path)):
+        if asked := re.fullmatch(r"/issues/comments/(\d+)", path):
             number = int(asked[1])
             if number in self.foreign:
                 return 403, {"message": "Must have admin rights"}
-            self.comments[number - 1] |= body
-            return 200, self.comments[number - 1]
+            (one,) = (one for one in self.comments if one["id"] == number)
+            if method == "DELETE":
+                self.comments.remove(one)
+                return 204, None
+            one |= body
+            return 200, one
         if method == "POST" and path == "/check-runs":
             self.checks.append(body)
             return 201, body
@@ -102,7 +111,7 @@ def api() -> Iterator[Api]:
                 held.hanging_up -= 1
                 return
             status, found = held.answer(self.command, self.path, body, self.headers["authorization"])
-            content = json.dumps(found).encode()
+            content = b"" if status == HTTPStatus.NO_CONTENT else json.dumps(found).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
@@ -111,7 +120,7 @@ def api() -> Iterator[Api]:
                 return
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PATCH = do
+        do_GET = do_POST = do_PATCH = do_DELETE = do
 
     with answering(Handler) as port:
         held.url = f"http://127.0.0.1:{port}"
@@ -424,6 +433,26 @@ def test_a_comment_that_was_written_twice_is_updated_twice(api: Api, tmp_path: P
     assert len(api.comments) == 2 and all("No-go" in one["body"] for one in api.comments)
 
 
+def test_of_two_jobs_that_end_at_once_one_comment_stays(api: Api, tmp_path: Path) -> None:
+    for commit in ("first", "second"):
+        assert begun(api, tmp_path, commit).returncode == 0
+    assert published(api, tmp_path, go(), commit="second").returncode == 0
+    of_second = api.comments.pop()["body"]
+    # Of the same commit (or where an answer was lost, so that it was posted twice): what comes last counts.
+    api.at_once = of_second
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="second").returncode == 0
+    (one,) = api.comments
+    assert one["id"] == 1 and "No-go" in one["body"]
+    # An older one replaces nothing.
+    api.comments, api.at_once = [], of_second
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="first").returncode == 0
+    assert [one["body"] for one in api.comments] == [of_second]
+    # Nor is another author's copy ours.
+    api.comments, api.at_once, api.foreign = [], of_second, {1}
+    assert published(api, tmp_path, a_mixed_upgrade(), commit="second").returncode == 0
+    assert [one["id"] for one in api.comments] == [1, 2] and "No-go" in api.comments[1]["body"]
+
+
 def test_a_push_has_a_check_and_no_comment(api: Api, tmp_path: Path) -> None:
     assert published(api, tmp_path, go(), pull_request=False).returncode == 0
     assert api.comments == [] and [check["head_sha"] for check in api.checks] == ["merge"]
@@ -483,9 +512,10 @@ def test_every_verdict_is_published_and_what_is_none_fails_the_step(
     assert not (tmp_path / "hacked").exists()
 
 
-def test_options_on_several_lines_are_all_given(tmp_path: Path) -> None:
-    done, words = measured(tmp_path, "2.13.0", "2.15.0", "cpu", options="--pairs 8\n  --policy strict\n")
-    assert done.returncode == 0
+def test_options_on_several_lines_and_a_command_of_several_words_are_whole(tmp_path: Path) -> None:
+    options = "--pairs 8\n  --policy strict\n"
+    done, words = measured(tmp_path, "2.13.0", "2.15.0", "cpu", options=options, before="env -- ")
+    assert done.returncode == 0, done.stderr
     assert words[5:9] == ["--pairs", "8", "--policy", "strict"]
 
 
@@ -531,6 +561,7 @@ def measured(
     code: int = 0,
     options: str = "--pairs 8  --device cpu",
     runner: str = "",
+    before: str = "",
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """The step that measures, with a command that ends with `code`; answers that command's words too."""
     measure = next(step for step in STEPS if step.get("id") == "measure")
@@ -544,7 +575,7 @@ def measured(
         "NEW": new,
         "SUITE": suite,
         "OPTIONS": options,
-        "COMMAND": str(tmp_path / "pyrometer"),
+        "COMMAND": f"{before}{tmp_path / 'pyrometer'}",
         "GITHUB_OUTPUT": str(tmp_path / "output"),
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", measure["run"]]

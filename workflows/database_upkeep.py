@@ -12,6 +12,7 @@ from analysis.metrics import METRICS
 from common.text import plural
 from configuration.suggestions import unknown
 from db.admin.check import (
+    KEEP_STORED,
     STORE_AGAIN,
     WHOLE,
     CheckResult,
@@ -30,6 +31,7 @@ from db.admin.delete_run import DeletedRun, clear_run, forget_run
 from db.admin.prune import PruneResult, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
+from db.queue.queries import shared_time
 from db.runs import queries
 from db.runs.queries import stored_outcomes
 from records.outcomes import Outcome
@@ -64,17 +66,19 @@ def prune(database: Database, retention: Retention, *, dry_run: bool = False) ->
     Yields a sentence for each kind of rows deleted: how many, and how old. Metrics are never deleted. Raises
     DatabaseError.
     """
-    if retention.telemetry_days is not None and (before := _days_ago(retention.telemetry_days)):
+    # One machine of many whose clock is ahead must not delete what all of them have stored.
+    now = shared_time(database, datetime.now(UTC))
+    if retention.telemetry_days is not None and (before := _days_ago(retention.telemetry_days, now)):
         deletion = prune_telemetry(database, before, dry_run=dry_run)
         if deletion.count:
             recordings = plural(deletion.count, "recording")
             yield f"{recordings} {_describe_deletion(deletion, retention.telemetry_days)}"
-    if retention.samples_days is not None and (before := _days_ago(retention.samples_days)):
+    if retention.samples_days is not None and (before := _days_ago(retention.samples_days, now)):
         deletion = prune_samples(database, before, dry_run=dry_run)
         if deletion.count:
             outcomes = plural(deletion.count, "outcome")
             yield f"the samples of {outcomes} {_describe_deletion(deletion, retention.samples_days)}"
-    if runs := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
+    if runs := prune_queue(database, now - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
         moments = plural(runs, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
@@ -124,10 +128,10 @@ def _size(path: Path) -> int:
     return found
 
 
-def _days_ago(days: int) -> datetime | None:
-    """The time so many days ago; None if the calendar does not go back that far, which keeps everything."""
+def _days_ago(days: int, now: datetime) -> datetime | None:
+    """The time so many days before; None if the calendar does not go back that far, which keeps all."""
     try:
-        return datetime.now(UTC) - timedelta(days=days)
+        return now - timedelta(days=days)
     except OverflowError:
         return None
 
@@ -273,7 +277,8 @@ def journal_check(database: Database, data_dir: Path, newest: int | None, progre
         with suppress(JournalError, OSError):
             is_ignored = path.with_name(FORGOTTEN).exists() or journal.in_use(path)
             if not is_ignored and (difference := _difference(database, path, waiting)):
-                problems.append(Problem(f"Run {path.parent.name}: {difference}.", STORE_AGAIN))
+                remedy = KEEP_STORED if _lost_lines(database, path) else STORE_AGAIN
+                problems.append(Problem(f"Run {path.parent.name}: {difference}.", remedy))
     return CheckResult("contents", len(paths), "journals", tuple(problems))
 
 

@@ -254,13 +254,14 @@ def _keys(run: Run, cases: Iterable[str], metric: str) -> list[SeriesKey]:
 
 
 def _regressions(database: Database, run: Run, environment: str, cases: Iterable[str]) -> dict[str, Finding]:
-    """By case the newest open regression that was confirmed in an environment before the run, or in it."""
+    """By case the newest open regression confirmed in an environment, on the run's machine, up to the run."""
     now = datetime.now(UTC)
     keys = [key for metric in METRICS for key in _keys(run, cases, metric)]
     return {
         one.key.case: one
         for one in findings_of_series(database, keys)
         if (one.state, one.new_environment) == (FindingState.CONFIRMED, environment)
+        and one.machine == run.machine.name
         and one.at <= run.started_at
         and one.group(now) == FindingGroup.OPEN
     }

@@ -15,6 +15,7 @@ from runner.environment import check_interpreter
 from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
 from runner.journal import Journal
+from runner.node_locks import exclusive_nodes
 from runner.nodes import Node
 from runner.nodes import read_nodes as read_nodes
 from runner.preset import MachinePreset
@@ -136,7 +137,7 @@ def start_run(app: AppContext, request: RunRequest, interrupts: Interrupts, conc
     nodes = read_nodes(request.nodes) if request.nodes else ()
     chosen = _choose(app, request)
     store_pending(app)
-    with exclusive_machine(app.reporter):
+    with exclusive_machine(app.reporter, nodes):
         prepared = _prepare(app, request, chosen, nodes)
         return _measured_run(app, prepared, interrupts, conclude)
 
@@ -162,7 +163,7 @@ def resume_run(
     if reported and header.comparison is None:
         refuse_report(header.run, header.source, traced=header.kind == RunKind.TRACE)
     nodes_read = read_nodes(nodes) if nodes else ()
-    with exclusive_machine(app.reporter):
+    with exclusive_machine(app.reporter, nodes_read):
         return _measured_run(app, prepare_again(app, folder, nodes_read), interrupts, conclude)
 
 
@@ -397,14 +398,17 @@ def resume_command(header: Header) -> str:
 
 
 @contextmanager
-def exclusive_machine(reporter: Reporter) -> Generator[None]:
-    """No other run measures this machine within the block; the reporter learns which one is waited for."""
+def exclusive_machine(reporter: Reporter, nodes: tuple[Node, ...] = ()) -> Generator[None]:
+    """No other run measures this machine, or one of `nodes`, within the block.
+
+    The reporter learns which one is waited for. Raises NodeFailed for a node that is not reached.
+    """
 
     def report_wait() -> None:
         name = holder()
         reporter.report_wait(f"another run measures this machine{f' ({name})' if name else ''}")
 
-    with exclusive(report_wait):
+    with exclusive(report_wait), exclusive_nodes(nodes, reporter.report_wait):
         yield
 
 

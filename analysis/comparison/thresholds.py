@@ -6,6 +6,19 @@ from dataclasses import dataclass
 
 from ..metrics import METRICS
 
+#: Logarithms that differ by less are one: that of 22 / 20 is somewhat more than that of 1.1.
+_ROUNDING = 1e-9
+
+
+def exceeds(worse: float, limit: float) -> bool:
+    """Whether a logarithm is above a limit, by more than it was rounded."""
+    return worse > limit + _ROUNDING
+
+
+def reaches(worse: float, limit: float) -> bool:
+    """Whether a logarithm is at a limit or above it, but for how it was rounded."""
+    return worse >= limit - _ROUNDING
+
 
 @dataclass(frozen=True, slots=True)
 class Threshold:

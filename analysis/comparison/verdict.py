@@ -16,7 +16,7 @@ from ..metrics import METRICS
 from ..robust_mean import Location, locate
 from .pairs import BEYOND, WAITS, LeftOut, Pair, PairFlaw
 from .plan import Plan
-from .thresholds import Threshold
+from .thresholds import Threshold, exceeds
 
 Word = Literal["faster", "slower", "same", "unclear", "no data", "not comparable"]
 
@@ -265,6 +265,6 @@ def _direction(pair: Pair, threshold: Threshold) -> int:
     if abs(difference) <= threshold.absolute or difference == 0:
         return 0
     # Of 0, any other number is an infinite multiple.
-    if pair.old > 0 and pair.new > 0 and abs(pair.log) <= threshold.log:
+    if pair.old > 0 and pair.new > 0 and not exceeds(abs(pair.log), threshold.log):
         return 0
     return 1 if difference > 0 else -1

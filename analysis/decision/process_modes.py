@@ -13,8 +13,9 @@ from .. import distributions
 _APART, _SPREADS = math.log(1.10), 6.0
 #: So many processes make a group, and so many pairs within one group can be judged.
 _FEWEST, _FEWEST_PAIRS = 2, 4
-#: With this p-value or less one side has more slow processes than the other by more than chance.
-_UNEVEN = 0.01
+#: With this p-value or less one side has more slow processes than the other by more than chance; with the
+#: second one it may have.
+_UNEVEN, _SUSPECT = 0.01, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Modes:
     within: tuple[bool, ...]
     p: float
     split: bool
+
+    @property
+    def has_more_slow(self) -> bool:
+        """Whether new processes may be in the slow mode oftener, of which pairs within a mode say nothing."""
+        return self.split and self.new_slow > self.old_slow and self.p <= _SUSPECT
 
 
 def find_modes(floors: Sequence[tuple[float, float]]) -> Modes | None:

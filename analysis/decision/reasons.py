@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from ..comparison.case_results import UNDER_LOAD, CaseResult, CaseSide
 from ..comparison.policy import Policy
 from ..comparison.screening import MISSED_LIMIT, MISSED_SHARE, SCREEN_LIMIT
-from ..comparison.thresholds import threshold_of
+from ..comparison.thresholds import exceeds, reaches, threshold_of
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
@@ -41,7 +41,7 @@ _SPEAKS_OF: Mapping[RuleWord, Decision] = {"broken": "no-go", "open": "unclear",
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 #: Why a metric of a case is held to be beyond its limit: by its numbers, or for want of any.
-Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs"]
+Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs", "slow mode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,10 +298,8 @@ def sort_reasons(found: Iterable[Reason]) -> list[Reason]:
     """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
 
     def _key(one: Reason) -> tuple[int, bool, int, float, str, str]:
-        title = METRICS[one.metric].title if one.metric else ""
-        case = one.cases[0] if one.cases else ""
         weight = (WORST_FIRST.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight)
-        return *weight, case, title
+        return *weight, "".join(one.cases[:1]), METRICS[one.metric].title if one.metric else ""
 
     return sorted(found, key=_key)
 
@@ -416,17 +414,16 @@ def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
     if verdict.word == "unclear" and exact and verdict.change is None:
         # Of one pair without a difference nothing is feared.
         return (False, "was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
-    if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
+    if not (verdict.n and exceeds(far, limit) and far < math.inf) or negligible(verdict, far, policy):
         return None
     # Who sets a threshold above the limit has not lifted the limit.
-    proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
-    return proved, "limit"
+    called = verdict.word in ("slower", "same") and not negligible(verdict, near, policy)
+    return called and exceeds(near, limit), "limit"
 
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
     """Whether a metric with a limit in `worst` may yet be beyond it, and is not proved to be."""
-    found = _beyond(verdict, policy)
-    return found is not None and not found[0]
+    return (found := _beyond(verdict, policy)) is not None and not found[0]
 
 
 def _of_too_few(verdict: Verdict, policy: Policy) -> bool:
@@ -440,7 +437,9 @@ def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     absolute = threshold_of(verdict.metric, policy.thresholds).absolute
     if verdict.word != "same" or verdict.old is None or not absolute:
         return False
-    return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
+    # Of what is called the same, pairs beyond the relative threshold are within the absolute one.
+    within = verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
+    return within or exceeds(abs(worse), verdict.threshold)
 
 
 def _reason(
@@ -466,9 +465,8 @@ def _slower_under_load(results: Sequence[CaseResult], policy: Policy) -> Iterabl
     for result in results:
         if result.under_load > 0 and _without_number(result, policy) and not policy.forgives(result.case):
             detail = CaseSlowerUnderLoad(result.case, result.under_load, UNDER_LOAD[1])
-            yield Reason(
-                "unclear", "worst", detail, (result.case,), policy.metric, policy.weight(result.case)
-            )
+            about = ((result.case,), policy.metric, policy.weight(result.case))
+            yield Reason("unclear", "worst", detail, *about)
 
 
 def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
@@ -476,11 +474,9 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     known = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
     if not known:
         return
-    limit, total = math.log1p(policy.case), math.fsum(policy.weight(case) for case in known)
-    slower = tuple(c for c, one in known.items() if one.word == "slower" and worsening_range(one)[0] >= limit)
-    doubtful = tuple(
-        c for c, one in known.items() if one.word == "unclear" and worsening_range(one)[1] >= limit
-    )
+    total = math.fsum(policy.weight(case) for case in known)
+    slower = tuple(c for c, one in known.items() if one.word != "unclear" and _material(one, 0, policy))
+    doubtful = tuple(c for c, one in known.items() if c not in slower and _material(one, 1, policy))
     proved, possible = (
         math.fsum(policy.weight(case) for case in cases) / total for cases in (slower, slower + doubtful)
     )
@@ -488,6 +484,12 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     allowed = policy.slower_share + 1e-9
     state: RuleWord = "broken" if proved > allowed else "open" if possible > allowed else "kept"
     yield _share_reason(state, slower if state == "broken" else slower + doubtful, proved, len(known), policy)
+
+
+def _material(verdict: Verdict, end: int, policy: Policy) -> bool:
+    """Whether an exact metric is materially worse at this end of the range of its pairs."""
+    worse = worsening_range(verdict)[end]
+    return reaches(worse, math.log1p(policy.case)) and not negligible(verdict, worse, policy)
 
 
 def _share_reason(
@@ -507,7 +509,9 @@ def _of_suite(
     share, mean = suite.rule("share"), suite.rule("mean")
     yield _share_reason(share.state, share.cases, 1 - share.p, len(suite.cases), policy)
     limit = math.log1p(policy.overall) * METRICS[policy.metric].cost
-    detail = MeanChange(policy.metric, overall, limit, exceeded=mean.state != "kept")
+    # The spread of other cases narrows the interval; a proof takes each case's own as well.
+    proved = mean.state != "open" or (suite.mean.low or 0.0) <= math.log1p(policy.overall)
+    detail = MeanChange(policy.metric, overall, limit, exceeded=mean.state != "kept", proved=proved)
     speaks = _SPEAKS_OF[mean.state]
     yield Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change or 0.0))
 
@@ -528,12 +532,10 @@ def _single_cases(suite: SuiteDecision, verdicts: Mapping[str, Verdict], policy:
                 regressed = CaseRegressed(case, verdict, found.modes)
                 yield Reason(_SPEAKS_OF[worst.state], "guarded", regressed, *about)
             continue
-        limit = math.log1p(policy.worst[policy.metric]) * verdict.cost
-        alone = worst.state == "open" and worsening_range(verdict)[0] > math.log1p(
-            policy.worst[policy.metric]
-        )
+        limit = math.log1p(policy.worst[policy.metric])
+        alone = worst.state == "open" and worsening_range(verdict)[0] > limit
         among = len(by_case) if alone else 0
-        beyond = CaseBeyondLimit(case, verdict, limit, modes=found.modes, among=among)
+        beyond = CaseBeyondLimit(case, verdict, limit * verdict.cost, modes=found.modes, among=among)
         yield Reason(_SPEAKS_OF[worst.state], "worst", beyond, *about)
 
 
@@ -546,8 +548,8 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     cost = METRICS[policy.metric].cost
     near, far = sorted((overall.low * cost, overall.high * cost))
     limit = math.log1p(policy.overall)
-    proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
-    speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
+    proved = exceeds(near, limit) and not any(_of_one_pair(result, policy) for result in results)
+    speaks: Decision = "no-go" if proved else "unclear" if exceeds(far, limit) else "go"
     detail = MeanChange(policy.metric, overall, limit * cost, exceeded=speaks != "go")
     return Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change))
 
@@ -589,9 +591,7 @@ def _unmeasured_reasons(results: Sequence[CaseResult], policy: Policy) -> Iterab
 
 
 def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
-    verdicts: Mapping[str, Verdict] = {
-        result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)
-    }
+    verdicts = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
     kinds: tuple[Literal["faster", "same"], ...] = ("faster", "same")
     for kind in kinds:
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)

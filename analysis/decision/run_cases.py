@@ -28,7 +28,7 @@ FAILED = (
 )
 #: How replicates end that say nothing about their case.
 DISTURBED = (OutcomeStatus.CONTENDED, OutcomeStatus.THROTTLED, OutcomeStatus.LOST)
-_STATUSES = (*FAILED, OutcomeStatus.OK, *DISTURBED, OutcomeStatus.SKIPPED, OutcomeStatus.UNSUPPORTED)
+_STATUSES = (*FAILED, OutcomeStatus.OK, OutcomeStatus.UNSUPPORTED, *DISTURBED, OutcomeStatus.SKIPPED)
 
 #: By case and metric the points of earlier runs, oldest first.
 EarlierPoints = Mapping[tuple[str, str], Sequence[float]]

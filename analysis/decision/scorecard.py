@@ -8,6 +8,7 @@ from typing import Literal
 
 from ..comparison.case_results import BROKEN, CaseResult
 from ..comparison.policy import Limits, Policy
+from ..comparison.thresholds import exceeds, reaches
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
@@ -232,7 +233,7 @@ class _Judge:
         return [
             case
             for case in _worst_first(self._score.verdicts)
-            if self._least(case) > limit
+            if exceeds(self._least(case), limit)
             and self._score.verdicts[case].word in ("slower", "same")
             and not negligible(self._score.verdicts[case], self._least(case), self._policy)
         ]
@@ -253,8 +254,8 @@ class _Judge:
     def _worse(self, cases: Sequence[str]) -> Iterable[Reason]:
         """How many are proved worse within `worst`, and whether too many of them are so by `case` or more."""
         limit = math.log1p(self._limits.case)
-        material = [case for case in self._score.worse if self._point(case) >= limit]
-        proved = self._share([case for case in self._score.worse if self._least(case) >= limit])
+        material = [case for case in self._score.worse if reaches(self._point(case), limit)]
+        proved = self._share([case for case in self._score.worse if reaches(self._least(case), limit)])
         too_many = proved > self._policy.slower_share + 1e-9
         if not cases and not (too_many and "case" in self._limits.blocks):
             # Each of them has been named as beyond `worst`.
@@ -288,7 +289,7 @@ class _Judge:
         looks = [
             case
             for case, verdict in self._score.verdicts.items()
-            if verdict.word == "unclear" and verdict.change is not None and self._point(case) >= limit
+            if verdict.word == "unclear" and verdict.change is not None and reaches(self._point(case), limit)
         ]
         verdicts = self._score.verdicts
         return sorted(looks, key=lambda case: (verdicts[case].too_few, -self._point(case), case))
@@ -308,8 +309,8 @@ class _Judge:
             return
         near = min(end * self._cost for end in (mean.low, mean.high))
         limit = math.log1p(self._limits.mean)
-        proved = near > limit
-        if not proved and mean.change * self._cost <= limit:
+        proved = exceeds(near, limit)
+        if not proved and not exceeds(mean.change * self._cost, limit):
             return
         detail = MeanChange(
             self._metric, mean, limit * self._cost, exceeded=True, proved=proved, with_pairs=False

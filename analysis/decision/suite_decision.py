@@ -260,7 +260,12 @@ def _mean(suite: SuiteArrays, waiting: tuple[str, ...]) -> RuleState:
     p = distributions.below(degrees, (centre - limit) / error)
     _, own_error, own_degrees = mean_of(suite.weights, suite.x, suite.own_error, suite.own_degrees)
     noisiest = np.argsort(-suite.weights * suite.error, kind="stable")
-    if distributions.below(own_degrees, (limit - centre) / own_error) <= level:
+    # By the cases' own spreads, and by the interval that is reported: it lies beyond the limit then.
+    proof = max(
+        distributions.below(own_degrees, (limit - centre) / own_error),
+        distributions.below(degrees, (limit - centre) / error),
+    )
+    if proof <= level:
         worst_first = np.argsort(-suite.weights * suite.x, kind="stable")
         return RuleState("mean", "broken", p, level, _case_names(suite, worst_first[:3]))
     if p <= level and not waiting:

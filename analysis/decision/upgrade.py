@@ -1,7 +1,8 @@
 """From the verdicts of all cases to one on the upgrade."""
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..comparison.case_results import CaseResult, CaseSide
@@ -12,6 +13,7 @@ from ..comparison.verdict import Verdict
 from ..geomean import CONFIDENCE, Geomean, geomean
 from ..robust_mean import Location
 from .reasons import (
+    CaseBeyondLimit,
     CaseDetail,
     Decision,
     MeanChange,
@@ -161,9 +163,9 @@ def decide(
 def leave_open(upgrade: Upgrade, cases: int) -> Upgrade:
     """The verdict before the upgrade has ended, with outcomes of so many cases: no `go` yet, but `unclear`.
 
-    A `no-go` stands: what was proved of a case remains so.
+    Nor is it `only_screened`: other cases may follow. A `no-go` stands: what was proved of a case remains so.
     """
-    if upgrade.decision == "go":
+    if upgrade.decision == "go" or upgrade.only_screened:
         reason = Reason("unclear", "unfinished", UnfinishedUpgrade(cases))
         return replace(upgrade, decision="unclear", reasons=(reason, *upgrade.reasons))
     if upgrade.without_blockers == "go":
@@ -195,6 +197,7 @@ def _decide_cases(
     if policy.metric in scores:
         scores[policy.metric] = replace(scores[policy.metric], mean=overall)
     found = [*reasons(results, overall, suite, policy, screened), *limit_reasons(scores, policy)]
+    found += _mode_warnings(suite, verdicts, policy)
     if screened:
         only = Reason("unclear", "screened", OnlyScreened(len(screened), len(every)))
         found = [only, *filter(_of_single_cases, found)]
@@ -219,6 +222,19 @@ def _decide_cases(
         suite=None if screened else suite,
         screened=screened,
     )
+
+
+def _mode_warnings(
+    suite: SuiteDecision | None, verdicts: Mapping[str, Verdict], policy: Policy
+) -> Iterable[Reason]:
+    """Cases that pairs within a mode clear, and whose new processes may be in the slow mode oftener."""
+    named = suite.rule("worst").cases if suite else ()
+    for one in suite.cases if suite else ():
+        if one.modes and one.modes.has_more_slow and one.case not in named:
+            verdict, size = verdicts[one.case], policy.weight(one.case)
+            limit = math.log1p(policy.worst.get(policy.metric, policy.case)) * verdict.cost
+            detail = CaseBeyondLimit(one.case, verdict, limit, "slow mode", modes=one.modes)
+            yield Reason("go", "worst", detail, (one.case,), policy.metric, size, warning=True)
 
 
 def _of_single_cases(reason: Reason) -> bool:

@@ -103,6 +103,7 @@ def demo(port: Port = 8501) -> None:
         say("making up a history of three weeks")
         url = demonstration.write(Path(folder), datetime.now(UTC))
         os.environ[MADE_UP] = "1"
+        os.environ[METRICS_CASES] = "100"
         _serve(url, Path(folder), "127.0.0.1", port)
     # The handlers are as they were before: a repeated Ctrl-C would end the process with a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

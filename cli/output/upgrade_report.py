@@ -56,7 +56,7 @@ def print_upgrade(console: Console, judged: JudgedUpgrade, *, local: bool = True
     print_line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", DECISION_STYLES[upgrade.decision]))
-    for line in (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), sentences.so_far(subject)):
+    for line in (sentences.risk(upgrade), *sentences.waiver_lines(each, upgrade), sentences.so_far(subject)):
         if line:
             print_line(console, line)
     if subject.step:
@@ -205,8 +205,8 @@ def _means(console: Console, judged: JudgedUpgrade) -> None:
     table.add_column("geomean", overflow="fold")
     for title in ("change", wording.confidence(overall), "random effects", "cases", "pairs", "left out"):
         table.add_column(title, justify="right", no_wrap=title != "left out")
-    every = [("all", overall, len(judged.upgrade.exclusions))]
-    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(judged)]
+    every = [("all", overall, len(judged.results) - overall.cases)]
+    every += [(row.technique, row.mean, row.left_out) for row in techniques(judged)]
     for name, mean, excluded in every:
         table.add_row(
             Text(printable(name)),
@@ -234,6 +234,8 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
         else:
             for case in cases:
                 print_line(console, f"    {case}: {why}")
+    if apart := sentences.not_listed(each):
+        print_line(console, apart)
     pairs = left_out(each)
     if pairs:
         print_line(console, "pairs that do not count:")

@@ -10,12 +10,32 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from interchange.exporters.tables import cell
 
 Record = TypeVar("Record")
 
 _CSV = "text/csv"
+
+
+class HeadAnswers:
+    """Answers HEAD as GET, without the content (RFC 9110, 9.3.2)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_head(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET"}, receive, send_head)
 
 
 def rows(request: Request, model: type[BaseModel], found: Iterable[object], following: str = "") -> Response:

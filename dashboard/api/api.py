@@ -1,5 +1,6 @@
 """The API for programs, `/api/v1`: the queries of the pages, and what programs write; with `openapi.json`."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from itertools import groupby
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
@@ -27,6 +29,7 @@ from db.findings import store
 from db.queue import queries as queue
 from db.runs import metric_definitions, queries, series_queries
 from records.findings import Finding, FindingState
+from records.kinds import RunState
 from records.runs import RunsOnly
 from records.series import SeriesKey, SeriesOnly
 from reports.body import upgrade_json
@@ -71,6 +74,8 @@ def create_api(trigger: posts.Trigger | None = None) -> FastAPI:
         api.include_router(each, dependencies=[Depends(_check_parameters)])
     api.state.trigger = trigger
     api.add_exception_handler(DatabaseError, _unavailable)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_middleware(answers.HeadAnswers)
     return api
 
 
@@ -90,6 +95,22 @@ def _check_parameters(request: Request) -> None:
             raise HTTPException(422, f'parameter "{name}" is given {given.count(name)} times')
 
 
+def _invalid(request: Request, error: Exception) -> Response:
+    """422 with where each mistake is and what is expected there, but not the value.
+
+    That may be a number or a text that no answer can hold: NaN, or half of a surrogate pair.
+    """
+    assert isinstance(error, RequestValidationError)
+    each = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+    sent = request.headers.get("content-type", "none")
+    if each[0]["loc"] == ("body",) and not sent.startswith("application/json"):
+        # Then the body is not read as JSON, and what it is taken for does not explain that.
+        message = f"Input should be application/json, not {sent}"
+        each = [{"type": "content_type", "loc": ("header", "content-type"), "msg": message}]
+    # The name of a field may be such a text, too: this way it is escaped.
+    return Response(json.dumps({"detail": each}), 422, media_type="application/json")
+
+
 def _unavailable(request: Request, error: Exception) -> Response:
     if not isinstance(error, ReadOnly):
         return JSONResponse({"detail": str(error)}, 503)
@@ -102,13 +123,13 @@ def runs(
     request: Request,
     suite: Exact = "",
     machine: Exact = "",
-    state: Exact = "",
+    state: RunState | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
     after: RunAfter = "",
 ) -> Response:
     """The newest runs first."""
-    only, place = RunsOnly(suite, machine, state), _place_of_run(after)
+    only, place = RunsOnly(suite, machine, state or ""), _place_of_run(after)
     found = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only, after=place)
     shown, following = answers.page_after(request, found, limit, lambda one: one.id)
     return answers.rows(request, models.ApiRun, shown, following)
@@ -189,7 +210,7 @@ def points(
     key = SeriesKey(case, metric, hardware, "", preset, "")
     before = 0 if newest is None else series_queries.before_newest(served_database(), key, newest)
     found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
-    if not found and not series_queries.page_of_series(served_database(), key, 1, 0):
+    if not found and not series_queries.has_series(served_database(), key):
         raise HTTPException(404, f"there is no such series; GET {PREFIX}/series lists them")
     return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset, before))
 

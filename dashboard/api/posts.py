@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.responses import Response
 
 from dashboard.api import models
+from dashboard.auth.login_page import CHALLENGE
 from dashboard.auth.middleware import ROLES
 from dashboard.auth.policy import Role
 from dashboard.server.database import served_database
@@ -42,8 +43,11 @@ def needs(role: Role) -> Any:
     """The dependency of a route that only programs with the token of this role may use."""
 
     def check(request: Request) -> None:
-        if role not in request.scope.get(ROLES, ()):
-            raise HTTPException(403, f"{role} {_TOKEN.format(role=role)}")
+        roles = request.scope.get(ROLES, ())
+        if role not in roles:
+            # Without a token that the server knows, it is for the sender to bring one.
+            status, challenge = (403, None) if roles else (401, CHALLENGE)
+            raise HTTPException(status, f"{role} {_TOKEN.format(role=role)}", challenge)
 
     return Depends(check)
 

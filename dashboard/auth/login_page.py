@@ -12,6 +12,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from dashboard.auth.cookies import KEPT_NOWHERE
 
 _FOLDER = Path(__file__).parent
+#: The header of a 401: how a program says who it is.
+CHALLENGE = {"www-authenticate": 'Bearer realm="pyrometer"'}
 
 
 def log_in(address: str, *, page: bool) -> Response:
@@ -34,8 +36,7 @@ def outage_page(ask: str, *, page: bool) -> Response:
 
 def token_refusal(sentence: str) -> Response:
     """The answer to a program without a token that it needs, or with another one."""
-    headers = KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
-    return PlainTextResponse(f"{sentence}\n", 401, headers)
+    return PlainTextResponse(f"{sentence}\n", 401, KEPT_NOWHERE | CHALLENGE)
 
 
 def _answer(

@@ -32,6 +32,7 @@ ROLES = "pyrometer.roles"
 _READY, _METRICS, _API = "/readyz", "/metrics", "/api/v1/"
 _OF_METRICS = "/metrics needs the token that [dashboard] of the server's pyrometer.toml sets."
 _OF_THE_API = "The server does not know this token: [dashboard] of its pyrometer.toml sets those of /api/v1."
+_NO_TOKEN = "A program brings `Authorization: Bearer` with a token that [dashboard] of pyrometer.toml sets."
 _OF_A_LOGIN = frozenset((LOGIN, LOGOUT, CALLBACK))
 #: What a page that has been open all night asks before it opens its WebSocket again.
 _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))
@@ -78,8 +79,9 @@ class AccessGate:
             return await self._provider.answer(scope, receive, page=page)
         if path == _METRICS and rules.metrics != "viewers":
             return None if _may_read_metrics(scope, rules) else login_page.token_refusal(_OF_METRICS)
-        if not socket and path.startswith(_API) and not scope[MAY_LOOK] and _token(scope):
-            return login_page.token_refusal(_OF_THE_API)
+        if path.startswith(_API) and not scope[MAY_LOOK] and _is_program(scope, reader, page=page):
+            why = f"{reader.why} " if isinstance(reader, Refusal) else ""
+            return login_page.token_refusal(_OF_THE_API if _token(scope) else f"{why}{_NO_TOKEN}")
         if isinstance(reader, Refusal):
             logout = rules.logout if reader.another_account else ""
             return login_page.refuse(reader.why, logout, page=page)
@@ -97,6 +99,12 @@ class AccessGate:
         answer = RedirectResponse(address, 303, cookies.KEPT_NOWHERE)
         answer.delete_cookie(cookies.WANTED, httponly=True, samesite="lax", secure=self._rules.encrypted)
         return answer
+
+
+def _is_program(scope: Scope, reader: Reader | Refusal | None, *, page: bool) -> bool:
+    """Whether a token may help: neither a browser nor a proven identity sends this, or it brings a token."""
+    proven = isinstance(reader, Refusal) and reader.another_account
+    return bool(_token(scope)) or not (page or proven)
 
 
 def seen_by(

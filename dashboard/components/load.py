@@ -60,6 +60,9 @@ latest_run_id = cache(by_url(queries.latest_run_id))
 outcomes = cache(by_url(queries.outcomes_of_run))
 measurements = cache(by_url(queries.measurements_of_run))
 operator_tables = cache(by_url(traces.operator_tables))
+#: Where schedules measured, by hardware and preset (fingerprints), the most nights first.
+scheduled_places = cache(by_url(coverage.most_nights))
+foreign_presets = cache(by_url(coverage.foreign_presets))
 headlines = cache(by_url(series_queries.headlines))
 metric_definitions = cache(by_url(metrics.metric_definitions))
 
@@ -134,14 +137,15 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     """The hardware and the preset (fingerprints) that a page opens with, the best first.
 
     Those with the most nights, then those of the newest runs, our own first: a single run on another machine
-    has no history to show.
+    has no history to show. Where nothing is our own, those with the longest series.
     """
-    runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, limit=_OPENING_RUNS)]
-    records = [
-        queries.run_record(database_at(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)
-    ]
+    nights, own = scheduled_places(url), own_runs(url, _OPENING_RUNS)
+    if not (nights or own):
+        return coverage.longest_series(database_at(url))
+    runs = dict.fromkeys(run.id for run in (*own, *recent_runs(url, limit=_OPENING_RUNS)))
+    records = (queries.run_record(database_at(url), run_id) for run_id in runs)
     newest = [(each.machine.hardware.fingerprint, each.preset.fingerprint) for each in records if each]
-    return list(dict.fromkeys([*coverage.most_nights(database_at(url)), *newest]))
+    return list(dict.fromkeys([*nights, *newest]))
 
 
 @cache
@@ -149,7 +153,8 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
     """The cases of a metric on some hardware under a preset (fingerprints), what matters most first.
 
     Those with a confirmed finding on the metric, or on the watched one that it follows from, that is still
-    open, the newest first; then those with most points.
+    open, the newest first; then those with most points. Nights are judged; where no schedule measured, of as
+    many points those come first that lie furthest apart.
     """
     found = findings_store.findings(
         database_at(url),
@@ -157,10 +162,17 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
         triage=(FindingTriage.OPEN, FindingTriage.ACKNOWLEDGED),
         newest=MOST_FINDINGS,
     )
-    shown = [one.key for one in found if one.key.metric == judged_by(metric)]
-    matching = [key.case for key in shown if key.hardware in hardware and key.preset == preset]
-    points = coverage.case_points(database_at(url), metric, hardware, preset)
-    return list(dict.fromkeys([*matching, *sorted(points, key=lambda case: (-points[case], case))]))
+    keys = [one.key for one in found if one.key.metric == judged_by(metric)]
+    matching = [key.case for key in keys if key.hardware in hardware and key.preset == preset]
+    nights = any((each, preset) in scheduled_places(url) for each in hardware)
+    # Of files of other tools, which may be of many years, all points count.
+    own = preset not in foreign_presets(url)
+    extents = coverage.case_extents(database_at(url), metric, hardware, preset, recent=own)
+
+    def usefulness(case: str) -> tuple[int, float, str]:
+        return -extents[case].points, 0.0 if nights else -extents[case].ratio, case
+
+    return list(dict.fromkeys([*matching, *sorted(extents, key=usefulness)]))
 
 
 @cache

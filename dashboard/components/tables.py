@@ -74,7 +74,7 @@ def runs(
             "suite",
             "Suite",
             lambda r: r.suite,
-            html=lambda r: markup.one_line(r.suite, came_from(r), (sources or {}).get(r.id, "")),
+            html=lambda r: markup.one_line(r.suite, (sources or {}).get(r.id, ""), came_from(r)),
         ),
         Column("state", "State", lambda r: r.state, html=lambda r: markup.chip(r.state)),
         Column("", "Outcomes", html=counts),
@@ -195,7 +195,8 @@ def headline_table(
     def number(h: Headline) -> str:
         ends = wording.value_range(h.latest.smallest, h.latest.largest, metric.unit)
         value = escape(wording.number(h.latest.point, metric.unit))
-        return f"<strong>{value}</strong><small>{escape(ends)} · n {h.latest.n}</small>"
+        about = f"{ends} · n {h.latest.n}" if h.latest.n > 1 else "n 1"
+        return f"<strong>{value}</strong><small>{escape(about)}</small>"
 
     def torch(h: Headline) -> str:
         when = markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))
@@ -336,7 +337,7 @@ def measurements(
             "smallest",
             "Min-max",
             lambda m: m.smallest,
-            lambda m: wording.value_range(m.smallest, m.largest, unit(m)),
+            lambda m: wording.replicate_range(m.smallest, m.largest, m.n, unit(m)),
             number=True,
         ),
         Column("largest", value=lambda m: m.largest),

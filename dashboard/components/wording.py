@@ -72,7 +72,7 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     TaskState.WAITING: ("…", "quiet"),
     "not reached": ("!", "odd"),
     "alive": ("✓", "good"),
-    "not asked for": ("–", "quiet"),
+    "no longer scheduled": ("–", "quiet"),
 }
 
 
@@ -119,12 +119,11 @@ class CaseWords:
 class LatestChange:
     """The newest point against the one before it; a description, never a verdict.
 
-    `note` says whether the ranges between replicates overlap; `tone` is quiet when they do.
+    `note` says whether the ranges between replicates overlap. It has no tone: two runs confirm nothing.
     """
 
     text: str
     note: str
-    tone: Tone
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -167,6 +166,11 @@ def quantity(value: float, unit: str) -> str:
 def value_range(low: float | None, high: float | None, unit: str) -> str:
     """Both ends without their unit: `1.21 to 1.34`; a dash where one is not known."""
     return NONE if low is None or high is None else f"{number(low, unit)} to {number(high, unit)}"
+
+
+def replicate_range(smallest: float, largest: float, n: int, unit: str) -> str:
+    """The range of `n` replicates without its unit; a dash for one, which has none."""
+    return NONE if n < 2 else value_range(smallest, largest, unit)
 
 
 def percent(fraction: float | None) -> str:
@@ -219,19 +223,18 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
     """
     new, old = latest.point, previous.point
     if old == 0 or not math.isfinite(new / old):
-        return LatestChange(NONE, "no ratio to zero", "quiet")
+        return LatestChange(NONE, "no ratio to zero")
     fraction = new / old - 1
     text, more = signed_percent(fraction), ""
     if old < 0 or new < 0:
         text, more = NONE, "; no ratio below zero"
     if min(latest.n, previous.n) < 2:
-        return LatestChange(text, f"one replicate has no range{more}", "quiet")
+        return LatestChange(text, f"one replicate has no range{more}")
     overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
     if overlap or better == "neither":
-        return LatestChange(text, f"{'within' if overlap else 'outside'} noise{more}", "quiet")
+        return LatestChange(text, f"{'within' if overlap else 'outside'} noise{more}")
     worse = (new > old) == (better == "lower")
-    word, tone = ("worse", "bad") if worse else ("better", "good")
-    return LatestChange(text, f"{word}, outside noise{more}", tone)
+    return LatestChange(text, f"{'worse' if worse else 'better'}, outside noise{more}")
 
 
 def gain(found: Gain) -> str:
@@ -476,31 +479,33 @@ def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 
     return " ".join(parts)
 
 
-def about_operators(totals: Mapping[str, float], left_out: int, *, traced_on_device: bool) -> str:
-    """What an operator table is of, and what it leaves out."""
+def about_operators(totals: Mapping[str, float], left_out: int, *, traced_on_device: bool) -> tuple[str, str]:
+    """What an operator table is of, in a few words and in full with what it leaves out."""
     more = f" {left_out:,} rows of less time were not kept: shares are of those that are." if left_out else ""
     on_device = f" and {quantity(totals['self_device_us'], 'µs')} on the device" if traced_on_device else ""
-    return (
-        f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: a table says where "
-        f"time goes, not how long a step takes. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
-        f"{on_device}; "
+    short = f"Per step, over {totals['steps']:g} steps under the profiler, which slows them."
+    return short, (
+        "A table says where time goes, not how long a step takes. "
+        f"{quantity(totals['self_cpu_us'], 'µs')} on the CPU{on_device}; "
         f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator.{more}"
     )
 
 
 def about_difference(
     against: str, cpu_us: float, device_us: float | None, left_out: tuple[int, int] = (0, 0)
-) -> str:
-    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart.
+) -> tuple[str, str]:
+    """How to read a difference of operator tables, in a few words and in full.
 
-    `left_out` are the rows of less time that A and B were kept without.
+    The sums are over all rows, CPU and device apart. `left_out` are the rows of less time that A and B were
+    kept without.
     """
     of_a, of_b = left_out
     lacking = f" Rows of less time were not kept ({of_a:,} of A, {of_b:,} of B)"
     more = f"{lacking}: what one side lacks may be among them." if of_a or of_b else ""
     places = [(cpu_us, "CPU"), *([] if device_us is None else [(device_us, "device")])]
     sums = " and ".join(f"{'+' if us > 0 else ''}{quantity(us, 'µs')} on the {place}" for us, place in places)
-    return (
-        f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
-        f"Two traces are no comparison of speed: they say where to look.{more}"
+    short = f"B - A: above zero, B is slower; {sums} in all."
+    return short, (
+        f"B is this table, A is {against}. Two traces are no comparison of speed: they say where to "
+        f"look.{more}"
     )

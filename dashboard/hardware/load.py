@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.metrics import Metric
@@ -16,8 +16,8 @@ from dashboard.hardware.view import NEWEST, Spread
 from dashboard.server.database import by_url, database_at
 from db.runs import coverage
 from db.runs import releases as runs_releases
-from records.kinds import EnvironmentKind
-from records.series import Headline, ReleasePoint, SeriesKey, SeriesPoint
+from records.kinds import EnvironmentKind, RunSource
+from records.series import Headline, MeasurementConditions, ReleasePoint, SeriesKey, SeriesPoint
 
 
 def of_version(
@@ -97,10 +97,22 @@ def _columns(
 #: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
-imported_places = load.cache(by_url(coverage.places))
+_places = load.cache(by_url(coverage.places))
 _releases = load.cache(by_url(runs_releases.release_points))
 _points = load.cache(by_url(runs_releases.points_of_version))
 _harnesses = load.cache(by_url(runs_releases.version_harnesses))
+
+
+@load.cache
+def imported_keys(url: str) -> list[SeriesKey]:
+    """The series of other tools' files."""
+    foreign = load.foreign_presets(url)
+    return [key for key in load.series_keys(url) if key.preset in foreign]
+
+
+def imported_places(url: str, metric: str) -> list[MeasurementConditions]:
+    """Where other tools measured a metric, the newest first."""
+    return [place for place in _places(url, metric) if place.source != RunSource.MEASURED]
 
 
 @load.cache
@@ -108,7 +120,7 @@ def imported_metrics(url: str) -> dict[str, Metric]:
     """The metrics of other tools' files with a better direction; those of most cases to compare first."""
     defined = load.metric_definitions(url)
     hardware: dict[str, dict[str, set[str]]] = {}
-    for key in load.series_keys(url):
+    for key in imported_keys(url):
         hardware.setdefault(key.metric, {}).setdefault(key.case, set()).add(key.hardware)
     shared = {metric: sum(len(each) > 1 for each in cases.values()) for metric, cases in hardware.items()}
     known = (wording.metric(name, defined) for name in sorted(hardware, key=wording.metric_place))
@@ -116,11 +128,31 @@ def imported_metrics(url: str) -> dict[str, Metric]:
     return {one.name: one for one in sorted(directed, key=lambda one: -shared[one.name])}
 
 
+def shows_imported(url: str, preset: str | None) -> bool:
+    """Whether the page compares other tools' files: a `preset` is theirs, or only they have anything shared.
+
+    Runs of our own and files of other tools are never compared: the preset of the latter is not known.
+    """
+    own, imported = load.measured_places(url), imported_metrics(url)
+    if not (own and imported):
+        return bool(imported)
+    if preset is not None and preset in {place.preset_name for place in own}:
+        return False
+    if preset in {key.preset_name for key in imported_keys(url)}:
+        return True
+    several = Counter(name for name, _ in {(place.preset_name, place.hardware) for place in own})
+    return max(several.values()) < 2 and bool(_shared_counts(imported_keys(url), next(iter(imported))))
+
+
 @load.cache
 def shared_cases(url: str, metric: str) -> dict[str, int]:
     """By hardware (fingerprints), how many cases of a metric it has that other hardware has too."""
+    return _shared_counts(load.series_keys(url), metric)
+
+
+def _shared_counts(keys: Iterable[SeriesKey], metric: str) -> dict[str, int]:
     measured: dict[str, set[str]] = {}
-    for key in load.series_keys(url):
+    for key in keys:
         if key.metric == metric:
             measured.setdefault(key.case, set()).add(key.hardware)
     return dict(Counter(each for places in measured.values() if len(places) > 1 for each in places))

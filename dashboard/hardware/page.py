@@ -22,9 +22,8 @@ def show() -> None:
     url = settings.database_url
     parts.title("Hardware")
     address = parts.query()
-    # Runs of our own and files of other tools are never compared: the preset of the latter is not known.
-    imported = {} if pages.measured_places(url) else load.imported_metrics(url)
-    if not (imported or pages.measured_places(url)):
+    from_files = load.shows_imported(url, last(address, "preset"))
+    if not (from_files or pages.measured_places(url)):
         parts.no_match(
             pages.count_runs(url),
             "Nothing to compare yet",
@@ -33,6 +32,7 @@ def show() -> None:
         )
         st.stop()
 
+    imported = load.imported_metrics(url) if from_files else {}
     query = page_context.complete_query(
         address, HardwareView.context, lambda query: _chosen(url, query, imported)[2]
     )
@@ -43,14 +43,21 @@ def show() -> None:
         parts.select("PyTorch", "version", view.versions(offer), chosen)
         parts.select("Metric", "metric", view.metrics(chosen.metric, imported), chosen)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Preset", "preset", {name: name for name in offer.presets}, chosen)
+        parts.select("Preset", "preset", _presets(url, offer), chosen)
         parts.select("Reference", "to", wording.hardware_choices(offer.hardware), chosen)
     if last(address, "to") is None and _shares_most(url, chosen, offer):
         parts.caption("The reference is the hardware with most cases that others have too.")
-    if imported:
-        parts.caption("Imported from other tools; how they measured is not known. A hint, not a verdict.")
+    if from_files:
+        parts.caption("Imported from other tools. A hint, not a verdict.", "How they measured is not known.")
     _sections(settings, chosen, offer, metric)
     parts.permanent_link(chosen.address)
+
+
+def _presets(url: str, offer: HardwareChoices) -> dict[str, str]:
+    """The presets on offer, then those of the runs that are not shown: our own, or those of files."""
+    own = (place.preset_name for place in pages.measured_places(url))
+    files = (key.preset_name for key in load.imported_keys(url))
+    return {name: name for name in (*offer.presets, *own, *files)}
 
 
 def _shares_most(url: str, chosen: HardwareView, offer: HardwareChoices) -> bool:
@@ -125,10 +132,11 @@ def _chart(
     builds = dict.fromkeys(column.build for column in columns if column.build)
     parts.subject(metric.title, f"PyTorch {', '.join(builds)}" if builds else "")
     if drawn.empty:
-        parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
+        parts.caption("No hardware shares a case with the reference: no ratio.")
         return
     title = "speed-up over the reference (higher is better)"
-    ratios = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
+    rows = drawn.to_dict("records")
+    ratios = [f"{row['label']} {row['text']} over {wording.plural(row['n'], 'case')}" for row in rows]
     dots = charts.dots(columns, drawn, metric)
     parts.chart(
         charts.machines(len(drawn), title, dark=st.context.theme.type == "dark"),

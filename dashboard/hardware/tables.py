@@ -102,11 +102,12 @@ def _newest_time(row: Mean) -> str:
 
 
 def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> DataTable[str]:
-    """Every case on every hardware, absolute and as a ratio to the first.
+    """Every case on the hardware that has any, absolute and as a ratio to the first.
 
     What differs by less than the `threshold`, or than runs of the case do, has no direction.
     """
     reference, names = columns[0], _most_shared(columns)
+    columns = [column for column in columns if column is reference or column.cells]
     unit = f" ({metric.unit})" if metric.unit else ""
     common = wording.common_parameters(names[:MOST_CASES])
     every = [_measured_how(cell) for column in columns for cell in column.cells.values()]

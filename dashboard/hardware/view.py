@@ -50,8 +50,9 @@ class HardwareView(View):
     context: ClassVar = ("metric", "version")
     home: ClassVar = links.HARDWARE
     fingerprints: ClassVar = ("to",)
-    # Under another preset other versions were measured, and perhaps not on the reference.
-    resets: ClassVar = {"preset": ("version", "to")}
+    # Under another preset other versions were measured, perhaps not on the reference, and by other tools
+    # other metrics.
+    resets: ClassVar = {"preset": ("metric", "version", "to")}
 
     metric: str
     version: str

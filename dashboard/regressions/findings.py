@@ -1,5 +1,6 @@
 """Findings as HTML tables and panels; every text from the database is escaped."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -66,7 +67,7 @@ def table(items: Sequence[FindingCause], lines: Mapping[int, str], now: datetime
         Column("", "Status", html=lambda one: markup.chip(kind(one.largest.state, one.largest.direction))),
         Column("", f"Last {NIGHTS} nights", html=lambda one: lines.get(one.largest.id, wording.NONE)),
         Column("", "First seen (UTC)", html=lambda one: _first_seen(one.largest, now)),
-        Column("", "Triage", html=lambda one: _triage(one.largest, now)),
+        Column("", "Triage", html=lambda one: _triage(one.items, now)),
         Column("", "", html=_open),
     ]
     return DataTable("Findings", columns, items, dense=True)
@@ -78,9 +79,13 @@ def _cause(cause: FindingCause) -> str:
     return f"{markup.case(cause.largest.key.case)}{_metric(cause.largest, others)}"
 
 
-def _triage(one: Finding, now: datetime) -> str:
-    marks = (f'<small class="py-mark">{escape(each)}</small>' for each in _marks(one, now))
-    return escape(one.triage) + "".join(marks)
+def _triage(items: Sequence[Finding], now: datetime) -> str:
+    """What people did with the findings of a cause; where that differs, with how many of them."""
+    counted = Counter(one.triage for one in items)
+    several = len(counted) > 1
+    words = ", ".join(f"{many} {triage}" if several else triage for triage, many in counted.items())
+    listed = dict.fromkeys(each for one in items for each in _marks(one, now))
+    return escape(words) + "".join(f'<small class="py-mark">{escape(each)}</small>' for each in listed)
 
 
 def _first_seen(one: Finding, now: datetime) -> str:
@@ -193,7 +198,7 @@ def cards(one: Finding, now: datetime) -> str:
     further = one.evidence.goes_on
     on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
     return markup.panels(
-        markup.card("Change", _change(one), escape(_shape(one))),
+        markup.card("Change", _size(one), escape("; ".join((one.direction, _shape(one))))),
         *on,
         markup.card("State", escape(one.state), escape(state)),
         markup.card(
@@ -342,10 +347,21 @@ def versions(one: Finding) -> str:
 
 
 def _change(one: Finding) -> str:
-    # Only what was measured again is good or bad news.
-    tone = _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
     text = interval(one.change, one.low, one.high)
-    return f'<span class="py-{tone}">{escape(text)}</span><small>{escape(one.direction)}</small>'
+    return f'<span class="py-{_tone(one)}">{escape(text)}</span><small>{escape(one.direction)}</small>'
+
+
+def _size(one: Finding) -> str:
+    """A change with its interval below it."""
+    size = f'<span class="py-{_tone(one)}">{escape(percent(one.change))}</span>'
+    if one.low is None or one.high is None:
+        return size
+    return f"{size}<small>{escape(f'{percent(one.low)} to {percent(one.high)}')}</small>"
+
+
+def _tone(one: Finding) -> wording.Tone:
+    # Only what was measured again is good or bad news.
+    return _TONES.get(one.direction, "quiet") if one.state == FindingState.CONFIRMED else "quiet"
 
 
 def _shape(one: Finding) -> str:

@@ -12,10 +12,11 @@ from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from dashboard.trends.moves import border
 from records.findings import Finding, FindingState
 from records.runs import RunChange
+from records.series import SeriesPoint
 from reports.text.numbers import percent
 
-#: Nights that are drawn, and pixels with axis and legend.
-NIGHTS, _HEIGHT = 90, 260
+#: Nights that are drawn, those of them before the finding at least, and pixels with axis and legend.
+NIGHTS, _BEFORE, _HEIGHT = 90, 30, 260
 #: What of a change of the machine is written beside its line.
 _LABEL = 40
 
@@ -39,20 +40,19 @@ def night_chart(
     changed: Mapping[tuple[str, Place], Sequence[RunChange]],
     findings: Sequence[Finding],
 ) -> NightChart | None:
-    """The newest nights of a finding's series; None where fewer than two are there.
+    """The newest nights of a finding's series, which reach back to it; None for fewer than two.
 
     `tracks` are by place, `changed` by the line's letter and place. `findings` are all of the series.
     """
     pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
-    kept_points = [
+    on_machine = [
         (point, track)
         for point, track in line.points_with_tracks
         if (track == one.track or track in pinned) and point.machine == one.machine
     ]
-    own = [point for point, track in kept_points if track == one.track][-NIGHTS:]
+    own = _window([point for point, track in on_machine if track == one.track], one)
     if len(own) < 2:
         return None
-    begin = own[0].started_at
     rows = [
         (
             point.started_at,
@@ -62,8 +62,8 @@ def night_chart(
             point.torch_version,
             wording.utc(point.started_at),
         )
-        for point, track in kept_points
-        if point.started_at >= begin
+        for point, track in on_machine
+        if own[0].started_at <= point.started_at <= own[-1].started_at
     ]
     at_run = {point.run: point for point in own}
     found = [
@@ -87,6 +87,12 @@ def night_chart(
         pd.DataFrame(found, columns=["night", "value", "label", "tone"]),
         pd.DataFrame(moments, columns=["night", "label"]),
     )
+
+
+def _window(nights: Sequence[SeriesPoint], one: Finding) -> Sequence[SeriesPoint]:
+    """The newest nights; of an older finding more of them, from some before it on."""
+    at = next((place for place, point in enumerate(nights) if point.run == one.at_run), len(nights))
+    return nights[max(0, min(at - _BEFORE, len(nights) - NIGHTS)) :]
 
 
 def _confirmed(one: Finding) -> bool:

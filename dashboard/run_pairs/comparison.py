@@ -96,14 +96,25 @@ class RunComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class TechniquePair:
-    """Two runs, by id, of one technique each on one hardware: so many `workloads` are in both."""
+class ImportedPair:
+    """Two runs of other tools, by id, on one hardware: so many `workloads` are in both.
+
+    `sides` are what they differ in: techniques, or PyTorch versions of one technique, which is `about`.
+    """
 
     a: str
     b: str
-    techniques: tuple[str, str]
+    sides: tuple[str, str]
     hardware: str
     workloads: int
+    about: str = ""
+
+    @property
+    def text(self) -> str:
+        """`2.4.0 against 2.1.0: 700 workloads on RTX 3090, eager`."""
+        old, new = self.sides
+        many = wording.plural(self.workloads, "workload")
+        return ", ".join(filter(None, (f"{new} against {old}: {many} on {self.hardware}", self.about)))
 
 
 def candidate(run: Run) -> Environment | None:

@@ -17,7 +17,7 @@ from dashboard.run_pairs.comparison import (
     compare,
     metrics,
 )
-from dashboard.run_pairs.load import comparable
+from dashboard.run_pairs.load import comparable, technique_pairs, version_pairs
 from dashboard.server.database import database_at
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
@@ -103,7 +103,7 @@ def show() -> None:
     parts.title("Two runs")
     newest = load.recent_runs(url, limit=_OFFERED)
     chosen, complaints = run_pair(
-        query,
+        _opening(url, query),
         newest,
         lambda run_id: load.run(url, run_id) is not None,
         lambda one, other: comparable(url, one, other),
@@ -116,7 +116,8 @@ def show() -> None:
     a, b = _side(url, chosen.a), _side(url, chosen.b)
     offered = {run.id: _run_label(run) for run in newest}
     for run_id in (chosen.a, chosen.b):
-        offered.setdefault(run_id, run_id)
+        older = load.run(url, run_id) if run_id not in offered else None
+        offered.setdefault(run_id, _run_label(older[1]) if older else run_id)
     defined = load.metric_definitions(url)
     both = metrics(a, b, defined) if a is not None and b is not None else {}
     wanted = page_context.complete_query(query, RunPairView.context, lambda query: _metric(query, both)[1])
@@ -140,6 +141,14 @@ def show() -> None:
     _kernels(found)
     _differences(url, found)
     parts.permanent_link(chosen.address)
+
+
+def _opening(url: str, query: Query) -> Query:
+    """The query, with two runs that share many cases where it names none and no run is our own."""
+    if load.own_runs(url, 1) or any(query.get(name) for name in ("a", "b", "run")):
+        return query
+    pair = next(iter((*version_pairs(url), *technique_pairs(url))), None)
+    return query if pair is None else {**query, "a": [pair.a], "b": [pair.b]}
 
 
 def _run_label(run: RunSummary) -> str:

@@ -37,7 +37,7 @@ def headline(found: RunComparison, defined: wording.Definitions | None = None) -
 
 
 def differences(found: RunComparison) -> list[str]:
-    """What of the conditions differs, and so is part of every change besides PyTorch."""
+    """What of the conditions differs, and so is part of every change besides what is compared."""
     a, b = found.a.run, found.b.run
     hardware = a.machine.hardware, b.machine.hardware
     pairs = {
@@ -46,20 +46,25 @@ def differences(found: RunComparison) -> list[str]:
         "preset": (a.preset.fingerprint, b.preset.fingerprint),
         "harness": (a.harness, b.harness),
     }
-    techniques = [f"technique ({' → '.join(found.techniques)})"] if found.techniques else []
-    return [*techniques, *(name for name, (one, other) in pairs.items() if one != other)]
+    unlike: list[str] = []
+    if found.techniques:
+        unlike.append(f"technique ({' → '.join(found.techniques)})")
+        versions = [side.environment.torch_version or wording.NONE for side in (found.a, found.b)]
+        # Of one technique it is what is compared.
+        unlike += [f"PyTorch ({' → '.join(versions)})"] if versions[0] != versions[1] else []
+    return [*unlike, *(name for name, (one, other) in pairs.items() if one != other)]
 
 
 def paired_command(found: RunComparison) -> str:
     """What measures the same in turns; empty where it is not two versions of PyTorch on one hardware.
 
-    Nor does anything measure a trace in turns.
+    Nor does anything measure a trace in turns, or two techniques of two versions.
     """
     a, b = found.a, found.b
     versions = [query_params.public(side.environment.torch_version) for side in (a, b)]
     alike = a.run.machine.hardware.fingerprint == b.run.machine.hardware.fingerprint
     unlike = any(side.run.source != RunSource.MEASURED or side.run.kind == RunKind.TRACE for side in (a, b))
-    if not all(versions) or versions[0] == versions[1] or not alike or unlike:
+    if found.techniques or not all(versions) or versions[0] == versions[1] or not alike or unlike:
         return ""
     # Cases that were named one by one are no suite.
     named = [part for one in found.cases for part in ("--case", one.case)]

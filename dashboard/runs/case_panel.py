@@ -273,7 +273,7 @@ def reproduce(run: Run, opened: Outcome) -> None:
         parts.caption("Measure it again:")
         parts.code(reproduce_command(run, opened.case, measured[opened.environment]))
     else:
-        parts.caption("The canary runs between the sessions of every run, and by no command of its own.")
+        parts.caption("The canary runs between sessions, by no command of its own.")
 
 
 def log_section(text: str) -> None:

@@ -50,7 +50,7 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -
     table = operators(opened.facts["operators"])
     parts.heading("Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, opened.case)}.csv")
     left_out, on_device = rows_left_out(opened.facts), _on_device(opened)
-    parts.caption(wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
+    parts.caption(*wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
     _draw(frames.operators(table, device=on_device))
     _trace(settings, run, opened)
     _against(settings.database_url, run, opened, query)
@@ -59,7 +59,10 @@ def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -
 def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
-        parts.caption("No other table of this workload, hardware and preset can be subtracted yet.")
+        parts.caption(
+            "No other table of this workload can be subtracted yet.",
+            "It must be of the same hardware and preset.",
+        )
         return
     chosen, complaints = subtracted_table(query, own, like)
     parts.complain(complaints)
@@ -72,7 +75,7 @@ def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
     on_device = sums[KERNEL] if _on_device(opened) else None
     left_out = chosen.left_out, own.left_out
-    parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
+    parts.caption(*wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
 
 
@@ -113,7 +116,7 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
     if file is None:
         where = parts.plain(str(name))
         parts.caption(
-            f"The trace is not on this machine. Where it was made, it lies in the run's folder: {where}"
+            "The trace is not on this machine.", f"Where it was made, it lies in the run's folder: {where}"
         )
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -126,8 +129,8 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
             on_click="ignore",
         )
         parts.caption(
-            "Opens in chrome://tracing or at ui.perfetto.dev; both read the file in your browser, "
-            "and need no upload."
+            "Opens in chrome://tracing or at ui.perfetto.dev.",
+            "Both read the file in your browser, and need no upload.",
         )
 
 

@@ -83,7 +83,7 @@ def _cell(one: Measurement | None, unit: str, *, with_unit: bool) -> str:
     text = wording.quantity(one.point, unit) if with_unit else wording.number(one.point, unit)
     about = {
         "95 % interval": wording.value_range(one.low, one.high, unit),
-        "min-max": wording.value_range(one.smallest, one.largest, unit),
+        "min-max": wording.replicate_range(one.smallest, one.largest, one.n, unit),
         "spread": wording.percent(one.spread),
         "n": f"{one.n:,}",
     }

@@ -161,12 +161,15 @@ def speed_up(title: str, ends: tuple[float, float]) -> ColumnGroup:
     def cell(case: TechniqueResult) -> Markup:
         found = case.gains.get("speed-up")
         if found is None:
-            return Markup(f"{markup.bar(1.0, None, None, ends)}1.00×<small>baseline</small>")
+            bar = markup.bar(1.0, None, None, ends)
+            return Markup(f'{bar}<span class="py-times">1.00×</span><small>baseline</small>')
         if found.ratio is None:
             return plain[0].cell(case)
         sign, _, tone = status(found)
         star = "*" if found.disturbed else ""
-        return Markup('<span class="py-{}">{}<strong>{} {}{}</strong></span><small>{}</small>').format(
+        return Markup(
+            '<span class="py-{}">{}<strong class="py-times">{} {}{}</strong></span><small>{}</small>'
+        ).format(
             tone,
             Markup(markup.bar(found.ratio, found.low, found.high, ends)),
             sign,
@@ -240,8 +243,8 @@ def _pays_values(case: TechniqueResult) -> Mapping[str, object]:
 def _pays_cell(case: TechniqueResult) -> Markup:
     found = break_even.of(case)
     if found is None:
-        compiled = case.speed_up is not None and break_even.COLD in case.own
-        return Markup("never<small>not faster</small>") if compiled else Markup(wording.NONE)
+        slower = 0 < case.times <= 1 and break_even.COLD in case.own
+        return Markup("never<small>not faster</small>") if slower else Markup(wording.NONE)
     if found.fewest is None:
         alone = case.speed_up is not None and case.speed_up.n < 2
         about = f"{'one pair: ' if alone else ''}no interval"

@@ -7,21 +7,19 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as pages
+from dashboard.components import parts, wording
 from dashboard.components.frames import version_choices
 from dashboard.components.query_params import Query
 from dashboard.header import page_context
 from dashboard.run_pairs.load import technique_pairs
+from dashboard.run_pairs.offers import offer_pairs
 from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, ranking, sections, view
 from dashboard.techniques.results import EAGER, TechniqueResult, TechniqueRun, best_of, technique_words
 from records.runs import Run
 from records.series import MeasurementConditions
-
-#: Pairs of imported runs that are offered.
-_MOST_PAIRS = 8
 
 
 def show() -> None:
@@ -30,6 +28,7 @@ def show() -> None:
     parts.title("Techniques")
     places = pages.measured_places(url, techniques=True)
     if not places:
+        offer_pairs("Techniques of imported runs", technique_pairs(url))
         parts.no_match(
             pages.count_runs(url),
             "No technique measured yet",
@@ -37,7 +36,6 @@ def show() -> None:
             "format, pinned, over several ranks. This measures some against eager fp32:",
             pages.suite_command(url),
         )
-        _imported_pairs(url)
         st.stop()
 
     ask = view.Sources(
@@ -78,28 +76,11 @@ def show() -> None:
         readings = load.run_readings(url, [one.run for one in readings], chosen.version, chosen.baseline)
     regressed = load.open_regressions(url, chosen.hardware, chosen.version, chosen.workload)
     sections.all_of_them(chosen, readings, regressed, datetime.now(UTC))
-    _imported_pairs(url)
+    offer_pairs("Techniques of imported runs", technique_pairs(url))
     parts.permanent_link(chosen.permanent_address([reading.run for reading in readings]))
     opened = next((case for case in cases if case.case == detail), None)
     if opened is not None and (run := _run(url, opened.run)) is not None:
         case_panel.of_run(url, run, opened.case, opened.environment, pages.EVERY_CASE)
-
-
-def _imported_pairs(url: str) -> None:
-    """Imported runs of two techniques on one hardware, each pair with a link that compares them."""
-    pairs = technique_pairs(url)
-    if not pairs:
-        return
-    parts.heading("Techniques of imported runs")
-    parts.caption("Measured by other tools, each technique in a run of its own: a hint, not a verdict.")
-    entries: list[str] = []
-    for pair in pairs[:_MOST_PAIRS]:
-        baseline, other = (each.replace(",", " ") for each in pair.techniques)
-        many = wording.plural(pair.workloads, "workload")
-        words = f"{other} against {baseline}: {many} on {pair.hardware} →"
-        address = links.view(links.RUN_PAIR, {"a": [pair.a], "b": [pair.b]})
-        entries.append(f"<li>{markup.link(address, words)}</li>")
-    parts.html(f'<ul class="py-bullets">{"".join(entries)}</ul>')
 
 
 def _workload(

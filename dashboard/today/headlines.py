@@ -164,15 +164,21 @@ def _headline(
     confirmed = [
         each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]
-    last = max(confirmed, key=lambda each: each.at, default=None)
+    last = max(confirmed, key=_at, default=None)
     least = threshold_of(key.metric).log
-    if last is not None and _stands(last, before):
-        earlier = [each.point for each in before if each.started_at < last.at]
-        return CaseNight(key, latest, against(earlier, latest.point, least), last)
+    # A later change that is not listed any more hides no regression that is open.
+    listed = max((each for each in confirmed if _stands(each, before)), key=_at, default=None)
+    if listed is not None:
+        earlier = [each.point for each in before if each.started_at < listed.at]
+        return CaseNight(key, latest, against(earlier, latest.point, least), listed)
     # From a change on that people know, its new level is what a night is compared with.
     since = [each.point for each in before if last is None or each.started_at >= last.at]
     waiting = [each for each in findings if each.state in (FindingState.CANDIDATE, FindingState.CONFIRMING)]
     return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
+
+
+def _at(one: Finding) -> datetime:
+    return one.at
 
 
 def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:

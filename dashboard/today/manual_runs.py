@@ -63,26 +63,29 @@ def _failures(
 
 
 def _headlines(url: str, now: datetime) -> None:
-    known = load.headlines(url, "latency")
-    if not known:
+    own = next(filter(None, (_own_headlines(url, metric) for metric in headlines.METRICS)), None)
+    if own is None:
         return
-    own = [headline for headline in known if headline.latest.source == RunSource.MEASURED]
-    shown = sorted(own or known, key=_newest_first)[:SERIES]
-    every = tables.headline_table(own or known, now, {}, "everywhere")
-    parts.heading("Latest latency", every, "latest-latency.csv")
+    newest = sorted(own, key=_newest_first)[:SERIES]
+    every = tables.headline_table(own, now, {}, "everywhere")
+    parts.heading(f"Latest {wording.metric(own[0].key.metric).title.lower()}", every, "latest-latency.csv")
     parts.caption(
         "Against the previous run: a hint, not a verdict.",
         "The previous run is on the same hardware and preset. Lower is better; n replicates, with their "
         "range.",
     )
-    course = today_load.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
+    course = today_load.newest_points(url, tuple(each.key for each in newest), headlines.COURSE)
     pictures = {
         key: markup.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()
     }
-    parts.html(tables.headlines(shown, now, pictures))
-    if (more := len(own or known) - len(shown)) > 0:
+    parts.html(tables.headlines(newest, now, pictures))
+    if (more := len(own) - len(newest)) > 0:
         parts.html(markup.link(links.HISTORY, f"and {more:,} more series: History →"))
+
+
+def _own_headlines(url: str, metric: str) -> list[Headline]:
+    return [one for one in load.headlines(url, metric) if one.latest.source == RunSource.MEASURED]
 
 
 def _newest_first(one: Headline) -> tuple[object, ...]:
@@ -98,7 +101,7 @@ FEW = 3
 #: What to do where others disturbed a run.
 _WHEN_QUIET = "contended: other programs took part of the cores; measure again when nothing else runs"
 #: What a star says.
-_DISTURBED = r"\*: in some pair other programs took part of a core; such a ratio may be anything."
+_DISTURBED = r"\*: other programs took part of a core; it may be anything."
 
 
 def bars(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -160,10 +163,9 @@ def first_run(url: str, last: RunSummary) -> None:
     if drawn := bars(outcomes):
         rows = pd.DataFrame(drawn)
         parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
-        parts.caption(
-            "Speed-up over eager fp32 of the same run, with its 95 % interval."
-            + (f" {_DISTURBED}" if any("*" in one["text"] for one in drawn) else "")
-        )
+        parts.caption("Speed-up over eager fp32 in one run, with 95 % interval.")
+        if any("*" in one["text"] for one in drawn):
+            parts.caption(_DISTURBED)
         best = drawn[0]
         alt_text = f"{wording.plural(len(drawn), 'speed-up')}, the largest {best['text']}: {best['label']}"
         dark = st.context.theme.type == "dark"
@@ -210,8 +212,12 @@ def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
     if versions:
         lines.append(f"PyTorch of the newest runs: {', '.join(versions)}")
     parts.html(markup.bullets(lines))
-    parts.html(
-        f"<p>{markup.link(links.HARDWARE, 'Compare hardware →')} "
-        f"{markup.link(links.RUN_PAIR, 'Compare two runs →')} "
-        f"{markup.link(links.HISTORY, 'History →')} {markup.link(links.RUNS, 'All runs →')}</p>"
+    ways = (
+        (links.UPGRADE, "Compare PyTorch →"),
+        (links.HARDWARE, "Compare hardware →"),
+        (links.RUN_PAIR, "Compare two runs →"),
+        (links.TECHNIQUES, "Techniques →"),
+        (links.HISTORY, "History →"),
+        (links.RUNS, "All runs →"),
     )
+    parts.html(f"<p>{' · '.join(markup.link(*way) for way in ways)}</p>")

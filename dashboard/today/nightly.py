@@ -79,7 +79,7 @@ def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: da
 def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
     shown = found.items[:FINDINGS]
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
-    parts.segments("New is what was decided within", "days", DAYS, chosen)
+    parts.segments("Decided within", "days", DAYS, chosen)
     if not shown:
         many = wording.plural(found.known, "finding")
         parts.caption(

@@ -118,7 +118,7 @@ NIGHTS = 14
 
 #: After so many runs of its schedule without a task for it, a part is no longer expected.
 _WITHOUT = 2
-#: The worst first; what is not asked for any more comes last.
+#: The worst first; what is no longer scheduled comes last.
 _ORDER = (
     "late",
     TaskState.FAILED,
@@ -128,7 +128,7 @@ _ORDER = (
     TaskState.WAITING,
     TaskState.RUNNING,
     TaskState.DONE,
-    "not asked for",
+    "no longer scheduled",
 )
 _MISSING = (TaskState.FAILED, TaskState.LOST, "missed", TaskState.CANCELLED)
 
@@ -174,7 +174,7 @@ class TrackStatus:
     def state(self) -> str:
         """Its status in a word: late, the state of its newest night, or not scheduled any more."""
         if not self.scheduled:
-            return "not asked for"
+            return "no longer scheduled"
         return "late" if self.late else self.nights[0][1]
 
     @property

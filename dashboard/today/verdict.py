@@ -132,7 +132,7 @@ def verdict(
     all_parts = [each for each in (*problems, *good) if each]
     tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if tracks else "quiet"
     open_still = TaskState.RUNNING in states or TaskState.WAITING in states
-    quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No night is asked for any more"
+    quiet = f"All quiet{' so far' if open_still else ''}" if tracks else "No schedule is active any more"
     headline = ", ".join(all_parts) if problems else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
         *map(silence, silent),
@@ -167,7 +167,7 @@ def banner(summary: OverviewVerdict, found: NewFindings) -> str:
     """The verdict as HTML, with what else there is to know of findings."""
     more = [escape(summary.counted)] if summary.counted else []
     if found.known:
-        more.append(escape(f"{wording.plural(found.known, 'finding')} more that people know or muted"))
+        more.append(escape(f"{wording.plural(found.known, 'finding')} triaged or muted"))
     if found.older:
         text = f"{wording.plural(found.older, 'older regression')} open"
         if found.regressions:

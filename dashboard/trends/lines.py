@@ -2,16 +2,18 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import compress
 from statistics import median
 from string import ascii_uppercase
+from typing import Any
 
 from dashboard.components import charts
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
+from interchange.foreign_runs import is_undated
 from records.kinds import EnvironmentKind
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
@@ -200,6 +202,35 @@ def build(line: TrendLine, baseline: str) -> str:
     return max((version for version in own if public(version) == baseline), key=version_order, default="")
 
 
+def without_dates(drawn: Iterable[TrendLine]) -> bool:
+    """Whether lines have an order along versions and none along dates.
+
+    They are of imported files that state no time, of which is stored when the file was written; or all of
+    their points are of one moment, and would lie on one another.
+    """
+    points = [point for line in drawn for point in line.points]
+    if len({point.torch_version for point in points}) < 2:
+        return False
+    return _are_undated(points) or len({point.started_at for point in points}) == 1
+
+
+def in_time(points: Iterable[SeriesPoint]) -> list[SeriesPoint]:
+    """Points, the oldest first: see `time_order`."""
+    by_time = sorted(points, key=lambda point: point.started_at)
+    return sorted(by_time, key=time_order(by_time))
+
+
+def time_order(points: Sequence[SeriesPoint]) -> Callable[[SeriesPoint], Any]:
+    """What points are sorted by: their time, or the PyTorch where they are of files that state no time."""
+    if _are_undated(points):
+        return lambda point: version_order(point.torch_version)
+    return lambda point: point.started_at
+
+
+def _are_undated(points: Iterable[SeriesPoint]) -> bool:
+    return all(is_undated(point.run) for point in points)
+
+
 def runs(drawn: Iterable[TrendLine]) -> list[str]:
     """The ids of all runs that have a point."""
     return list({point.run: None for line in drawn for point in line.points})
@@ -211,7 +242,7 @@ def default_baseline(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
     the oldest run. Versions are named as in `baselines`.
     """
-    points = sorted((p for line in drawn for p in line.points), key=lambda point: point.started_at)
+    points = in_time(point for line in drawn for point in line.points)
     tracks = {each.baseline for each in tracks_of_place.values() if each.baseline}
     of_baseline = [p for p in points if p.torch_version and _track(tracks_of_place, p) in tracks]
     with_version = [p for p in points if p.torch_version]

@@ -377,19 +377,16 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     if not keys:
         return None
     defined = load.metric_definitions(url)
-    chosen, offer, wrong = view.trends(
+    chosen, offer, complaints = view.trends(
         query, keys, load.opening_places(url), partial(load.leading_cases, url)
     )
-    shown = view.label_series(chosen.lines(keys))
-    past, chosen = reach(url, shown, chosen)
+    series = view.label_series(chosen.lines(keys))
+    past, chosen = reach(url, series, chosen)
     if not any(line.points for line in past.lines):
         return None
+    if "axis" not in query and lines.without_dates(past.lines):
+        return load_trends(url, {**query, "axis": ["version"]})
     metric = wording.metric(chosen.metric, defined)
     chosen, more = resolve(past, chosen)
-    drawn = chart_data(url, shown, replace(chosen, at=""), metric.better)
-    points = [point for line in past.lines for point in line.points]
-    undated = len({point.started_at for point in points}) == 1
-    if undated and len({point.torch_version for point in points}) > 1 and "axis" not in query:
-        # As imported files that state no time are: along dates all points would lie on one another.
-        return load_trends(url, {**query, "axis": ["version"]})
-    return TrendsData(chosen, offer, (*wrong, *more), len(shown), defined, metric, past, drawn)
+    drawn = chart_data(url, series, replace(chosen, at=""), metric.better)
+    return TrendsData(chosen, offer, (*complaints, *more), len(series), defined, metric, past, drawn)

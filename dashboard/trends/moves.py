@@ -13,6 +13,7 @@ from analysis.detection.nights import Change, NightValue, Rules, crossings
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Place, PlaceTracks, TrendLine, place_of
 from db.runs.series_queries import identity
+from interchange.foreign_runs import is_undated
 from records.findings import Finding, FindingState
 from records.runs import NOT_PYTORCHS, RunChange
 from records.series import MeasuredFor, SeriesPoint
@@ -189,10 +190,10 @@ def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Bo
 
 
 def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:
-    """The points of each machine that have a logarithm: what has none cannot be judged."""
+    """The points of each machine that have a logarithm and a time: what has none cannot be judged."""
     machines: dict[str, list[SeriesPoint]] = defaultdict(list)
     for point in points:
-        if 0 < point.point < math.inf:
+        if 0 < point.point < math.inf and not is_undated(point.run):
             machines[point.machine].append(point)
     return list(machines.values())
 

@@ -18,6 +18,7 @@ from dashboard.trends import load as trends_load
 from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import ChartData, History, complaints, load_trends
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary, label_series
+from interchange.foreign_runs import is_undated
 from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
@@ -104,7 +105,7 @@ def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
 
 def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -> None:
     """What the chart is set against, and which tracks it leaves out."""
-    parts.caption("A point opens its case in its run.")
+    parts.caption("A point opens its case in its run.", "" if "case" in parts.query() else words.ABOUT_CASES)
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(past.lines)
         sentences = words.against(metric, chosen.baseline, drawn.levels, past.lines, run=run)
@@ -210,11 +211,13 @@ def _point(
 
 
 def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | None:
-    """The point before one in its track on its machine; None for the first that is shown."""
+    """The point before one in its track on its machine; None for the first, and for one without a time."""
+    if is_undated(point.run):
+        return None
     earlier = [
         each
         for each in line.of_track(track)
-        if each.machine == point.machine and each.started_at < point.started_at
+        if each.machine == point.machine and each.started_at < point.started_at and not is_undated(each.run)
     ]
     return earlier[-1] if earlier else None
 
@@ -278,7 +281,7 @@ def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
     rows = trends_load.every_case(url, label_series(keys))
     table = tables.every_case(rows, chosen, metric)
     parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
-    parts.caption("Not coloured: a change of one night is no finding.")
+    parts.caption("Not coloured: one change by itself is no finding.")
     parts.table(table)
 
 

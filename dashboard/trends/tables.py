@@ -13,7 +13,7 @@ from analysis.ratios import ratio
 from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import PlaceTracks, TrendLine, place_of
+from dashboard.trends.lines import PlaceTracks, TrendLine, in_time, place_of, time_order
 from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
@@ -171,7 +171,7 @@ def _numbers(metric: Metric) -> list[Column[Own]]:
         return wording.value_range(own[0].low, own[0].high, metric.unit)
 
     def reach(own: Own) -> str:
-        return wording.value_range(own[0].smallest, own[0].largest, metric.unit)
+        return wording.replicate_range(own[0].smallest, own[0].largest, own[0].n, metric.unit)
 
     title = wording.with_unit(metric.title, metric.unit)
     return [
@@ -217,7 +217,7 @@ def point_facts(line: TrendLine, point: SeriesPoint, metric: Metric, track: str,
     about = {
         "median": wording.quantity(point.point, unit),
         "95 % interval": wording.value_range(point.low, point.high, unit),
-        "smallest to largest": wording.value_range(point.smallest, point.largest, unit),
+        "min-max": wording.replicate_range(point.smallest, point.largest, point.n, unit),
         "replicates (n)": point.n,
         "spread": wording.percent(point.spread),
         **({} if level is None else {"against the baseline": _share(point.point, level)}),
@@ -232,12 +232,14 @@ def point_facts(line: TrendLine, point: SeriesPoint, metric: Metric, track: str,
 
 
 def change(point: SeriesPoint, before: SeriesPoint, metric: Metric) -> str:
-    """A card: a point against the one before it in its track, with their ranges."""
+    """A card: a point against the one before it in its track, with their ranges.
+
+    Without a colour: two runs are no confirmation.
+    """
     found = wording.change(point, before, metric.better)
     text = f"{wording.quantity(before.point, metric.unit)} (n {before.n}) → "
     text += f"{wording.quantity(point.point, metric.unit)} (n {point.n}): {found.note}"
-    value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'
-    return markup.card("Against the point before", value, escape(text))
+    return markup.card("Against the point before", escape(found.text), escape(text))
 
 
 def _case_cell(line: TrendLine) -> str:
@@ -298,9 +300,11 @@ def _two(strong: str, *small: str) -> str:
 
 
 def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
-    """All points of some lines, the newest first."""
+    """All points of some lines, the newest first, and those of one time in the order of the lines."""
     every = [(point, line, track) for line in drawn for point, track in line.points_with_tracks]
-    return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)
+    order = time_order([point for point, _, _ in every])
+    by_line = sorted(every, key=lambda own: own[1].letter)
+    return sorted(by_line, key=lambda own: order(own[0]), reverse=True)
 
 
 #: Nights of a picture, and those before the last one that it is compared with.
@@ -341,20 +345,25 @@ def histories(
     for key, own in points.items():
         about = [(point, tracks_of_place.get(place_of(point))) for point in own]
         nights = [(p, each.track) for p, each in about if each and each.track and each.track != each.baseline]
-        track, kept = "", list(own)
+        track, in_track = "", in_time(own)
         if nights:
             last, track = nights[-1]
-            kept = [point for point, each in nights if (each, point.machine) == (track, last.machine)]
-        if kept:
-            found.append(CaseHistory(key, tuple(kept[-NIGHTS:]), track))
+            in_track = [point for point, each in nights if (each, point.machine) == (track, last.machine)]
+        if in_track:
+            found.append(CaseHistory(key, tuple(in_track[-NIGHTS:]), track))
     return sorted(found, key=lambda one: (one.key.case, one.key.hardware_label))
 
 
 def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTable[CaseHistory]:
-    """A row for each case; nothing is coloured, for a change of one night is no finding."""
+    """A row for each case; nothing is coloured, for a change of one night is no finding.
+
+    Of more cases than a table holds those come first that changed most.
+    """
+    # What no schedule measured has points, and no nights.
+    what = "nights" if any(one.track for one in rows) else "points"
 
     def picture(one: CaseHistory) -> Markup:
-        return Markup(markup.sparkline([point.point for point in one.points], metric.unit, "nights"))
+        return Markup(markup.sparkline([point.point for point in one.points], metric.unit, what))
 
     def address(one: CaseHistory) -> str:
         return chosen.of_case(one.key.case, one.key.hardware)
@@ -379,7 +388,7 @@ def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> D
             html=lambda one: markup.hardware(one.key.hardware_label),
         ),
         Column("track", "Track" if tracks else None, lambda one: one.track),
-        Column("", f"Last {NIGHTS} nights", format=picture),
+        Column("", f"Last {NIGHTS} {what}", format=picture),
         Column(
             "latest",
             f"Latest{unit}",
@@ -389,11 +398,13 @@ def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> D
         ),
         Column(
             "change",
-            f"vs median of {_COMPARED} nights",
+            f"vs median of {_COMPARED} nights" if what == "nights" else "vs median before",
             lambda one: one.change,
             lambda one: wording.signed_percent(one.change),
             number=True,
         ),
-        Column("points", "Nights", lambda one: len(one.points), number=True),
+        Column("points", what.capitalize(), lambda one: len(one.points), number=True),
     ]
+    if len(rows) > _MOST:
+        rows = sorted(rows, key=lambda one: -abs(one.change or 0.0))
     return DataTable("All cases", columns, rows, _MOST, about=wording.all_cases(common))

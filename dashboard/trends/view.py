@@ -1,7 +1,7 @@
 """The view of the Trends page: read from its address, written back to it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, get_args
@@ -173,25 +173,26 @@ def trends(
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
     What `query` leaves open is the first of `opening`, pairs of hardware and preset, that has such a series
-    (of its workload, if it names one), and there the first `leading` cases, or without those the first by
-    name. Tracks, baseline and the opened point stand as they were asked for: see `resolve_selection`. Raises
-    SharedLabel for a preset named as several are.
+    (of its cases or its workload, if it names any), and there the first `leading` cases, or without those
+    the first by name. Tracks, baseline and the opened point stand as they were asked for: see
+    `resolve_selection`. Raises SharedLabel for a preset named as several are.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
     workload = last(query, "workload") or ""
-    there = {k.metric for k in _first_place(_of_workload(keys, workload), opening)}
+    named = query.get("case", ())
+    there = {k.metric for k in _first_place(_named_keys(keys, named, workload), opening)}
     default = HEADLINE if HEADLINE in there else min(there, key=wording.metric_place)
     metric = pick(query, "metric", metrics, default, complaints)
 
     keys = [k for k in keys if k.metric == metric]
     labels = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_first_place(_of_workload(keys, workload), opening), _hardware)
+    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _hardware)
     hardware = _pick_hardware(query, labels, used, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
     presets = {k.preset: k.preset_name for k in keys}
-    used = _most_used(_first_place(_of_workload(keys, workload), opening), _preset)
+    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _preset)
     preset = pick_fingerprint(query, "preset", presets, used, complaints)
 
     keys = [k for k in keys if k.preset == preset]
@@ -201,10 +202,10 @@ def trends(
     known = [case for case in every if _all_of(workload, [case])]
     axis: Axis = "version" if pick(query, "axis", AXES, AXES[0], complaints) == "version" else "date"
     relative = pick(query, "scale", SCALES, SCALES[0], complaints) == "relative"
-    wanted = pick(query, "points", POINTS, POINTS[0], complaints)
-    points: Points = next(each for each in POINTS if each == wanted)
-    shown = distinct(labels), distinct(presets)
-    offer = TrendChoices(tuple(metrics), *shown, tuple(known), tuple(workloads))
+    reach = pick(query, "points", POINTS, POINTS[0], complaints)
+    points: Points = next(each for each in POINTS if each == reach)
+    unlike = distinct(labels), distinct(presets)
+    offer = TrendChoices(tuple(metrics), *unlike, tuple(known), tuple(workloads))
     many = max(1, MAX_LINES // len(hardware)) if workload else _FIRST_CASES
     ordered: Callable[[], Sequence[str]] = partial(leading, metric, hardware, preset) if leading else tuple
     chosen = Trends(
@@ -234,7 +235,7 @@ def resolve_selection(
     names none (empty for nothing that could be). `runs` are those that have a point.
     """
     complaints = [unknown_value("track", each, tracks) for each in chosen.tracks if each not in tracks]
-    kept = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
+    tracks_there = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
     baseline = chosen.baseline or pinned
     if chosen.scale == "relative" and baseline not in baselines and baseline not in runs:
         if chosen.baseline:
@@ -244,7 +245,7 @@ def resolve_selection(
     if at and at not in runs:
         complaints.append(f"Run {at} has no point in what is shown.")
         at = ""
-    return replace(chosen, tracks=kept, baseline=baseline, at=at), complaints
+    return replace(chosen, tracks=tracks_there, baseline=baseline, at=at), complaints
 
 
 def _pick_hardware(
@@ -312,9 +313,11 @@ def _all_of(workload: str, cases: Sequence[str]) -> bool:
     return not workload or all(_workload(case) == workload or is_canary(case) for case in cases)
 
 
-def _of_workload(keys: Sequence[SeriesKey], workload: str) -> Sequence[SeriesKey]:
-    """Those of a workload; all where it is of none."""
-    return [key for key in keys if workload and _workload(key.case) == workload] or keys
+def _named_keys(keys: Sequence[SeriesKey], cases: Collection[str], workload: str) -> Sequence[SeriesKey]:
+    """Those of some cases, else those of a workload; all where there are none of either."""
+    named = set(cases)
+    of_cases = [key for key in keys if key.case in named] if named else []
+    return of_cases or [key for key in keys if workload and _workload(key.case) == workload] or keys
 
 
 def is_canary(case: str) -> bool:

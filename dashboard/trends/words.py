@@ -35,6 +35,10 @@ def about_moves(metric: str) -> str:
     )
 
 
+ABOUT_CASES = (
+    "Without a choice the view opens on the cases with a confirmed finding that is open, then on those with "
+    "most points; where no schedule measures, of these on those whose points lie furthest apart."
+)
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
     "machine and track, or a case runs differently by its fingerprint. Changes at the same point cannot be "
@@ -118,7 +122,7 @@ def in_words(metric: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: 
 def measured_on(drawn: Sequence[TrendLine]) -> tuple[str, str]:
     """The hardware of lines, and the PyTorch of their oldest and newest point."""
     where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
-    points = sorted((point for line in drawn for point in line.points), key=lambda one: one.started_at)
+    points = lines.in_time(point for line in drawn for point in line.points)
     versions = [wording.version(one.torch_version) for one in points if one.torch_version]
     return where, f"PyTorch {' to '.join(dict.fromkeys(versions[:1] + versions[-1:]))}" if versions else ""
 

@@ -14,6 +14,8 @@ from dashboard.components import links, markup, parts, wording
 from dashboard.components import load as records
 from dashboard.components.query_params import Query, distinct, pick, public
 from dashboard.header import page_context
+from dashboard.run_pairs.load import version_pairs
+from dashboard.run_pairs.offers import offer_pairs
 from dashboard.runs import case_panel
 from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import charts, form, load, tables
@@ -60,19 +62,23 @@ def show() -> None:
     if found.command:
         parts.caption("This measures them, on the machine where it runs:")
         parts.code(found.command)
-    shown = one(url, query, found, known.items)
+    opened = one(url, query, found, known.items)
+    if opened is None and not known.upgrades:
+        nothing_measured(url)
     if known.items:
-        lists(known, shown)
-    elif shown is None:
-        nothing_measured()
+        lists(known, opened)
 
 
-def nothing_measured() -> None:
-    """The page before any upgrade: what to type."""
+def nothing_measured(url: str) -> None:
+    """The page before any upgrade: what other runs can be compared, and what to type."""
+    offer_pairs("PyTorch versions of imported runs", version_pairs(url))
     with parts.empty_state("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
         st.html(markup.code(_MEASURE))
         st.caption("OLD and NEW: versions, names or interpreters. Shows up while it runs.")
+        if records.count_runs(url) > 1:
+            ways = ((links.RUN_PAIR, "Compare two runs →"), (links.HARDWARE, "Compare hardware →"))
+            parts.html(f"<p>{' · '.join(markup.link(*way) for way in ways)}</p>")
 
 
 def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeSummary]) -> str | None:
@@ -307,18 +313,18 @@ def _chart(drawn: IntervalData) -> None:
     parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
 
 
-def lists(known: UpgradeLists, shown: str | None) -> None:
-    """All upgrades, and the sessions that confirmed findings."""
+def lists(known: UpgradeLists, opened: str | None) -> None:
+    """All upgrades, and the sessions that confirmed findings; the one that is `opened` says so."""
     if known.upgrades:
-        table = tables.upgrades("Upgrades", known.upgrades, shown or "", _UPGRADES)
+        table = tables.upgrades("Upgrades", known.upgrades, opened or "", _UPGRADES)
         parts.heading("Upgrades", table, "upgrades.csv")
         parts.caption("The decision is that by the policy an upgrade was measured under.")
         parts.table(table)
         _older(len(known.upgrades), "upgrades", older=known.older)
     if known.sessions:
-        table = tables.upgrades("Sessions about findings", known.sessions, shown or "", _SESSIONS)
+        table = tables.upgrades("Sessions about findings", known.sessions, opened or "", _SESSIONS)
         parts.heading("Sessions about findings", table, "sessions.csv")
-        parts.caption("Each measured the findings of a night again: a few cases, and no upgrade.")
+        parts.caption("Each measured findings of a night again: a few cases.")
         parts.table(table)
         _older(len(known.sessions), "sessions", older=known.older_sessions)
 
@@ -326,4 +332,4 @@ def lists(known: UpgradeLists, shown: str | None) -> None:
 def _older(many: int, what: str, *, older: bool) -> None:
     """Below a list: that there are older ones than it has."""
     if older:
-        parts.caption(f"These are the newest {many:,} {what}; each older one opens from its page under Runs.")
+        parts.caption(f"These are the newest {many:,} {what}; Runs has the older ones.")

@@ -287,8 +287,8 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
 
 
 def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
-    # What is the same is folded below, and would take all the room.
-    shown = [row for row in ordered if row.status not in _FOLDED]
+    # What is the same is folded below, and would take all the room; what is waived has no part in the mean.
+    shown = [row for row in ordered if row.status not in (*_FOLDED, "waived")]
     every = [row for row in shown if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
     if not known:
@@ -419,6 +419,8 @@ def _exclusions(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
         if table.rows:
             content.append(f'<h3 class="py-sub">{table.label}: {len(table.rows):,}</h3>')
             content.append(_at_most(table, MOST_LISTED))
+    if apart := sentences.not_listed(ordered):
+        content.append(f"<p>{escape_text(apart)}</p>")
     if not content:
         content.append("<p>Every case is in the geomean, and every pair counts.</p>")
     return ReportSection("Exclusions", tuple(content), file=_file(judged, "exclusions"))

@@ -39,7 +39,7 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """From where to where, the decision, what weighs most for it, and what else differs."""
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
-    lines = (sentences.risk(upgrade), *sentences.waiver_lines(upgrade), also_different(subject))
+    lines = (sentences.risk(upgrade), *sentences.waiver_lines(rows, upgrade), also_different(subject))
     box = markup.verdict(
         wording.DECISION_TONES[decision],
         wording.DECISION_SIGNS[decision],

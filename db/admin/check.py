@@ -44,6 +44,10 @@ STORE_AGAIN = (
     "If its journal is in this data folder, `pyrometer db check --repair` stores the run again from it. A "
     "run from a file: `pyrometer db forget RUN --yes`, and import its own file again. Else restore a backup."
 )
+KEEP_STORED = (
+    "The database holds all that was measured, and `--repair` leaves this run alone: its journal is damaged "
+    "or cut off. For a second copy of the outcomes, `pyrometer export` this run to a file."
+)
 IMPORT_AGAIN = (
     "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "
     "Without the file, submit a value of it in the very unit it was measured in; what a newer Pyrometer "

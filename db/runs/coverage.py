@@ -1,15 +1,15 @@
 """What was measured on which hardware under which preset, and when last."""
 
-from collections import Counter
 from collections.abc import Collection
 from datetime import timedelta
+from math import isfinite
 
 from sqlalchemy import exists, func, select
 
 from records.json_values import Facts
 from records.kinds import RunKind, RunSource
 from records.outcomes import OutcomeStatus
-from records.series import MeasurementConditions
+from records.series import CaseExtent, MeasurementConditions
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
@@ -89,25 +89,64 @@ def most_nights(database: Database) -> list[tuple[str, str]]:
     return [(where, how) for where, how, _, _ in ordered]
 
 
-def case_points(database: Database, metric: str, hardware: Collection[str], preset: str) -> dict[str, int]:
-    """How many points of `metric` each case has on some hardware under a preset (fingerprints).
+def foreign_presets(database: Database) -> set[str]:
+    """The presets (fingerprints) of runs that Pyrometer did not measure."""
+    run, preset = tables.RunRow, tables.PresetRow
+    query = select(preset.fingerprint).join(run, run.preset_id == preset.id)
+    with database.reading() as connection:
+        return set(connection.execute(query.where(run.source != RunSource.MEASURED).distinct()).scalars())
 
-    Counted are the 60 days up to the newest of these points.
+
+def longest_series(database: Database) -> list[tuple[str, str]]:
+    """Every hardware and preset (fingerprints), that with the most points in one series first.
+
+    Of as many the one with more series of several points comes first, then the one with the newest point.
+    """
+    table, series = tables.MeasurementRow, tables.SeriesRow
+    hardware, preset = tables.HardwareRow, tables.PresetRow
+    lengths = select(table.series_id, func.count().label("points"), func.max(table.started_at).label("last"))
+    of_series = lengths.group_by(table.series_id).cte("of_series")
+    most, last = func.max(of_series.c.points).label("most"), func.max(of_series.c.last).label("last")
+    several = func.count().filter(of_series.c.points > 1).label("several")
+    query = (
+        select(hardware.fingerprint, preset.fingerprint, most, several, last)
+        .select_from(of_series)
+        .join(series, series.id == of_series.c.series_id)
+        .join(hardware, hardware.id == series.hardware_id)
+        .join(preset, preset.id == series.preset_id)
+        .group_by(hardware.fingerprint, preset.fingerprint)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    ordered = sorted(rows, key=lambda row: (row.most, row.several, row.last, row[:2]), reverse=True)
+    return [(where, how) for where, how, *_ in ordered]
+
+
+def case_extents(
+    database: Database, metric: str, hardware: Collection[str], preset: str, *, recent: bool = False
+) -> dict[str, CaseExtent]:
+    """The points of `metric` that each case has on some hardware under a preset (fingerprints).
+
+    With `recent` only those of the 60 days up to the newest of these points.
     """
     table = tables.MeasurementRow
     names = series_of_metric(metric, preset=preset)
     names = names.where(tables.HardwareRow.fingerprint.in_(set(hardware)))
     in_one = table.series_id.in_(ids_of(names))
+    query = select(table.series_id, func.count(), func.min(table.point), func.max(table.point)).where(in_one)
     with database.reading() as connection:
-        newest = connection.execute(select(func.max(table.started_at)).where(in_one)).scalar()
-        if newest is None:
-            return {}
+        if recent:
+            newest = connection.execute(select(func.max(table.started_at)).where(in_one)).scalar()
+            if newest is None:
+                return {}
+            query = query.where(table.started_at >= newest - _COUNTED)
         cases = {row.id: row.case for row in connection.execute(names)}
-        counted = select(table.series_id, func.count()).where(in_one, table.started_at >= newest - _COUNTED)
-        found: Counter[str] = Counter()
-        for series, points in connection.execute(counted.group_by(table.series_id)):
-            found[cases[series]] += points
-    return dict(found)
+        found: dict[str, CaseExtent] = {}
+        for series, points, low, high in connection.execute(query.group_by(table.series_id)):
+            other = found.get(cases[series], CaseExtent(0, 1.0))
+            ratio = high / low if low > 0 and isfinite(high / low) else 1.0
+            found[cases[series]] = CaseExtent(other.points + points, max(other.ratio, ratio))
+    return found
 
 
 def technique_runs(

@@ -179,6 +179,12 @@ def series_keys(database: Database, only: SeriesOnly | None = None) -> list[Seri
     return sorted((series_key(row) for row in rows), key=by_name)
 
 
+def has_series(database: Database, key: SeriesKey) -> bool:
+    """Whether there is such a series; one whose runs are forgotten may have no points."""
+    with database.reading() as connection:
+        return bool(series_ids_of(connection, [key]))
+
+
 def _those(only: SeriesOnly) -> list[ColumnElement[bool]]:
     columns = {
         tables.BenchmarkCaseRow.key: only.case,

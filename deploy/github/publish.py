@@ -15,6 +15,7 @@ could not be published, with the reason; the reports lie in FOLDER.
 
 import hashlib
 import json
+import math
 import os
 import re
 import sys
@@ -75,7 +76,7 @@ class GitHub:
             request = Request(f"{self._url}{path}", data, headers, method=method)
             try:
                 with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-                    return json.load(answer)
+                    return None if answer.status == HTTPStatus.NO_CONTENT else json.load(answer)
             except HTTPError as error:
                 why = f"{error.code} {error.reason}"
                 again = error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -111,24 +112,33 @@ class GitHub:
 def comment(github: GitHub, pull_request: int, commit: str, mark: str, text: str) -> None:
     """Update the comment of an earlier job with this mark, or write the first one.
 
-    There are two where the answer to the first was lost, so that it was sent again. One of a newer commit
-    stays as it is.
+    One of a newer commit stays as it is. Of two first ones, by jobs that ended at once or because the answer
+    was lost and the request sent again, the older one stays.
     """
     head = github.head(pull_request)
     body = {"body": _body(mark, commit, f"{text}\n\nOf commit {commit}.\n", head)}
-    found = False
-    for one in github.comments(pull_request):
-        if not str(one["body"]).startswith(mark):
-            continue
-        if commit != head and not _precedes(github, one, commit):
-            found = True
-            continue
-        # One of another author, who copied it, is refused.
-        with suppress(NotPublished):
-            github.call("PATCH", f"/issues/comments/{one['id']}", body)
-            found = True
-    if not found:
-        github.call("POST", f"/issues/{pull_request}/comments", body)
+
+    def is_updated(before: float) -> bool:
+        """Whether one of the comments with smaller numbers says it now, or something newer."""
+        found = False
+        for one in github.comments(pull_request):
+            if one["id"] >= before or not str(one["body"]).startswith(mark):
+                continue
+            if commit != head and not _precedes(github, one, commit):
+                found = True
+                continue
+            # One of another author, who copied it, is refused.
+            with suppress(NotPublished):
+                github.call("PATCH", f"/issues/comments/{one['id']}", body)
+                found = True
+        return found
+
+    if not is_updated(before=math.inf):
+        own = github.call("POST", f"/issues/{pull_request}/comments", body)["id"]
+        if is_updated(before=own):
+            # Where that fails, it says the same.
+            with suppress(NotPublished):
+                github.call("DELETE", f"/issues/comments/{own}")
 
 
 def note(github: GitHub, pull_request: int) -> None:

@@ -13,7 +13,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import ImportBatch, ImportProblem
-from ..source_file import Value, head, identity_of, made_at, number_in, number_or_none, text_of
+from ..source_file import Value, head, identity_of_table, made_at, number_in, number_or_none, text_of
 from ..units import slug
 from .dynamo_table import (
     ABOUT,
@@ -112,7 +112,7 @@ def _origin(
         started_at=started,
         dated=dated,
         # Two tables of one content are two where their names say that they are about different things.
-        identity=f"{identity_of(path, text, dated=dated)} {name}",
+        identity=f"{identity_of_table(path, text, dated=dated)} {name}",
         hardware=name.on(found.hardware),
         facts={"file": path.name, "table": table.kind, "notes": [note], **found.facts},
     )

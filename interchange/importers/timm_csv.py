@@ -12,7 +12,7 @@ from records.outcomes import OutcomeStatus
 from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, ForeignOrigin, Point, RunAccumulator, case_key
 from ..runs import ImportBatch
-from ..source_file import Value, csv_rows, head, identity_of, made_at, number_in, text_of
+from ..source_file import Value, csv_rows, head, identity_of_table, made_at, number_in, text_of
 
 NAME = "timm-csv"
 TITLE = "timm benchmark results (CSV)"
@@ -67,7 +67,7 @@ def read_runs(path: Path) -> ImportBatch:
             points += _points(accumulator, row, name)
             failures += _failures(row, name)
     started, note, dated = made_at(path)
-    identity = identity_of(path, text, dated=dated)
+    identity = identity_of_table(path, text, dated=dated)
     origin = ForeignOrigin(
         format=NAME,
         suite="timm",

@@ -151,6 +151,7 @@ def _beyond(one: CaseBeyondLimit) -> str:
         "too few pairs": open_because(one.verdict) or f"at most {limit} is allowed",
         "was 0": "it was 0",
         "was 0 in some pairs": "it was 0 in some pairs",
+        "slow mode": "within a mode it is no slower, and new processes may be in the slow one oftener",
     }
     text += f": {causes[one.cause]}"
     if one.more:

@@ -50,6 +50,21 @@ def cache_folder(caches: Path, key: CaseKey) -> Path | None:
     return caches / file_name(str(key)) if compiles(key) else None
 
 
+def emptied_cache(caches: Path, key: CaseKey) -> dict[str, str]:
+    """The variables of a case of the user's that compiles, if anything, by itself: each process begins cold.
+
+    In PyTorch's own folder its first call would be a cold one in one process, and in no later one of any run.
+    """
+    folder = caches / "own" / file_name(str(key))
+    shutil.rmtree(folder, ignore_errors=True)
+    return inductor_cache(folder)
+
+
+def inductor_cache(folder: Path) -> dict[str, str]:
+    """The variables that have Inductor and Triton keep what they compile in `folder`."""
+    return {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
+
+
 def cuda_caches(folder: Path) -> dict[str, str]:
     """The variables that have the driver and PyTorch keep kernels they compile from PTX in `folder`.
 

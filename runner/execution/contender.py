@@ -265,7 +265,9 @@ class Contender:
             blocks = self._blocks
             if not blocks.untimed_shapes:
                 about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
-                metrics = replicate_metrics(self._ready, blocks.all, *about, on_cuda=self._on_cuda)
+                metrics = replicate_metrics(
+                    self._ready, blocks.all, *about, on_cuda=self._on_cuda, instances=self._instances
+                )
             found = disturbance(blocks.clean or blocks.all)
             share = self._interference_check.core_share()
             # Of instances each needs a core, and of other nodes nothing is counted here.

@@ -9,13 +9,15 @@ import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common.processes import SupervisedProcess, oom_kills
+from common.processes import SupervisedProcess, descendants, oom_kills
+from common.supervisor import BoundedLog
 
 from ..worker.case_key import CaseKey
 from .process import Launch, worker_environment
@@ -23,8 +25,8 @@ from .process import Launch, worker_environment
 #: Axes that take effect when the case is built. Others change how the process starts, or start more of them.
 _AFTER_START = {"precision", "layout", "checkpoint", "optimizer"}
 _ANSWER_BYTES = 64
-#: How long a server may take to answer, and to end.
-_ANSWER_SECONDS, _END_SECONDS = 60.0, 30.0
+#: How long a server may take to answer, and to end; and what workers left behind, to die.
+_ANSWER_SECONDS, _END_SECONDS, _STRAYS_SECONDS = 60.0, 30.0, 5.0
 
 
 def may_fork(key: CaseKey, device: str) -> bool:
@@ -32,12 +34,45 @@ def may_fork(key: CaseKey, device: str) -> bool:
     return device == "cpu" and all(axis in _AFTER_START for axis, _ in key.technique)
 
 
+class _Output:
+    """What one worker prints, copied into a log of bounded size until it is closed."""
+
+    def __init__(self, log: Path) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log = BoundedLog(str(log))
+        self._source, self.sink = os.pipe()
+        self._closed, self._close = os.pipe()
+        self._thread = threading.Thread(target=self._copy, name="worker's output", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Copy what has been printed, and end the log; a process that still prints is not waited for."""
+        os.close(self._close)
+        self._thread.join()
+        os.close(self._closed)
+        os.close(self._source)
+        self._log.close()
+
+    def _copy(self) -> None:
+        poller = select.poll()
+        for descriptor in (self._source, self._closed):
+            poller.register(descriptor, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poller.poll()}
+            # More than a pipe holds.
+            data = os.read(self._source, 1 << 20) if self._source in ready else b""
+            self._log.write(data)
+            if self._closed in ready or not data:
+                return
+
+
 class ForkedProcess:
     """A worker that was forked, with what `SupervisedProcess` offers of one that was started."""
 
-    def __init__(self, server: "_ForkServer", worker: int) -> None:
+    def __init__(self, server: "_ForkServer", worker: int, output: _Output) -> None:
         self._server = server
         self._worker = worker
+        self._output = output
         self._lock = threading.Lock()
         self._ended = False
         self._oom_kills = oom_kills()
@@ -80,6 +115,7 @@ class ForkedProcess:
         with self._lock:
             self._ended = True
             os.close(self._pidfd)
+        self._output.close()
         if status is None:
             return {"failed": "the process that it was forked from was killed"}
         return {
@@ -114,6 +150,8 @@ class _ForkServer:
         except OSError:
             self.close()
             raise
+        #: The server itself: what else is below its supervisor was left there by workers.
+        self._own = frozenset(pid for pid, _ in descendants(self.root))
 
     @property
     def root(self) -> int:
@@ -122,10 +160,16 @@ class _ForkServer:
 
     def fork(self, log: Path, to_worker: int, from_worker: int) -> ForkedProcess:
         """A worker that reads and writes these descriptors and logs to this file; raises OSError."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "wb", buffering=0) as file, self._lock:
-            socket.send_fds(self._control, [b"fork"], [to_worker, from_worker, file.fileno()])
-            return ForkedProcess(self, int(self._answer()))
+        output = _Output(log)
+        try:
+            with self._lock:
+                socket.send_fds(self._control, [b"fork"], [to_worker, from_worker, output.sink])
+                return ForkedProcess(self, int(self._answer()), output)
+        except BaseException:
+            output.close()
+            raise
+        finally:
+            os.close(output.sink)
 
     def wait(self, worker: int) -> int | None:
         """The status of a worker that has ended or was killed; None where the server is gone."""
@@ -137,6 +181,18 @@ class _ForkServer:
                 # A late answer would pass for that to the next order.
                 self._control.close()
                 return None
+
+    def end_strays(self) -> None:
+        """Kill what workers have left behind; none may be running."""
+        give_up = time.monotonic() + _STRAYS_SECONDS
+        while time.monotonic() < give_up:
+            strays = [pid for pid, _ in descendants(self.root) if pid not in self._own]
+            if not strays:
+                return
+            for pid in strays:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
     def close(self) -> None:
         """End the server and whatever it forked."""
@@ -191,6 +247,12 @@ class ForkServers:
                     broken.close()
                 self._servers[kind] = None
                 return None
+
+    def end_strays(self) -> None:
+        """Kill what forked workers have left in sessions of their own; none may be running."""
+        for server in self._servers.values():
+            if server is not None:
+                server.end_strays()
 
     def close(self) -> None:
         """End all servers; the next worker starts a new one."""

@@ -33,6 +33,7 @@ def replicate_metrics(
     ready_seconds: float | None = None,
     left_out: Collection[int] = (),
     on_cuda: bool = False,
+    instances: int = 1,
 ) -> dict[str, float]:
     """All metrics of one replicate in the catalogue's units.
 
@@ -43,7 +44,8 @@ def replicate_metrics(
     iteration: a faster contender fits more shapes into a block, and the fastest step is the shortest shape's.
     Where no sample of a shape counts, there is none, nor what follows from them.
     `ready_seconds` is the time until the process was steady: its cold start, unless a cache was filled.
-    `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
+    `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does. Of
+    several `instances` only they themselves know the throughput.
     """
     samples = sorted(ns for each in _block_samples(blocks, left_out) for ns in each)
     metrics: dict[str, float] = {}
@@ -63,6 +65,8 @@ def replicate_metrics(
         if ready_seconds is not None:
             metrics["cold_start"] = ready_seconds
     metrics |= _clock(blocks, left_out, metrics.get("latency"))
+    if instances > 1:
+        metrics.pop("throughput", None)
     metrics |= _worker_metrics(ready, blocks, finished, cache)
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))

@@ -27,7 +27,14 @@ from ..telemetry.telemetry_interface import FilteredTelemetry, StartTelemetry, T
 from ..worker.case_key import CaseKey
 from . import tracing
 from .blocks import precise
-from .compile_cache import cache_folder, caches_of, cuda_caches, file_name
+from .compile_cache import (
+    cache_folder,
+    caches_of,
+    cuda_caches,
+    emptied_cache,
+    file_name,
+    inductor_cache,
+)
 from .contender import Contender, ContenderFinished, OnPhase
 from .fork_server import ForkServers, may_fork
 from .harness import Harness
@@ -131,6 +138,11 @@ class Session:
                 self._telemetry.close()
                 shutil.rmtree(rows_folder.parent, ignore_errors=True)
         return not self._cancelled.is_set()
+
+    def end_strays(self) -> None:
+        """Kill what forked contenders have left behind; all of them have ended."""
+        if self._conditions.forks is not None:
+            self._conditions.forks.end_strays()
 
     def cancel(self) -> None:
         """Kill all contenders and stop."""
@@ -286,8 +298,11 @@ class Session:
         caches = caches_of(conditions.folder) / planned.environment
         cache = cache_folder(caches, key)
         variables = dict(start.variables)
+        fork = conditions.forks.fork if conditions.forks and may_fork(key, conditions.device) else None
         if cache:
-            variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+            variables |= inductor_cache(cache)
+        elif conditions.harness.user_version and fork is None:
+            variables |= emptied_cache(caches, key)
         if conditions.device.startswith("cuda"):
             variables |= cuda_caches(cache or caches / "eager")
         if conditions.timing.trace_steps:
@@ -307,7 +322,7 @@ class Session:
             prefix=start.prefix,
             facts=start.facts,
             nodes=conditions.nodes[: key.count("nodes")] if key.count("nodes") > 1 else (),
-            fork=conditions.forks.fork if conditions.forks and may_fork(key, conditions.device) else None,
+            fork=fork,
         )
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
@@ -422,6 +437,8 @@ class RunningSession:
             where = f"{Path(at.filename).name}:{at.lineno}"
             ended = SessionEnded("lost", f"a defect in Pyrometer, {type(error).__name__} at {where}: {error}")
         finally:
-            # What survives a supervisor that was itself killed would disturb the next session.
+            # What survives a supervisor that was itself killed would disturb the next session, as would what
+            # forked workers leave: their supervisor is that of the next ones.
             sweep(self.token)
+            self._session.end_strays()
         self._events.put(ended)

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import random
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .case import REGISTER, Workload
+from .case import REGISTER, Case, Workload
 from .case_key import CaseKey
 from .measurements import bounds
 
@@ -129,8 +131,21 @@ def make(key: CaseKey, seed: int) -> Any:
     given = dict(key.parameters)
     if sorted(given) != sorted(registered.grid):
         raise UnknownCase(f"case {key.name} takes {sorted(registered.grid)}, not {sorted(given)}")
-    torch.manual_seed(seed)
+    _seed_generators(seed, registered)
     return registered.build(**given)
+
+
+def _seed_generators(seed: int, registered: Case) -> None:
+    """Have PyTorch, Python and, in a case of the user's, NumPy draw the same numbers in each process.
+
+    The reference of the answer is such a case as well.
+    """
+    torch.manual_seed(seed)
+    random.seed(seed)
+    # NumPy imports its generators when they are first used: the built-in cases draw with PyTorch alone.
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and not registered.build.__module__.startswith("runner."):
+        numpy.random.seed(seed)
 
 
 def begin(key: CaseKey, device: str, made: Workload) -> Preparation:

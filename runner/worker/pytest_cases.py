@@ -12,6 +12,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,38 @@ _OPTIONS = (
 _NO_TESTS = 5
 
 Step = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class HandedStep:
+    """A function that a test hands over, and what PyTorch keeps for each thread: here those of the test's.
+
+    `device` is the default one, None where this PyTorch does not say.
+    """
+
+    step: Step
+    threads: int
+    device: torch.device | None
+
+    @staticmethod
+    def of(step: Step) -> "HandedStep":
+        """The step as this thread would run it."""
+        get_device = getattr(torch, "get_default_device", None)
+        return HandedStep(
+            _under_this_mode(step), torch.get_num_threads(), get_device() if get_device else None
+        )
+
+    def take_over(self) -> Step:
+        """The step, after this thread has become like that of the test."""
+        if self.threads != torch.get_num_threads():
+            torch.set_num_threads(self.threads)
+        if self.device is not None and self.device != torch.get_default_device():
+            torch.set_default_device(self.device)
+        return self.step
+
+
+#: What comes of a test: its step, or how it ended without one.
+Handed = queue.SimpleQueue[HandedStep | BaseException]
 
 
 def register(module: str, folder: str, arguments: Sequence[str]) -> None:
@@ -58,16 +91,16 @@ def _builder(module: str, name: str, test: str) -> Callable[[], Step]:
 
 def _build(test: str) -> Step:
     """The function that a test hands to the fixture; raises what the test raises before."""
-    handed: queue.SimpleQueue[Step | BaseException] = queue.SimpleQueue()
+    handed: Handed = queue.SimpleQueue()
     threading.Thread(target=_run, args=(test, handed), daemon=True, name="pytest").start()
     found = handed.get()
-    if not isinstance(found, BaseException):
-        return found
+    if isinstance(found, HandedStep):
+        return found.take_over()
     # pytest's own outcomes are no Exceptions.
     raise found if isinstance(found, Exception) else RuntimeError(f"{test}: {found}")
 
 
-def _run(test: str, handed: "queue.SimpleQueue[Step | BaseException]") -> None:
+def _run(test: str, handed: Handed) -> None:
     pytest = _pytest()
     problem: list[BaseException] = []
 
@@ -96,7 +129,7 @@ class FunctionFixture:
 
     enabled, disabled, stats = True, False, None
 
-    def __init__(self, handed: "queue.SimpleQueue[Step | BaseException]", node: Any) -> None:
+    def __init__(self, handed: Handed, node: Any) -> None:
         self._handed = handed
         self.extra_info: dict[str, Any] = {}
         mark = node.get_closest_marker("benchmark")
@@ -106,7 +139,7 @@ class FunctionFixture:
         self.param, self.params = (parameters.id, parameters.params) if parameters else (None, None)
 
     def __call__(self, function: Callable[..., object], *arguments: Any, **named: Any) -> object:
-        self._handed.put(_under_this_mode(partial(function, *arguments, **named)))
+        self._handed.put(HandedStep.of(partial(function, *arguments, **named)))
         # The process ends while the test is here.
         threading.Event().wait()
         return None
@@ -189,7 +222,7 @@ def case_name(test: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.+:-]", "-", ":".join(filter(None, parts)))
 
 
-def _plugin(pytest: Any, handed: "queue.SimpleQueue[Step | BaseException]") -> types.ModuleType:
+def _plugin(pytest: Any, handed: Handed) -> types.ModuleType:
     """A plugin that brings the fixtures, which put the function of a test into `handed`."""
     plugin = types.ModuleType("pyrometer_fixtures")
 

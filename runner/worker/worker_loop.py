@@ -56,9 +56,9 @@ _NOT_POSSIBLE = (
 class Worker:
     """One contender: at most one case is prepared in the life of a worker."""
 
-    def __init__(self, out: TextIO, load_user_cases: Callable[[], object]) -> None:
+    def __init__(self, out: TextIO, load_user_case: Callable[[str], object]) -> None:
         self._out = out
-        self._load_user_cases = load_user_cases
+        self._load_user_case = load_user_case
         self._phase = "hello"
         self._prepare: Prepare | None = None
         self._nodes = _ONE_NODE
@@ -132,7 +132,7 @@ class Worker:
         self._enter("build")
         started = affinity_check.check_start_conditions(key, torch.get_num_threads())
         if key.name not in REGISTER:
-            self._load_user_cases()
+            self._load_user_case(key.name)
         built = time.perf_counter_ns()
         self._runner = runner = start_runner(key, message.device, message.seed, self._nodes)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
@@ -185,7 +185,7 @@ class Worker:
         self._enter("build")
         affinity_check.check_start_conditions(key, torch.get_num_threads())
         if key.name not in REGISTER:
-            self._load_user_cases()
+            self._load_user_case(key.name)
         runner = SingleProcess(key, message.device, message.seed)
         self._enter("fingerprint")
         return Fingerprinted(tracing.capture_dispatch(runner.prepared, message.device, message.folder))
@@ -200,8 +200,13 @@ class Worker:
                 metrics["rss_peak_steady"] = after
         if not self._allocates_elsewhere:
             metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
-        metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
-        facts = {**self._placement.facts(), **runner.facts()}
+        try:
+            metrics |= {**self._placement.metrics(self._device), **runner.metrics()}
+            facts = {**self._placement.facts(), **runner.facts()}
+        except MemberFailed:
+            # All is measured, and is kept as where this process itself ends here.
+            self._phase = "finish"
+            raise
         if self._prepare is not None and self._prepare.check:
             self._send(Unchecked(metrics, facts))
             self._enter("check")

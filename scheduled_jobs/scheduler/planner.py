@@ -108,6 +108,9 @@ class Planner:
         since, rule = self._since[name], f"{schedule.cron} {settings.timezone}"
         if self._rules.setdefault(name, rule) != rule and self._reached is not None:
             since = max(since, min(self._reached, now))
+            if since <= now:
+                # For a planner that begins later as well: it knows only what is stored.
+                plan_run(database, name, since, FIRST_SEEN, (), now)
         if now < since:
             # The clock was set back: what was missed meanwhile is yet to come.
             withdraw_missed(database, name, now)

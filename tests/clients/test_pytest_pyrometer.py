@@ -271,6 +271,57 @@ def test_the_mark_of_pytest_benchmark_is_known(project: Path) -> None:
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
+#: As pytest-benchmark: a plugin with a fixture of that name, which takes no other.
+PYTEST_BENCHMARK = """
+import pytest
+
+
+class Fixture:
+    def __call__(self, function, *arguments):
+        return function(*arguments)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "benchmark: as there")
+
+
+@pytest.fixture
+def benchmark():
+    return Fixture()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    yield
+    if not isinstance(item.funcargs.get("benchmark", Fixture()), Fixture):
+        raise TypeError("You should not use other plugins that define a `benchmark` fixture")
+"""
+
+
+def test_tests_of_pytest_benchmark_are_stored_where_that_is_installed(project: Path) -> None:
+    (project / "pytest_benchmark").mkdir()
+    (project / "pytest_benchmark" / "plugin.py").write_text(PYTEST_BENCHMARK)
+    (project / "perf" / "test_speed.py").write_text("def test_sum(benchmark):\n    benchmark(sum, [1, 2])\n")
+    file, other = project / "times.json", ("-p", "pytest_benchmark.plugin")
+    done = run(project, *other)
+    assert "1 passed" in done.stdout and "times of a call" not in done.stdout, done.stdout
+    done = run(project, *other, f"--pyrometer-json={file}")
+    assert "1 passed" in done.stdout, done.stdout
+    assert [one["case"] for one in json.loads(file.read_text())] == ["perf.test_speed:test_sum/infer/-/eager"]
+
+
+def test_a_test_is_called_the_same_whatever_path_an_option_has(project: Path, tmp_path: Path) -> None:
+    """Without a file of settings pytest takes the path of an option for one of tests."""
+    file = tmp_path.parent / "times.json"
+    cases = []
+    for _ in range(2):
+        # The second time the file is there.
+        done = run(project, "--pyrometer-json", str(file), "-k", "test_step")
+        assert "1 passed" in done.stdout, done.stdout
+        cases += [one["case"] for one in json.loads(file.read_text())]
+    assert cases == ["perf.test_speed:test_step/infer/-/eager"] * 2
+
+
 def test_a_missing_program_fails_no_test(project: Path) -> None:
     done = run(project, "--pyrometer", "--pyrometer-command=no-such-program", "-k", "test_step")
     assert done.returncode == 0 and "not stored: no-such-program: No such file" in done.stdout
@@ -339,15 +390,23 @@ def test_what_was_set_aside_is_printed_and_not_a_note(project: Path) -> None:
     assert "not stored: stdin: latency is stored as 1.0 and here as 2.0" in done.stdout, done.stdout
 
 
-def test_a_test_that_is_called_as_another_is_said_not_to_be_stored(project: Path) -> None:
+@pytest.mark.parametrize("chosen", ["test_shape or test_other", "2-3 or test_other"])
+def test_of_tests_that_are_called_alike_no_time_is_stored(project: Path, chosen: str) -> None:
+    """Also of one that runs alone: its time would go on the series of the other."""
     (project / "perf" / "test_speed.py").write_text(
         "import pytest\n\n"
         "@pytest.mark.parametrize('shape', ['2 3', '2-3'])\n"
-        "def test_shape(pyrometer, shape):\n    pyrometer(len, shape)\n"
+        "def test_shape(pyrometer, shape):\n    pyrometer(len, shape)\n\n"
+        "def test_other(pyrometer):\n    pyrometer(len, '')\n"
     )
-    done = run(project, "--pyrometer", f"--pyrometer-command={PYROMETER}")
-    assert done.returncode == 0 and "not stored: " in done.stdout
-    assert "latency of perf.test_speed:test_shape:2-3/infer/-/eager is there twice; the first" in done.stdout
+    file = project / "times.json"
+    done = run(project, f"--pyrometer-json={file}", "-k", chosen)
+    assert done.returncode == 0 and "called perf.test_speed:test_shape:2-3/infer/-/eager" in done.stdout
+    alike = "perf/test_speed.py::test_shape[2 3] and perf/test_speed.py::test_shape[2-3] are all called"
+    assert done.stdout.count(f"not stored: {alike}") == 1, done.stdout
+    assert [one["case"] for one in json.loads(file.read_text())] == [
+        "perf.test_speed:test_other/infer/-/eager"
+    ]
 
 
 def test_what_a_test_is_called() -> None:

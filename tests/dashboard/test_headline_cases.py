@@ -106,6 +106,33 @@ def test_a_change_that_people_expect_is_the_level_from_then_on(
     assert case.against is not None and (case.against.nights, case.against.change) == (7, pytest.approx(0))
 
 
+def test_an_open_regression_is_not_hidden_by_a_later_one_that_people_expect(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    """+8 %, which is open, and +5 % a week later, which is accepted."""
+    later = {age: 1.08 * 1.05 for age in range(8)}
+    runs = nights(mornings, {**{age: 1.08 for age in range(8, 16)}, **later}, oldest=25)
+    first = regressed(database, mornings, runs[:-15])
+    second = regressed(database, mornings, runs[:-7], change=1.05)
+    findings.triage(database, second.id, "expected", "ann", "", None, mornings.now)
+    one = tonight(url)[MLP]
+    assert one.finding is not None and (one.verdict, one.finding.id) == ("worse", first.id)
+    assert one.against is not None
+    assert math.exp(one.against.change) == pytest.approx(1.08 * 1.05, rel=0.005)
+
+
+def test_an_open_regression_is_not_hidden_by_an_old_improvement_that_took_little_of_it(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    """+10 %, which is open, and 3 % less a week later, more than two weeks ago."""
+    later = {age: 1.10 * 0.97 for age in range(18)}
+    runs = nights(mornings, {**{age: 1.10 for age in range(18, 26)}, **later}, oldest=35)
+    first = regressed(database, mornings, runs[:-25], change=1.10)
+    confirm(database, mornings, a_finding(database, mornings, runs[:-17], direction="better"))
+    one = tonight(url)[MLP]
+    assert one.finding is not None and (one.verdict, one.finding.id) == ("worse", first.id)
+
+
 def test_an_improvement_colours_no_night_long_after_it(
     url: str, database: Database, mornings: Mornings
 ) -> None:

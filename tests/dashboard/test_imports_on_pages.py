@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import streamlit as st
 from playwright.sync_api import Browser, expect
 
 from analysis.metrics import METRICS
@@ -18,7 +19,20 @@ from interchange.errors import SourcePlace
 from interchange.foreign_runs import Failure, ForeignOrigin, Point, assemble_run, case_key, machine_called
 from records.kinds import RunSource
 from records.runs import RunSummary
-from support.pages import HARDWARE, HISTORY, RUN_PAIR, RUNS, TECHNIQUES, TODAY, Open, html, text, typed
+from support.builders.technique_runs import RESNET, Measured, outcomes, run, save
+from support.pages import (
+    HARDWARE,
+    HISTORY,
+    RUN_PAIR,
+    RUNS,
+    TECHNIQUES,
+    TODAY,
+    UPGRADE,
+    Open,
+    html,
+    text,
+    typed,
+)
 from support.servers.browser import Visitor, fits
 from support.sqlite_files import open_with_tables, sqlite_copy
 
@@ -38,6 +52,7 @@ def put(
     torch_version: str = "2.3.0",
     dated: bool = True,
     name: str = "",
+    latency: float = 3.0,
 ) -> str:
     """Store a run of another tool in which every text is `hostile` and `failed` cases crashed; its id."""
     origin = ForeignOrigin(
@@ -54,7 +69,9 @@ def put(
     place = SourcePlace("a.csv")
     case = case_key(name or hostile, "infer", {"batch": hostile})
     points = [
-        Point(case=case, metric="latency", unit="ms", better="lower", values=(3.0, 4.0), place=place),
+        Point(
+            case=case, metric="latency", unit="ms", better="lower", values=(latency, latency + 1), place=place
+        ),
         Point(
             case=case,
             metric="tool.odd",
@@ -142,6 +159,81 @@ def test_a_file_that_states_no_time_gives_none_to_any_page(open_page: Open, url:
     assert f"{LATER:%Y-%m-%d}" in html(open_page(url, RUNS, run=dated))
 
 
+@pytest.fixture
+def files(url: str) -> str:
+    """Two cases of three PyTorch versions on an A100, which no time is known of; a newer file of an H100.
+
+    The files were written in another order than the versions came out; the second case moved.
+    """
+    for hour, (version, moved) in enumerate((("2.4.0", 1.5), ("1.10.0", 3.0), ("2.1.0", 2.9))):
+        for name, latency in (("aardvark", 3.0), ("zebra", moved)):
+            put(
+                *(url, "torchbench", f"{version} {name}", "model", "A100", 0, LATER + timedelta(hours=hour)),
+                torch_version=version,
+                dated=False,
+                name=name,
+                latency=latency,
+            )
+    put(url, "torchbench", "group_bench", "model", "H100", 0, LATER + timedelta(days=9), name="zebra")
+    return url
+
+
+def test_history_of_files_opens_on_the_longest_series_that_moved_most(open_page: Open, files: str) -> None:
+    at = open_page(files, HISTORY)
+    a100 = machine_called("A100", "A100").hardware.fingerprint
+    assert at.multiselect(key="choose-hardware").value == [a100]
+    cases = [each.partition("/")[0] for each in at.multiselect(key="choose-cases").value]
+    assert cases == ["zebra", "aardvark"] and not at.warning
+
+
+def test_files_that_state_no_time_are_shown_in_the_order_of_their_versions(
+    open_page: Open, files: str
+) -> None:
+    at = open_page(files, HISTORY)
+    assert at.button_group(key="choose-axis").value == "version"
+    assert "against 1.10.0" in text(open_page(files, HISTORY, scale="relative"))
+    listed = html(open_page(files, HISTORY, shown="grid"))
+    zebra = next(row for row in listed.split("<tr") if "zebra" in row and "3 points" in row)
+    # Against the versions before the newest one, and not against the file that was written last.
+    assert "−42 %" in zebra
+    data = html(at).partition('aria-label="The newest points"')[2].partition("</table>")[0]
+    assert (
+        re.findall(r"\b(?:2\.4|2\.1|1\.10)\.0\b(?=<| )", data)[::2]
+        == ["2.4.0"] * 2 + ["2.1.0"] * 2 + ["1.10.0"] * 2
+    )
+    # Which of them came before another nothing says.
+    dated = html(open_page(files, HISTORY, axis="date"))
+    opened = [
+        html(open_page(files, HISTORY, axis="date", at=each))
+        for each in set(re.findall(r"at=(undated-[\w-]+)", dated))
+    ]
+    assert len(opened) == 6 and not any("Against the point before" in each for each in opened)
+
+
+def test_files_open_on_the_versions_that_can_be_compared(open_page: Open, files: str) -> None:
+    shown = html(open_page(files, UPGRADE))
+    (pair,) = re.findall(
+        r'href="/compare\?view=runs&amp;a=([\w-]+)&amp;b=([\w-]+)" [^>]*>2.4.0 against 2.1.0', shown
+    )
+    at = open_page(files, RUN_PAIR)
+    assert (at.selectbox(key="choose-a").value, at.selectbox(key="choose-b").value) == pair
+    assert html(at).count("zebra") and not at.warning
+
+
+def test_hardware_of_files_is_compared_though_a_run_is_our_own(open_page: Open, url: str) -> None:
+    save(url, run("own"), outcomes([Measured(f"{RESNET}/eager", (10.0, 10.0))]))
+    put(url, "torchbench", "group_bench", "model", "A100", 0, LATER)
+    assert open_page(url, HARDWARE).selectbox(key="choose-preset").value == "quiet", "nothing else is shared"
+    put(url, "torchbench", "group_bench", "model", "H100", 0, LATER)
+    st.cache_resource.clear()
+    at = open_page(url, HARDWARE)
+    assert "H100" in html(at) and "1.00×" in html(at) and not at.warning
+    at.selectbox(key="choose-preset").set_value("quiet").run()
+    assert at.selectbox(key="choose-preset").value == "quiet" and "H100" not in html(at) and not at.warning
+    at.selectbox(key="choose-preset").set_value("torchbench").run()
+    assert "H100" in html(at) and not at.warning
+
+
 def test_today_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
     at = open_page(mixed[0], TODAY)
     shown = html(at)
@@ -188,7 +280,7 @@ def test_an_imported_run_is_one_line_of_the_list(
         assert fits(page)
         # What is cut of a line stands in its tooltip.
         whole = rows.first.locator("span[title]").evaluate_all("all => all.map(e => e.title)")
-        assert "group_bench · imported from TorchBench user benchmark · model.csv" in whole
+        assert "group_bench · model.csv · imported from TorchBench user benchmark" in whole
     assert visitor.leave() == []
 
 

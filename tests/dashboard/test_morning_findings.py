@@ -49,11 +49,11 @@ def test_what_people_know_is_not_said_to_be_nothing(
     a_finding(database, mornings, runs, RESNET)
     findings.triage(database, 1, "acknowledge", "ann", "", None, mornings.now)
     page = open_page(url, TODAY)
-    assert "1 finding more that people know or muted" in html(page)
+    assert "1 finding triaged or muted" in html(page)
     findings.triage(database, 2, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
     st.cache_resource.clear()
     page = open_page(url, TODAY)
-    assert "2 findings more that people know or muted" in html(page)
+    assert "2 findings triaged or muted" in html(page)
     sentence = "Nothing new but 2 findings that are triaged or muted."
     assert sentence in text(page) and "Nothing was confirmed" not in text(page)
 

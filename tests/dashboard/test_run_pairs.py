@@ -143,7 +143,10 @@ def test_runs_of_one_technique_each_are_compared_by_workload() -> None:
     assert found.techniques == ("eager", "compile=default") and (found.only_a, found.only_b) == (0, 0)
     first = found.cases[0]
     assert (first.old_case, first.case) == (RESNET, RESNET_COMPILED) and first.ratio == pytest.approx(0.5)
-    assert tables.differences(found)[0] == "technique (eager → compile=default)"
+    # With the technique the PyTorch differs, which an upgrade would not separate.
+    versions = "PyTorch (2.13.0+cpu → 2.14.0+cpu)"
+    assert tables.differences(found) == ["technique (eager → compile=default)", versions]
+    assert tables.paired_command(found) == ""
     assert "case=resnet50%2Finfer" in str(tables.changes(found, "", found.cases).html())
     # Kernels, too, are of the case in either technique.
     kernels = [
@@ -178,6 +181,22 @@ def test_imported_runs_of_two_techniques_are_offered_under_techniques(
     assert 'href="/compare?view=runs&amp;a=a&amp;b=b"' in shown
     own = save(f"sqlite:///{tmp_path}/own.db", a_run("own", environments=[OLD]), outcomes(OLD))
     assert "/compare?view=runs" not in html(open_page(own, TECHNIQUES))
+
+
+def test_techniques_of_one_pytorch_are_offered_before_more_workloads_of_two(
+    open_page: Open, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/imports.db"
+    eager = [one for one in outcomes(OLD) if one.case in (RESNET, MLP)]
+    compiled = [replace(one, case=one.case.replace("/eager", "/compile=default")) for one in eager]
+    later = [replace(one, environment=NEW.fingerprint) for one in compiled]
+    runs = (("a", OLD, eager), ("b", OLD, compiled[:1]), ("c", NEW, later))
+    for run, environment, measured in runs:
+        own = a_run(run, environments=[environment])
+        save(url, replace(own, source=RunSource.IMPORTED, source_format="torchbench"), measured)
+    shown = html(open_page(url, TECHNIQUES))
+    assert "compile=default against eager: 1 workload on" in shown
+    assert 'href="/compare?view=runs&amp;a=a&amp;b=b"' in shown
 
 
 def test_metrics_of_files_are_offered_too() -> None:

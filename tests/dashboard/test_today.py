@@ -137,7 +137,7 @@ def test_a_confirmed_regression_comes_first_and_triaged_ones_are_counted(
     page = open_page(url, TODAY)
     assert morning_line(page) == "× 1 confirmed regression, 1 confirmed improvement"
     shown = html(page)
-    assert "1 finding more that people know or muted" in shown
+    assert "1 finding triaged or muted" in shown
     assert "finding=1" in shown and "finding=3" in shown and "finding=2" not in shown
     assert shown.index("finding=1") < shown.index("finding=3")
 
@@ -338,7 +338,7 @@ def test_schedulers_that_serve_alike_are_listed_once_and_the_newest_says_what_is
 
 def test_no_requested_track_is_neither_good_nor_bad() -> None:
     summary = verdict.verdict([], [], verdict.NewFindings())
-    assert (summary.tone, summary.text) == ("quiet", "… No night is asked for any more")
+    assert (summary.tone, summary.text) == ("quiet", "… No schedule is active any more")
 
 
 def test_spare_replicates_are_not_needed_and_what_the_budget_skipped_is() -> None:

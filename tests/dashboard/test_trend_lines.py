@@ -8,6 +8,7 @@ import pytest
 from analysis.metrics import METRICS
 from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
+from dashboard.trends.view import Trends
 from records.kinds import EnvironmentKind
 from records.runs import RunChange
 from records.series import SeriesPoint
@@ -366,6 +367,44 @@ def test_a_small_picture_has_the_nights_and_is_compared_with_the_median_before()
     (alone,) = tables.histories({KEY: points[:1]}, {})
     assert len(alone.points) == 1 and alone.change is None
     assert tables.histories({KEY: []}, {}) == []
+
+
+def test_points_of_files_without_a_time_stand_in_the_order_of_their_pytorch() -> None:
+    versions = ("2.4.0", "1.9.0", "2.10.0")
+    points = [a_point(night, version, run=f"undated-{version}") for night, version in enumerate(versions)]
+    assert [point.torch_version for point in lines.in_time(points)] == ["1.9.0", "2.4.0", "2.10.0"]
+    (one,) = tables.histories({KEY: points}, {})
+    assert one.points == tuple(lines.in_time(points))
+    (line,) = drawn({KEY: points}, {})
+    assert lines.default_baseline([line], {}) == "1.9.0" and lines.without_dates([line])
+    dated = [replace(point, run=f"run-{number}") for number, point in enumerate(points)]
+    assert lines.in_time(dated) == dated and not lines.without_dates(drawn({KEY: dated}, {}))
+    assert not lines.without_dates(drawn({KEY: points[:1]}, {})), "along one version there is no line"
+    assert not lines.without_dates(drawn({KEY: []}, {}))
+
+
+def test_what_no_time_is_known_of_moved_at_no_time() -> None:
+    dated = stepped()
+    undated = [replace(point, run=f"undated-{point.run}") for point in dated]
+    moved = [moves.detect_moves(drawn({KEY: points}, {}), [], {}, (), "lower") for points in (dated, undated)]
+    assert [len(each) for each in moved] == [1, 0]
+
+
+def test_of_more_cases_than_a_table_holds_those_that_moved_most_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        tables.CaseHistory(a_key(case), tuple(a_point(night, case=case, point=value) for night, value in own))
+        for case, own in (
+            (MLP, enumerate((2.0, 2.0, 2.0))),
+            (RESNET, enumerate((2.0, 2.0, 1.0))),
+        )
+    ]
+    chosen = Trends("latency", (XEON,), "quiet", "date", (MLP,))
+    listed = [row["case"] for row in tables.every_case(rows, chosen, METRICS["latency"]).records()]
+    monkeypatch.setattr("dashboard.trends.tables._MOST", 1)
+    cut = [row["case"] for row in tables.every_case(rows, chosen, METRICS["latency"]).records()]
+    assert (listed, cut) == ([MLP, RESNET], [RESNET, MLP])
 
 
 def test_a_small_picture_never_mixes_tracks_or_machines() -> None:

@@ -110,6 +110,22 @@ def test_without_a_query_the_view_is_the_latency_of_the_first_cases_where_most_i
     assert dict(offer.hardware) == LABELS
 
 
+def test_cases_that_an_address_names_alone_are_shown_where_they_were_measured() -> None:
+    """As the search links them: it finds cases of any hardware, preset and metric."""
+    odd = key(RESNET, "tool.odd", EPYC, NOISY)
+    opening = [(XEON, QUIET), (EPYC, QUIET), (EPYC, NOISY)]
+    for case, metric, place in (
+        (MLP, "latency", ((XEON,), QUIET)),
+        (BERT, "latency", ((EPYC,), NOISY)),
+        ("rare/infer/-/eager", "tool.odd", ((EPYC,), NOISY)),
+    ):
+        keys = [*KEYS, odd, key("rare/infer/-/eager", "tool.odd", EPYC, NOISY)]
+        for places in (opening, []):
+            chosen, _, complaints = view.trends({"case": [case]}, keys, places)
+            assert (chosen.cases, chosen.metric, complaints) == ((case,), metric, [])
+            assert (chosen.hardware, chosen.preset) == place or not places
+
+
 def test_it_opens_on_the_newest_run_where_nothing_is_our_own() -> None:
     def of(metric: str, hardware: str) -> SeriesKey:
         return SeriesKey("a/infer/-/eager", metric, hardware, hardware, "preset", "preset")

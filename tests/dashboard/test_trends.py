@@ -261,7 +261,10 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert "opened" in layers(at)
     assert parts.plain(f"Point of run {run}") in [each.value for each in at.header]
     page = html(at)
-    assert "Against the point before" in page and "<dt>replicates (n)</dt><dd>3</dd>" in page
+    # Two runs confirm nothing: their change has no colour.
+    card = page.partition("Against the point before")[2].partition("</section>")[0]
+    assert "py-good" not in card and "py-bad" not in card and "%" in card
+    assert "<dt>replicates (n)</dt><dd>3</dd>" in page
     assert addresses(at, "The whole run")[0] == f"/runs?run={run}"
     assert f"&at={run}&detail=mlp_overhead" in addresses(at, "Samples and log")[0]
     assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]

@@ -26,7 +26,7 @@ def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, many
     page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.15.0"})
     assert not page.warning and page.selectbox(key="choose-run").value == RUN
     assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
-    assert "These are the newest 2 sessions; each older one" in text(page)
+    assert "These are the newest 2 sessions; Runs has" in text(page)
     assert "newest 2 upgrades" not in text(page)
     page = open_page(many_sessions, UPGRADE, **{"from": "2.13.0", "to": "2.14.0"})
     assert "were never measured together" in page.warning[0].value
@@ -48,7 +48,7 @@ def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
     ):
         page = open_page(url, UPGRADE, **query)
         assert page.warning[0].value.startswith(said)
-        assert "These are the newest 1 upgrades; each older one opens from its page" in text(page)
+        assert "These are the newest 1 upgrades; Runs has the older ones." in text(page)
 
 
 def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
@@ -64,3 +64,11 @@ def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
     shown = html(open_page(many_sessions, UPGRADE))
     assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
     assert list(frame_of(files["sessions.csv"])["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]
+
+
+def test_sessions_alone_are_no_upgrade_and_the_page_says_what_measures_one(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(store_upgrades(tmp_path, Story(confirms=True)), UPGRADE)
+    assert "No upgrade measured yet" in html(page) and "pyrometer upgrade OLD NEW" in html(page)
+    assert [each.value for each in page.header] == ["Sessions about findings"]

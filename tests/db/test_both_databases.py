@@ -228,9 +228,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.stored_outcomes: queries.stored_outcomes,
     coverage.places: lambda database: coverage.places(database, "latency"),
     coverage.most_nights: coverage.most_nights,
-    coverage.case_points: lambda database: coverage.case_points(
-        database, "latency", [_latency(database)[0].hardware], _latency(database)[0].preset
-    ),
+    coverage.foreign_presets: lambda database: sorted(coverage.foreign_presets(database)),
+    coverage.longest_series: coverage.longest_series,
+    coverage.case_extents: lambda database: [
+        coverage.case_extents(database, "latency", [key.hardware], key.preset, recent=recent)
+        for key in _latency(database)[:1]
+        for recent in (False, True)
+    ],
     coverage.technique_runs: lambda database: _technique_runs(database),
     runs_releases.technique_versions: lambda database: runs_releases.technique_versions(
         database, "rss_peak", a_machine().hardware.fingerprint, a_preset().fingerprint
@@ -284,6 +288,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     queue_queries.missed_runs: lambda database: queue_queries.missed_runs(database, ["weekly"], a_night(1)),
     queue_queries.last_scheduled_runs: queue_queries.last_scheduled_runs,
+    series_queries.has_series: lambda database: [
+        series_queries.has_series(database, key)
+        for key in (_latency(database)[0], replace(_latency(database)[0], metric="nothing"))
+    ],
     series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
     ),

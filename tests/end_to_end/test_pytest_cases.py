@@ -17,7 +17,7 @@ from support.site import Site, one_site
 #: What pytest consists of: the measured environment of this checkout has none.
 PYTEST = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
 #: What the tests below are called as cases, and how those end that hand nothing over.
-MEASURED = ("test_step", "test_add:8", "TestGroup.test_pedantic")
+MEASURED = ("test_step", "test_add:8", "TestGroup.test_pedantic", "test_threads", "test_device")
 NOT_MEASURED = {
     "test_raises": ("crashed", "ValueError: the model is gone"),
     "test_skipped": ("unsupported", "the test is skipped: needs a disk"),
@@ -73,6 +73,19 @@ class TestGroup:
     def test_pedantic(self, benchmark):
         benchmark.extra_info["of"] = "pytest-benchmark"
         benchmark.pedantic(torch.sqrt, args=(torch.ones(4),), rounds=3, iterations=2)
+
+
+def test_threads(pyrometer):
+    torch.set_num_threads(3)
+    pyrometer(torch.ones, 1)
+
+
+def test_device(pyrometer):
+    def step():
+        assert torch.ones(1).is_meta
+
+    torch.set_default_device("meta")
+    pyrometer(step)
 
 
 def test_raises(pyrometer):
@@ -179,6 +192,10 @@ def outcomes(place: Site) -> dict[str, Outcome]:
 def test_every_way_to_call_the_fixture_is_measured(outcomes: dict[str, Outcome], name: str) -> None:
     assert (outcomes[name].status, outcomes[name].reason) == ("ok", "")
     assert outcomes[name].metrics["latency"] > 0
+
+
+def test_a_function_computes_with_the_threads_that_its_test_chose(outcomes: dict[str, Outcome]) -> None:
+    assert outcomes["test_threads"].facts["threads"] == 3
 
 
 @pytest.mark.parametrize("name", NOT_MEASURED)

@@ -130,6 +130,16 @@ def test_a_refusal_is_one_sentence(engine: LoopbackEngine) -> None:
     assert missing == {"files": [{"data": "", "more": False}]}
 
 
+def test_an_order_that_lost_its_node_never_gets_it_back(engine: LoopbackEngine) -> None:
+    agent = engine.own_nodes["one"].agent
+    first, second = ("1" * 32, "2" * 32)
+    assert agent.reserve(first) == agent.reserve(second) == {"wait_reason": ""}
+    # As a call that was late.
+    with pytest.raises(NodeRefused, match="another order"):
+        agent.reserve(first)
+    assert agent.step(second, "3" * 32, ["true"]) == {}
+
+
 def test_runs_of_orders_are_listed_and_read(engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     node = engine.own_nodes["one"]
     write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)

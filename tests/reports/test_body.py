@@ -111,9 +111,10 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
     assert body["cases"][0]["reproduce"] == subject.reproduce(body["cases"][0]["case"])
 
 
-def test_an_interrupted_upgrade_takes_no_new_pairs_before_its_own() -> None:
+@pytest.mark.parametrize("state", ["interrupted", "running"])
+def test_an_upgrade_that_has_not_ended_takes_no_new_pairs_before_its_own(state: str) -> None:
     subject, results, upgrade = upgrade_of("unclear")
-    stopped = upgrade_json(JudgedUpgrade(replace(subject, state="interrupted"), results, upgrade))
+    stopped = upgrade_json(JudgedUpgrade(replace(subject, state=state), results, upgrade))
     assert upgrade_json(upgrade_of("unclear"))["to_decide"] and not stopped["to_decide"]
 
 

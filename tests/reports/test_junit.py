@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis.comparison.case_results import CaseSide
+from analysis.comparison.policy import Policy
 from reports.junit import document, upgrade_suite
 from reports.report_context import JudgedUpgrade
 from support.builders.upgrade_reports import (
@@ -55,6 +56,15 @@ def test_a_no_go_fails_where_a_case_blocks_it() -> None:
     assert named(suite, "failure") == {"decision", slower.case, broken.case}
     said = [failure.attrib["message"] for failure in suite.iter("failure")]
     assert "No-go" in said[0] and any("SIGSEGV" in text for text in said)
+
+
+def test_a_case_that_may_break_and_did_is_no_test_that_passed() -> None:
+    calm = [a_result(f"case{n}/infer/-/eager") for n in range(8)]
+    broken = a_result("broken/infer/-/eager", new=CaseSide("crashed", "SIGSEGV"), verdicts={})
+    report = reported([*calm, broken], Policy(may_break=("broken",)))
+    assert report[2].decision == "go"
+    suite = written(report)
+    assert (named(suite, "failure"), named(suite, "skipped")) == (set(), {broken.case})
 
 
 def test_an_unclear_upgrade_skips_its_decision() -> None:

@@ -94,7 +94,10 @@ def test_every_case_and_every_exclusion_is_in_it(which: str) -> None:
         # In the plot, in the table, and as a command.
         assert text.count(result.case) >= 3
         assert " ".join(subject.reproduce(result.case).split()) in text
-    assert text.count("in the geomean" if not upgrade.exclusions else "Cases in no geomean: ") == 1
+    apart = len(results) - upgrade.overall.cases - len(upgrade.exclusions)
+    assert text.count("Every case is in the geomean") == (not apart and not upgrade.exclusions)
+    assert text.count("Cases in no geomean: ") == bool(upgrade.exclusions)
+    assert text.count(f"and not listed here: {apart} screened") == bool(apart)
 
 
 def test_what_a_case_says_is_text_and_nothing_else() -> None:

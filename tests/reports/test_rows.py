@@ -1,17 +1,26 @@
 """An upgrade as rows: every case once, the broken and the worst first."""
 
+import pytest
+
 from analysis.comparison.case_results import CaseResult, CaseSide
-from analysis.comparison.policy import Policy
+from analysis.comparison.policy import Policy, Waiver
 from analysis.comparison.screening import ScreenedCase
+from analysis.decision.upgrade import decide
+from reports.markdown import upgrade_markdown
+from reports.report_context import JudgedUpgrade
 from reports.rows import grid, left_out, rows, statuses, table_rows, techniques, without_ratio
+from reports.sentences import case_count_line, none_broke, not_listed, waiver_lines
+from reports.tables import means
 from support.builders.upgrade_reports import (
     FLOOR,
     a_large_upgrade,
     a_mixed_upgrade,
     a_result,
+    a_subject,
     a_verdict,
     an_exact_verdict,
     reported,
+    screened,
 )
 
 
@@ -53,6 +62,45 @@ def test_no_case_is_lost() -> None:
     each = rows(judged)
     assert sorted(row.case for row in each) == sorted(result.case for result in judged.results)
     assert len(each) == 60
+
+
+def waived() -> JudgedUpgrade:
+    """Of eight cases one slower and one wrong, both accepted."""
+    cases = [a_result(f"case{number}/infer/-/eager") for number in range(6)]
+    cases += [
+        a_result("slow/infer/-/eager", 30.0),
+        a_result("gone/infer/-/eager", new=CaseSide("wrong", "off by 4 %"), verdicts={}),
+    ]
+    waivers = (Waiver("slow", "known", "ada"), Waiver("gone", "not in use"))
+    return JudgedUpgrade(a_subject(), cases, decide(cases, waivers=waivers))
+
+
+def test_a_waived_case_shows_what_it_does_now() -> None:
+    each = {row.case.partition("/")[0]: row for row in rows(waived())}
+    assert each["gone"].summary == "waived: broken: new ended wrong"
+    assert each["slow"].summary == "waived: slower"
+    assert each["slow"].verdict is not None and each["slow"].verdict.change is not None
+    assert {each[case].status for case in ("gone", "slow")} == {"waived"}
+    assert waiver_lines(rows(waived()), waived().upgrade) == [
+        "Waived: slow (known, ada)",
+        "Waived: gone (not in use); broke: gone/infer/-/eager",
+    ]
+    assert "that are waived" in none_broke(rows(waived()))
+
+
+@pytest.mark.parametrize(
+    ("judged", "listed"),
+    [(waived(), "2 waived"), (screened(), "2 screened"), (a_mixed_upgrade(), "")],
+    ids=["waived", "screened", "mixed"],
+)
+def test_every_case_is_in_the_geomean_or_counted_as_left_out(judged: JudgedUpgrade, listed: str) -> None:
+    each, upgrade = rows(judged), judged.upgrade
+    assert listed in not_listed(each) and bool(listed) == bool(not_listed(each))
+    left_out = len(each) - upgrade.overall.cases
+    assert f"; {left_out} cases left out." in case_count_line(each, upgrade)
+    assert means(judged).rows[0][-1] == left_out
+    assert sum(row.left_out for row in techniques(judged)) == left_out
+    assert ("Every case is in the geomean" in upgrade_markdown(judged)) == (left_out == 0)
 
 
 def test_a_technique_of_which_nothing_is_left_has_a_row() -> None:

@@ -1,9 +1,11 @@
 """The journal: whatever happens to the machine or to the file, what was written before is read again."""
 
+import errno
 import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,11 @@ from hypothesis import strategies as st
 from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from runner import journal
 from runner.errors import JournalError
+from runner.execution.blocks import Blocks
 from runner.journal import Journal
+from runner.session_plan import Timing
+from runner.telemetry.interference import Interference
+from runner.worker.messages import Block
 from support.measuring import fill
 from support.waiting import until
 
@@ -267,6 +273,30 @@ def test_an_interrupted_write_leaves_no_half_line_and_is_made_up_for(
     assert contents.set_aside == ()
 
 
+def test_half_a_line_that_cannot_be_taken_back_costs_no_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = Journal(tmp_path)
+    written.header(HEADER)
+    real = os.write
+
+    def write_a_part(descriptor: int, data: memoryview) -> int:
+        real(descriptor, data[:10])
+        raise OSError(errno.ENOSPC, "no space")
+
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "a file system that copies on write needs space for this, too")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("common.atomic_file.os.write", write_a_part)
+        patch.setattr("common.atomic_file.os.ftruncate", refuse)
+        assert not written.outcome(an_outcome(0))
+    assert written.outcome(an_outcome(1))
+    written.close()
+    contents = journal.read_contents(tmp_path / journal.FILE)
+    assert [outcome.replicate for outcome in contents.outcomes] == [0, 1]
+
+
 def test_a_write_in_pieces_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr("runner.journal.os.write", lambda d, data: real(d, data[:7]))
@@ -326,6 +356,39 @@ def test_a_torn_journal_on_a_full_disk_can_be_resumed(small_disk: Path) -> None:
     contents = journal.read_contents(path)
     assert [o.replicate for o in contents.outcomes] == [0, 1, 2, 3]
     assert len(contents.set_aside) == 1
+
+
+def test_a_run_that_others_disturbed_in_every_block_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So many replicates that each has what is for one of them.
+    monkeypatch.setattr(journal, "_MOST_FACTS", 0)
+    taken = Blocks(Timing())
+    reason = "it waited 12 % of the time for a CPU, of which others used 134 %"
+    while not taken.satisfied:
+        slow = Interference(OutcomeStatus.CONTENDED, "cpu", reason, 0.12345678901234567)
+        taken.take(Block((1_234_567,) * 80, 100_000_000, 0), slow)
+    disturbed = replace(an_outcome(), status=OutcomeStatus.CONTENDED, facts=taken.facts())
+    assert len(disturbed.facts["tainted_blocks"]) >= 200
+    with Journal(tmp_path) as written:
+        written.header(HEADER)
+        assert written.outcome(disturbed)
+    contents = journal.read_contents(tmp_path / journal.FILE, [disturbed.planned_replicate])
+    assert [outcome.facts for outcome in contents.outcomes] == [disturbed.facts]
+
+
+def test_a_journal_does_not_grow_beyond_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(journal, "_SAMPLES_BYTES", 60_000, raising=False)
+    with Journal(tmp_path) as written:
+        written.header(HEADER)
+        for replicate in range(30):
+            assert written.outcome(replace(an_outcome(replicate), blocks=((1_234_567,) * 2000,)))
+    outcomes = journal.read_contents(tmp_path / journal.FILE).outcomes
+    assert [outcome.metrics["latency"] for outcome in outcomes] == [1.25 + number for number in range(30)]
+    with_samples = [bool(outcome.blocks) for outcome in outcomes]
+    assert with_samples == [True] * 4 + [False] * 26
+    assert all("left_out" in outcome.facts for outcome in outcomes[4:])
 
 
 def number_in(path: Path) -> int:

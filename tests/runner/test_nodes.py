@@ -1,5 +1,6 @@
 """One case over two nodes: real gloo between two network namespaces, and what becomes of a loss."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from runner.errors import NodeFailed
 from runner.execution import harness
 from runner.nodes import Node, environment_difference, inspect, read_nodes, write
 from runner.preset import MachinePreset
+from runner.worker.distributed.node_agent import take_variables
 from support.measuring import CASE_FILES, Scratch
 from support.processes import alive
-from support.servers.network_namespaces import NAME, TwoNodes, stopped, two_nodes
+from support.servers.network_namespaces import NAME, OF_THE_NODE, TwoNodes, stopped, two_nodes
 from support.site import Done, carriers
 from support.waiting import until
 
@@ -106,6 +108,7 @@ def test_what_is_lost_in_mid_step_is_measured_again_and_a_killed_run_leaves_noth
     # The baseline: from here on only ranks are waited for.
     running.until("outcome")
     (pid,) = until(lambda: stopped(module_scratch, "twice"), "rank 1 stops")
+    assert not OF_THE_NODE.items() & psutil.Process(pid).environ().items()
     nodes.plug(0, "down")
     # Neither side gets a message: the leader notices by itself, and ends what it had started there.
     until(lambda: not alive(pid), "the rank of the lost node is ended")
@@ -139,6 +142,22 @@ def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
     assert (done.code, done.out) == (2, "")
     sentence = done.err.splitlines()[-1]
     assert sentence == "pyrometer: node far cannot be reached: it ended with code 1"
+
+
+def test_ranks_have_what_changes_a_measurement_from_their_leader_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_the_node = {"PATH": "/bin", "OMP_NUM_THREADS": "7", "MKL_CBWR": "AVX2", "CUDA_VISIBLE_DEVICES": "3"}
+    of_the_node |= {"PYROMETER_ENVIRONMENTS__A__INDEX": "https://me:secret@index", "PYROMETER_TOKEN": "run:1"}
+    monkeypatch.setattr(os, "environ", of_the_node)
+    take_variables({"OMP_NUM_THREADS": "1", "LD_PRELOAD": "/usr/lib/libjemalloc.so"})
+    assert of_the_node == {
+        "PATH": "/bin",
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "PYROMETER_TOKEN": "run:1",
+        "LD_PRELOAD": "/usr/lib/libjemalloc.so",
+    }
 
 
 def test_a_node_whose_command_cannot_be_started_is_named(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ TENSOR = "blocks/infer/batch=4/parallel=tp,ranks=2"
 OF_TWO = [DDP, INSTANCES, FSDP2, ZERO1, TENSOR]
 OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
 FORKS = "ends/train/-/parallel=ddp,ranks=2"
+REPORTS = "ends_in_its_report/train/-/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 COPIES = "host_copy/infer/direction=to_device,mebibytes=2,pinned=False/instances=2"
 #: One rank: of several the collectives are measured too.
@@ -43,7 +44,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, COPIES, FORKS, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, COPIES, FORKS, REPORTS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -166,6 +167,13 @@ def test_a_dead_rank_whose_child_keeps_its_line_open_is_not_waited_for(
     (child,) = module_scratch.pids("forked")
     assert not alive(child)
     module_scratch.assert_no_process_left(happened.run)
+
+
+def test_a_rank_that_dies_after_the_last_block_costs_no_number(happened: Happened) -> None:
+    outcome = outcome_of(happened, REPORTS)
+    assert (outcome.status, outcome.reason, outcome.phase) == ("ok", "", "")
+    assert outcome.facts["check"]["note"] == "not compared: rank 1 was killed by SIGKILL"
+    assert outcome.metrics["latency_floor"] > 0
 
 
 def test_what_cannot_be_had_is_said_before_anyone_starts(happened: Happened) -> None:

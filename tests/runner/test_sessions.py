@@ -25,6 +25,7 @@ LONG = f"has_a_long_key/infer/text={'x' * 300}/eager"
 ANSWERS = [
     ("honest/infer/-/eager", "ok", ""),
     ("honest/train/-/eager", "ok", ""),
+    ("draws_its_weights_by_others/infer/-/eager", "ok", ""),
     (
         "differs_in_bf16/infer/-/precision=amp-bf16",
         "wrong",
@@ -48,6 +49,7 @@ ANSWERS = [
 #: Of these only the answer is looked at, and no memory.
 FORKED = [
     "honest/train/-/eager",
+    "draws_its_weights_by_others/infer/-/eager",
     "differs_in_bf16/infer/-/precision=amp-bf16",
     "has_no_loss/train/-/eager",
     "answers_without_tensors/infer/-/eager",
@@ -148,6 +150,15 @@ def test_an_observed_case_has_a_window(happened: Happened) -> None:
     started, ended, iterations = happened.of("first").facts["window"]
     assert ended - started >= 50_000_000
     assert iterations >= 1
+
+
+def test_a_case_that_compiles_by_itself_does_so_cold_in_each_process(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    measure(conditions(scratch.folder, FILE), [["compiles_by_itself"]] * 2, again=True)
+    measure(conditions(scratch.folder, FILE), [["compiles_by_itself"]])
+    assert (scratch.folder / "caches").read_text().split() == ["0", "0", "0"]
 
 
 def test_as_many_replicates_compile_cold_as_requested_and_then_the_cache_is_warm(scratch: Scratch) -> None:
@@ -287,3 +298,14 @@ def test_a_users_file_changes_its_own_cases_and_no_others(scratch: Scratch) -> N
     assert outcomes[own].facts["dtype"] == "torch.float64"
     assert outcomes[bad].reason == "ValueError: inputs must be a tuple of tensors, such as (x,)"
     assert outcomes[closure].status == "ok", outcomes[closure].reason
+
+
+def test_a_users_file_changes_no_case_of_another_file(scratch: Scratch) -> None:
+    shared = conditions(
+        scratch.folder, CASE_FILES / "changes_defaults.py", CASE_FILES / "ends_badly.py", FILE
+    )
+    cases = ("honest/infer/-/eager", "good/infer/-/eager", "in_double/infer/-/eager")
+    outcomes = measure(shared, [[case] for case in cases]).outcomes
+    assert [outcome.status for outcome in outcomes] == ["ok"] * 3
+    dtypes = {outcome.case.split("/")[0]: outcome.facts["dtype"] for outcome in outcomes}
+    assert dtypes["honest"] == "torch.float32" and dtypes["in_double"] == "torch.float64"

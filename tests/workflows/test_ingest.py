@@ -74,13 +74,14 @@ def test_what_the_run_stored_itself_is_what_its_journal_stores(
             assert ask(database, done.run) == ask(original, done.run)
 
 
-def test_a_run_stores_the_capabilities_of_its_machine_and_an_older_one_does_not(
+def test_a_run_stores_its_harness_and_the_capabilities_of_its_machine_which_an_older_one_lacks(
     the_journal: Path, database: Database
 ) -> None:
     header, *lines = lines_of(the_journal)
     run = ingest(the_journal, database).run
     stored = queries.run_record(database, run)
     assert stored is not None
+    assert stored.harness == json.loads(header)["body"]["harness"] != ""
     capabilities = stored.facts["telemetry"]
     assert {"absent", "driver", "gpus"} <= capabilities["gpu"].keys()
     assert {"core_busy", "steal"} <= {each["name"] for each in capabilities["cpu"]}

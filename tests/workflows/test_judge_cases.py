@@ -157,6 +157,13 @@ def test_an_open_regression_that_was_confirmed_in_its_environment_fails_a_case(d
     assert not judged(database, run, outcomes).failed
 
 
+def test_a_regression_that_was_confirmed_on_another_machine_fails_nothing(database: Database) -> None:
+    for night in (1, 2):
+        stored(database, night, 2.0)
+    a_confirmed_regression(database)
+    assert not judged(database, *stored(database, NOW, 2.0, machine=a_machine("bench-2"))).failed
+
+
 @pytest.mark.parametrize("metric", WATCHED)
 def test_a_confirmed_regression_of_every_watched_metric_fails_its_case(
     database: Database, metric: str

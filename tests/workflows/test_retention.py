@@ -4,7 +4,7 @@ import json
 import sqlite3
 import zlib
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from support.builders.journals import a_header
 from support.builders.run_records import MLP, a_recording, a_run, an_environment, an_outcome
+from support.servers.databases import BOTH
 from support.sqlite_files import sqlite_with_tables
 from workflows.database_upkeep import FOR_EVER, Retention, prune
 from workflows.ingest import finite_outcome, ingest
@@ -171,6 +172,22 @@ def test_more_runs_than_one_transaction_takes_all_go(database: Database) -> None
         "the samples of 58 "
     )
     assert not list(prune(database, Retention(samples_days=102)))
+
+
+@pytest.mark.parametrize("url", BOTH[1:], indirect=True)
+def test_a_machine_whose_clock_is_ahead_deletes_nothing_of_the_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return NOW + timedelta(days=4000)
+
+    an_old_run(database, "younger", 29)
+    an_old_run(database, "older", 31)
+    monkeypatch.setattr("workflows.database_upkeep.datetime", Ahead)
+    (gone,) = prune(database, Retention(30, 400))
+    assert gone.startswith("1 recording (") and observed_runs(database) == {"younger"}
 
 
 @pytest.fixture

@@ -46,17 +46,20 @@ def series(
     metric: str = "latency_floor",
     *,
     hardware: str = "",
+    token: str = "",
     headers: Mapping[str, str] = _NO_HEADERS,
     frame: bool = False,
 ) -> Any:
     """All points of every series of a case and metric, oldest first, as a list of dictionaries.
 
-    `url` is the address of the dashboard, `hardware` a label or a fingerprint (default: all), `headers` what
-    a proxy or login wants. Each point has the fields of `/api/v1/series/points` and `case`, `metric`, `unit`,
-    `hardware_label` and `preset_name`; a number that is not known is None. With `frame` a pandas DataFrame,
-    where such a number is NaN and `started_at` a time in UTC. Raises ClientError.
+    `url` is the address of the dashboard, `hardware` a label or a fingerprint (default: all), `token` its
+    `api_token` where users log in, `headers` what a proxy wants. Each point has the fields of
+    `/api/v1/series/points` and `case`, `metric`, `unit`, `hardware_label` and `preset_name`; a number that is
+    not known is None. With `frame` a pandas DataFrame, where such a number is NaN and `started_at` a time in
+    UTC. Raises ClientError.
     """
     points: list[dict[str, Any]] = []
+    headers = {**headers, **_bearer(token)}
     for one in _every(url, "series", {"case": case, "metric": metric}, headers):
         if hardware in ("", one["hardware"], one["hardware_label"]):
             key = {name: one[name] for name in ("case", "metric", "hardware", "preset")}
@@ -153,8 +156,7 @@ class _Redirects(HTTPRedirectHandler):
 
 def _post(address: str, content: bytes, token: str) -> str:
     """The answer to results, which are stored once, however often they are sent; raises ClientError."""
-    # A token that is read from a file often ends with the line.
-    headers = {"Authorization": f"Bearer {token.strip()}", "Content-Type": "application/json"}
+    headers = {**_bearer(token), "Content-Type": "application/json"}
     tried = 0
     while True:
         tried += 1
@@ -167,6 +169,11 @@ def _post(address: str, content: bytes, token: str) -> str:
         else:
             _json_of(text, address)
             return text
+
+
+def _bearer(token: str) -> "dict[str, str]":
+    """The header that brings a token, which often ends with the line of its file; none without one."""
+    return {"Authorization": f"Bearer {token.strip()}"} if token.strip() else {}
 
 
 def _every(url: str, what: str, query: Mapping[str, str], headers: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime, timezone
-from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,8 @@ _BATCH_SECONDS = 1e-3
 _LEAST_BATCHES = 3
 #: Times are divided into so many blocks for the metric that is made of the fastest of each.
 _BLOCKS = 5
-_HAS_PYTEST_BENCHMARK = find_spec("pytest_benchmark") is not None
+#: Under which pytest knows pytest-benchmark.
+_PYTEST_BENCHMARK = ("benchmark", "pytest_benchmark.plugin")
 
 
 def pytest_addoption(parser):
@@ -42,10 +44,26 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Collect the times of this session; know the mark of pytest-benchmark where that is not installed."""
-    if not _HAS_PYTEST_BENCHMARK:
+    """Collect the times of this session; where they are stored, in the place of pytest-benchmark."""
+    plugins = config.pluginmanager
+    others = [name for name in _PYTEST_BENCHMARK if plugins.hasplugin(name)]
+    if config.getoption("pyrometer") or config.getoption("pyrometer_json"):
+        # It fails each test whose fixture `benchmark` is another than its own.
+        while others:
+            plugins.unregister(name=others.pop())
+    if not others:
         config.addinivalue_line("markers", "benchmark(**options): of pytest-benchmark; changes nothing")
-    config.pluginmanager.register(_Session(config), "pyrometer-session")
+        plugins.register(_Benchmark(), "pyrometer-benchmark")
+    plugins.register(_Session(config), "pyrometer-session")
+
+
+class _Benchmark:
+    """The fixture of pytest-benchmark."""
+
+    @pytest.fixture
+    def benchmark(self, pyrometer):
+        """As `pyrometer`."""
+        return pyrometer
 
 
 class _Session:
@@ -56,7 +74,15 @@ class _Session:
         self.started_at = datetime.now(timezone.utc).isoformat()  # noqa: UP017 -- runs on older Pythons
         #: Of tests that have not ended yet, and of those that ended well.
         self.timed, self.results = {}, {}
+        #: By test the key of its case, and by that all tests of this key, also those that are not selected.
+        self.keys, self.tests = {}, {}
         self.failed = ""
+
+    def pytest_itemcollected(self, item):
+        """Note what a test is called, and which others are called so."""
+        key = self.keys[item.nodeid] = case_key(_name(item))
+        if {"pyrometer", "benchmark"}.intersection(getattr(item, "fixturenames", ())):
+            self.tests.setdefault(key, {})[item.nodeid] = True
 
     def pytest_runtest_logreport(self, report):
         """Keep the time of a test that ends well; of any other it may be that of a wrong answer."""
@@ -76,9 +102,18 @@ class _Session:
             self.failed = "the times of tests that run at once are none: leave out -n of pytest-xdist"
         if not self.results:
             return
-        text = json.dumps(self._submission(), indent=1)
-        failed = [self._write(file, text) if file else "", self._submit(text) if submits else ""]
-        self.failed = "; ".join(filter(None, failed))
+        submission, failed = [], []
+        for one in self._submission():
+            tests = self.tests.get(one["case"], ())
+            if len(tests) > 1:
+                # In one series the times of one would pass for those of another.
+                failed.append(f"{' and '.join(tests)} are all called {one['case']}: give each another id")
+            else:
+                submission.append(one)
+        if submission:
+            text = json.dumps(submission, indent=1)
+            failed += [self._write(file, text) if file else "", self._submit(text) if submits else ""]
+        self.failed = "; ".join(dict.fromkeys(filter(None, failed)))
 
     def _write(self, file, text):
         """Write the times to a file; returns why that failed, empty where it has not."""
@@ -111,7 +146,7 @@ class _Session:
         return [
             {
                 **{name: value for name, value in about.items() if value},
-                "case": case_key(test),
+                "case": self.keys[test],
                 "metrics": {
                     "latency": {"value": 1e3 * measured.stats.median},
                     "latency_floor": {"value": 1e3 * measured.stats.floor},
@@ -314,12 +349,17 @@ def pyrometer(request):
     return BenchmarkFixture(session, request.node)
 
 
-if not _HAS_PYTEST_BENCHMARK:
+def _name(item):
+    """The node id of a test; where nothing marks the root of a project, from where pytest is called.
 
-    @pytest.fixture
-    def benchmark(pyrometer):
-        """The fixture of pytest-benchmark, where that is not installed."""
-        return pyrometer
+    pytest then takes for the root what all paths on its command line have in common, those of options too:
+    with `--pyrometer-command /opt/bin/pyrometer` the node ids are others.
+    """
+    config, (file, colons, inside) = item.config, item.nodeid.partition("::")
+    if config.inipath is None and not (config.rootpath / "setup.py").exists():
+        with suppress(ValueError):
+            file = item.path.relative_to(Path(config.invocation_params.dir)).as_posix()
+    return f"{file}{colons}{inside}"
 
 
 def case_key(test):

@@ -25,9 +25,9 @@ _LOOK_NS = 1_000_000
 class Member:
     """One instance or rank of a case; at most one is built in the life of a member."""
 
-    def __init__(self, line: SocketChannel | StoreChannel, load_user_cases: Callable[[], object]) -> None:
+    def __init__(self, line: SocketChannel | StoreChannel, load_user_case: Callable[[str], object]) -> None:
         self._line = line
-        self._load_user_cases = load_user_cases
+        self._load_user_case = load_user_case
         self._device = "cpu"
         self._part: SingleProcess | None = None
         self._placement = ThreadPlacement()
@@ -78,7 +78,7 @@ class Member:
         """Build this member's part; answers how many steps it takes until every shape has come twice."""
         key = CaseKey.parse(case)
         if key.name not in REGISTER:
-            self._load_user_cases()
+            self._load_user_case(key.name)
         self._device = device
         self._allocates_elsewhere = allocates_elsewhere(key)
         if key.axis("parallel") == "none":

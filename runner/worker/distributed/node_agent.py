@@ -8,18 +8,25 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..variables import relevant_variables
 from .cpu_partition import Share, TooFewCpus, own_cpus, share_out
 from .members import GLOO_INTERFACE, GroupSpec, describe_exit, oom_kills, threads_of
 
 _BEAT_SECONDS = 1.0
+#: Prefix of Pyrometer's settings, and the one variable that marks what is measured.
+_OURS, TOKEN = "PYROMETER_", "PYROMETER_TOKEN"
+#: Which GPUs of a node are given to a case is decided there, and not part of what is measured.
+_CHOOSES_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 def serve(text: str) -> None:
     """Run the ranks of this node as `text` orders (JSON of the leader), until they have left."""
     order: dict[str, Any] = json.loads(text)
+    take_variables(order["variables"])
     refused = ""
     try:
         if order["cpus"]:
@@ -57,6 +64,18 @@ def serve(text: str) -> None:
     if order["nodes"] > 1:
         threading.Thread(target=beat, daemon=True).start()
     send(ended=_run(order, shares, interface))
+
+
+def take_variables(given: Mapping[str, str]) -> None:
+    """Leave to ranks what changes a measurement as the leader has it, and none of Pyrometer's settings.
+
+    The engine starts this process with the variables of its node, which no run knows.
+    """
+    own = [*relevant_variables(os.environ), *(name for name in os.environ if name.startswith(_OURS))]
+    for name in own:
+        if name not in (_CHOOSES_GPUS, TOKEN):
+            del os.environ[name]
+    os.environ.update(given)
 
 
 def _run(order: dict[str, Any], shares: tuple[Share, ...], interface: str) -> dict[str, Any]:

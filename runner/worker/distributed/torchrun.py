@@ -24,6 +24,7 @@ from ..prepared_case import UnsupportedCase
 from ..variables import relevant_variables
 from .channels import FOREVER, client
 from .members import LEAVE_SECONDS, LOOK_SECONDS, GroupSpec, MemberFailed, Members
+from .node_agent import TOKEN
 
 #: A node without a heartbeat for this long is lost.
 DEAD_SECONDS = 10.0
@@ -31,8 +32,6 @@ DEAD_SECONDS = 10.0
 _START_SECONDS = 120.0
 #: How long torchrun may take to learn how a rank ended, once another one has failed.
 _GRACE_SECONDS = 3.0
-#: What a command of the engine need not hand on by itself.
-_TOKEN = "PYROMETER_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +138,7 @@ class TorchrunMembers(Members):
         spec = self.spec
         order = {"word": spec.word, "each": spec.each, "threads": spec.threads, "count": self._each}
         order |= {"nodes": len(self._nodes), "host": self.host, "port": port, "store": self._store.port}
+        order["variables"] = relevant_variables(os.environ)
         for number, node in enumerate(self._nodes):
             own = order | {"node": number, "cpus": sorted(cpus) if node.command else []}
             command = (sys.executable, "-I", sys.argv[0], "node", "--order", json.dumps(own))
@@ -261,13 +261,11 @@ class TorchrunMembers(Members):
 
 
 def _command_prefix(node: NodeSpec) -> tuple[str, ...]:
-    """The prefix of a command for a node: the engine's own, and the variables to set there."""
+    """The prefix of a command for a node: the engine's own, which need not hand on the token by itself."""
     if not node.command:
         return ()
-    variables = relevant_variables(os.environ) | {
-        name: os.environ[name] for name in (_TOKEN,) if name in os.environ
-    }
-    return (*node.command, "env", *(f"{name}={value}" for name, value in variables.items()))
+    token = os.environ.get(TOKEN)
+    return (*node.command, "env", *([] if token is None else [f"{TOKEN}={token}"]))
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -53,46 +53,44 @@ def release_memory(device: str) -> None:
 def cuda_peaks(device: str, suffix: str = "") -> dict[str, float]:
     """Peak allocated and reserved MiB of the caching allocator since its last reset; empty off CUDA.
 
-    What CUDA graphs keep in pools of their own counts as allocated: a replay uses it without asking.
+    Of a process on several devices, those of the device that needs most. What CUDA graphs keep in pools of
+    their own counts as allocated: a replay uses it without asking.
     """
-    if not _in_use(device):
+    devices = devices_in_use(device)
+    if not devices:
         return {}
     return {
-        f"cuda_peak_allocated{suffix}": _peak_allocated(device) / MIB,
-        f"cuda_peak_reserved{suffix}": torch.cuda.max_memory_reserved(device) / MIB,
+        f"cuda_peak_allocated{suffix}": max(map(_peak_allocated, devices)) / MIB,
+        f"cuda_peak_reserved{suffix}": max(map(torch.cuda.max_memory_reserved, devices)) / MIB,
     }
 
 
 def cuda_allocator(device: str) -> dict[str, float]:
     """How well the caching allocator fared; empty off CUDA.
 
-    `fragmentation` is the share of the memory reserved at its peak that was not allocated at its own;
-    `alloc_retries` counts, since the process began, the times that memory had run out and caches were freed.
+    `fragmentation` is the share of the memory reserved at its peak that was not allocated at its own, of
+    several devices the largest; `alloc_retries` counts, since the process began, the times that memory had
+    run out and caches were freed.
     """
-    if not _in_use(device):
+    devices = devices_in_use(device)
+    if not devices:
         return {}
-    reserved = torch.cuda.max_memory_reserved(device)
-    allocated = min(reserved, _peak_allocated(device))
-    retries = torch.cuda.memory_stats(device).get("num_alloc_retries", 0)
-    return {
-        "fragmentation": 1 - allocated / reserved if reserved else 0.0,
-        "alloc_retries": float(retries),
-    }
+    retries = [torch.cuda.memory_stats(number).get("num_alloc_retries", 0) for number in devices]
+    return {"fragmentation": max(map(_fragmentation, devices)), "alloc_retries": float(sum(retries))}
 
 
 def reset_cuda_peaks(device: str) -> None:
     """Start the allocator's peaks anew; does nothing off CUDA."""
-    if _in_use(device):
-        torch.cuda.reset_peak_memory_stats(device)
+    for number in devices_in_use(device):
+        torch.cuda.reset_peak_memory_stats(number)
 
 
 def devices_in_use(device: str) -> list[int]:
     """The numbers of `device` and of other CUDA devices that hold memory of this process; none off CUDA."""
     if not _in_use(device):
         return []
-    own = torch.device(device).index or 0
-    every = range(torch.cuda.device_count())
-    return [number for number in every if number == own or torch.cuda.memory_reserved(number)]
+    others = [number for number in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(number)]
+    return sorted({torch.device(device).index or 0, *others})
 
 
 def _in_use(device: str) -> bool:
@@ -100,9 +98,14 @@ def _in_use(device: str) -> bool:
     return device.startswith("cuda") and torch.cuda.is_initialized()
 
 
-def _peak_allocated(device: str) -> int:
-    """Bytes; of the pools of CUDA graphs, what no tensor holds is an upper bound of what a replay uses."""
-    index = torch.device(device).index or 0
+def _fragmentation(number: int) -> float:
+    """Of one device, as in `cuda_allocator`."""
+    reserved = torch.cuda.max_memory_reserved(number)
+    return 1 - min(reserved, _peak_allocated(number)) / reserved if reserved else 0.0
+
+
+def _peak_allocated(number: int) -> int:
+    """Bytes of a device; of the pools of CUDA graphs, what no tensor holds bounds a replay's use."""
     try:
         segments = torch.cuda.memory_snapshot()
     except RuntimeError:
@@ -111,9 +114,9 @@ def _peak_allocated(device: str) -> int:
     pooled = sum(
         int(segment["total_size"]) - int(segment["allocated_size"])
         for segment in segments
-        if segment.get("device") == index and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
+        if segment.get("device") == number and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
     )
-    return torch.cuda.max_memory_allocated(device) + pooled
+    return torch.cuda.max_memory_allocated(number) + pooled
 
 
 def log_cuda_memory() -> None:

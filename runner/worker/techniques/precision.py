@@ -175,13 +175,14 @@ class _TorchAo:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     capability: tuple[int, int] | None = None
 
-    def make(self) -> Any:
-        """The configuration; releases that do not know the options have only what these choose."""
+    def make(self) -> tuple[Any, str]:
+        """The configuration, and its description: releases that lack the options have their own defaults."""
         make = _find("torchao.quantization", self.name)
+        version = getattr(importlib.import_module("torchao"), "__version__", "?")
         try:
-            return make(**self.options)
+            return make(**self.options), " ".join((f"torchao {version}", *map(str, self.options.values())))
         except TypeError:
-            return make()
+            return make(), f"torchao {version} by its defaults"
 
 
 #: Weights and, but for int4, activations of each call. Ada and Hopper have kernels of fp8; those of int4 are
@@ -210,7 +211,8 @@ def _torchao(prep: Preparation) -> dict[str, int]:
         _cast(prep, torch.bfloat16)
     linear = [one for one in prep.model.modules() if isinstance(one, torch.nn.Linear)]
     before = [id(one.weight) for one in linear]
-    quantize(prep.model, chosen.make())
+    configuration, prep.facts["quantised_by"] = chosen.make()
+    quantize(prep.model, configuration)
     changed = sum(1 for one, old in zip(linear, before, strict=True) if id(one.weight) != old)
     return {"Linear": changed} if changed else {}
 

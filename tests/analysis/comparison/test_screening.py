@@ -17,7 +17,7 @@ from analysis.comparison.screening import (
     screen_case,
 )
 from analysis.decision.comparison import Comparison
-from analysis.decision.upgrade import Upgrade, decide
+from analysis.decision.upgrade import Upgrade, decide, leave_open
 from analysis.dispatch_difference import CaseDifference, compare_cases
 from records.dispatch import CaseFingerprint
 from records.outcomes import Outcome
@@ -138,6 +138,12 @@ def test_a_suite_that_was_only_screened_is_no_go_and_no_no_go() -> None:
         "slow-down by 15 % passes in at most 2 % of cases, and a smaller one oftener"
     )
     assert (upgrade.suite, upgrade.overall.change) == (None, None)
+
+
+def test_a_screen_that_has_not_ended_is_not_called_screened() -> None:
+    upgrade = leave_open(suite(), 20)
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["unfinished", "screened"])
+    assert wording.decision_word(upgrade) == "Unclear"
 
 
 def test_cases_that_went_on_and_are_cleared_make_a_screened_suite_no_go_either() -> None:

@@ -43,6 +43,12 @@ def test_one_failed_replicate_fails_its_case_and_a_disturbed_one_does_not() -> N
     assert decided([*replicates(MLP, 2.0), badly(MLP, "contended", replicate=1)]) == "passed"
 
 
+def test_a_case_that_is_not_supported_is_known_though_other_replicates_were_not_measured() -> None:
+    for other in ("skipped", "contended"):
+        (case,) = run_cases([badly(MLP, "unsupported", "no AMX"), badly(MLP, other, replicate=1)])
+        assert (case.status, case.reason, case.measured) == ("unsupported", "no AMX", True)
+
+
 def test_a_run_that_is_not_over_is_unclear_unless_a_case_failed() -> None:
     assert decided(replicates(MLP, 2.0), complete=False) == "unclear"
     assert decided([badly(MLP, "crashed")], complete=False) == "failed"

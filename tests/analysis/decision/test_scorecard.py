@@ -60,6 +60,39 @@ def test_a_tenth_more_memory_is_a_no_go_unless_the_policy_only_warns() -> None:
     assert (warned.decision, warned.scorecard.peak_memory.state) == ("go", "warning")
 
 
+@pytest.mark.parametrize(("old", "new"), [(8.0, 9.0), (5.0, 6.0), (2.0, 3.0), (6.0, 7.0)])
+def test_memory_that_grew_by_no_more_than_what_matters_blocks_nothing(old: float, new: float) -> None:
+    """One buffer of 1 MiB: a tenth and more of a small case, and too little to matter."""
+    grown = judge(MEMORY, [Pair(old, new)] * 4, threshold_of(MEMORY))
+    upgrade = decide([*alike(9), result("small", verdicts={FLOOR: verdict(0.0), MEMORY: grown})])
+    assert (grown.word, upgrade.decision, about(upgrade, MEMORY)) == ("same", "go", [])
+
+
+def test_pairs_of_other_sizes_that_all_grew_by_too_little_to_matter_leave_nothing_open() -> None:
+    """Of their median, the larger one of the two changes would be more than what matters."""
+    grown = judge(MEMORY, [Pair(6.0, 7.0), Pair(9.0, 10.0)] * 2, threshold_of(MEMORY))
+    cases = [*alike(9), result("small", verdicts={FLOOR: verdict(0.0), MEMORY: grown})]
+    policy = Policy(worst={FLOOR: 0.10, MEMORY: 0.12})
+    assert (grown.word, decide(cases, policy).decision) == ("same", "go")
+
+
+@pytest.mark.parametrize("old", [20.0, 40.0, 80.0, 140.0, 200.0])
+def test_memory_at_a_limit_is_allowed_however_its_logarithm_is_rounded(old: float) -> None:
+    """Ten buffers that became eleven: 10 % more, and no more than 10 % is allowed."""
+    grown = judge(MEMORY, [Pair(old, old * 11 / 10)] * 4, threshold_of(MEMORY))
+    upgrade = decide([*alike(9), result("small", verdicts={FLOOR: verdict(0.0), MEMORY: grown})])
+    assert (grown.word, upgrade.decision) == ("slower", "go")
+    (reason,) = about(upgrade, MEMORY)
+    assert reason.warning and "; 1 of them by 5 % or more" in sentence(reason)
+
+
+@pytest.mark.parametrize("old", [40.0, 60.0, 100.0, 140.0, 700.0])
+def test_what_is_worse_by_exactly_what_is_material_counts(old: float) -> None:
+    grown = judge(MEMORY, [Pair(old, old * 21 / 20)] * 4, threshold_of(MEMORY))
+    upgrade = decide([result("a", verdicts={MEMORY: grown})], Policy(metric=MEMORY, worst={}, overall=0.5))
+    assert kinds(upgrade, "no-go") == ["share"]
+
+
 def test_a_warm_compile_that_takes_longer_stands_in_the_reasons_with_its_number() -> None:
     cases = [*(compiles(f"same{number}", 0.0) for number in range(8)), compiles("gpt", 22.0)]
     (reason,) = about(decide(cases), WARM)

@@ -78,6 +78,20 @@ def test_each_rule_is_broken_by_what_is_proved_and_names_the_cases(
     assert {*decision.rule(broken).cases} <= {*changes}  # pyright: ignore[reportArgumentType]
 
 
+def test_a_no_go_by_the_mean_has_its_whole_interval_beyond_the_limit() -> None:
+    """Forty cases of one spread, each moderated by the others to somewhat more than its own."""
+    wobble, limit = (0.004, -0.004, 0.003, -0.003), math.log1p(0.01)
+    found: list[str] = []
+    for step in range(40, 65):
+        worse = tuple(limit + step * 2e-5 + each for each in wobble)
+        cases = [CasePairs(f"case-{number}", worse, (None,) * 4) for number in range(40)]
+        decision = judge_suite(cases, plan=Plan(12))
+        assert decision.mean.low is not None
+        assert (decision.rule("mean").state == "broken") == (decision.mean.low > limit)
+        found.append(decision.rule("mean").state)
+    assert {*found} == {"open", "broken"}
+
+
 def test_three_materially_slower_cases_of_thirty_are_allowed() -> None:
     decision = a_suite({f"slow-{number}": 0.06 for number in range(3)}, spread=0.005)
     assert states(decision)["share"] == "kept"

@@ -7,7 +7,7 @@ import pytest
 from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy, Waiver
-from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.verdict import judge
 from analysis.decision.process_modes import find_modes
 from analysis.decision.suite_pairs import case_pairs
@@ -185,8 +185,8 @@ def needs(case: str, *new: float) -> CaseResult:
         ((1049.0, 1049.0), 0.05, "go"),
         ((1050.0, 1050.0), 0.05, "no-go"),
         ((1049.0, 1049.0), 0.04, "no-go"),
-        # Two pairs that agree are called, and in one of them it is less than what is material.
-        ((1049.0, 1060.0), 0.05, "go"),
+        # Two pairs that agree are called, and in one of them it is less than what is material: so it may be.
+        ((1049.0, 1060.0), 0.05, "unclear"),
         ((1000.0, 1060.0), 0.05, "unclear"),
         ((1060.0,), 0.05, "unclear"),
         ((940.0, 940.0), 0.05, "go"),
@@ -206,6 +206,28 @@ def test_an_exact_metric_has_the_material_limit_in_its_share(
         assert sentence(share).startswith(f"at least 2 of 10 cases are worse by {limit} or more: a, b")
     # One of ten is what the policy allows.
     assert decide([*cases, needs("b", 1000.0, 1000.0)], policy).decision == "go"
+
+
+def test_a_threshold_above_what_is_material_does_not_lift_that_limit() -> None:
+    wide = Threshold(0.20, absolute=1.0, exact=True)
+    more = judge(MEMORY, [Pair(1000.0, 1080.0)] * 2, wide)
+    cases = [needs(f"same{number}", 1000.0, 1000.0) for number in range(8)]
+    cases += [result(case, verdicts={MEMORY: more}) for case in ("a", "b")]
+    policy = Policy(metric=MEMORY, worst={}, overall=0.5, thresholds={MEMORY: wide})
+    assert more.word == "same"
+    assert kinds(decide(cases, policy), "no-go") == ["share"]
+
+
+def test_a_mean_whose_interval_is_beyond_its_limit_without_a_proof_says_so() -> None:
+    """Five cases of different spreads: what they learn from each other narrows the interval."""
+    cases = [
+        result(f"c{each}", verdicts={FLOOR: verdict(1.22, noise=1.2 + 0.4 * each, n=4)}) for each in range(5)
+    ]
+    upgrade = decide(cases)
+    (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
+    assert upgrade.overall.low is not None and upgrade.overall.low > math.log1p(0.01)
+    assert overall.speaks == "unclear"
+    assert sentence(overall).endswith("at most +1.0 % is allowed, which is not proved to be exceeded")
 
 
 @pytest.mark.parametrize(
@@ -269,6 +291,30 @@ def test_two_modes_are_named_where_they_leave_a_case_open(guarded: tuple[str, ..
     # What lies no further apart than its spread is one mode.
     plain = decide([*alike(20), two_modes("gpt2", 0.08)], policy)
     assert plain.decision == "unclear" and "modes" not in sentence(plain.reasons[0])
+
+
+def test_a_slow_mode_that_may_have_become_oftener_is_a_warning_with_a_go() -> None:
+    """Half of the old processes are slower by 30 %, and all new ones: within a mode nothing moved."""
+    wobble = (0.0, 0.003, -0.002, 0.001, -0.003, 0.002, -0.001, 0.0015)
+    high = math.log(1.3)
+
+    def suite(old_slow: int, new_slow: int) -> Upgrade:
+        pairs = [
+            Pair(100 * math.exp(each + high * (at < old_slow)), 100 * math.exp(high * (at < new_slow) - each))
+            for at, each in enumerate(wobble)
+        ]
+        judged = judge(FLOOR, pairs, threshold_of(FLOOR))
+        return decide([*alike(20), result("gpt2", verdicts={FLOOR: judged})])
+
+    upgrade = suite(4, 8)
+    assert upgrade.decision == "go"
+    (warning,) = upgrade.warnings
+    assert warning.cases == ("gpt2",) and upgrade.scorecard.latency.state == "warning"
+    assert sentence(warning).endswith(
+        "; in two modes: 4 of 8 old and 8 of 8 new processes are slower by 30.0 %"
+    )
+    for old_slow, new_slow in ((4, 4), (4, 5), (6, 2)):
+        assert not suite(old_slow, new_slow).warnings
 
 
 def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None:

@@ -26,7 +26,7 @@ from db.findings import store
 from db.queue import queries as queue
 from db.runs import queries, series_queries
 from db.runs.store import save_run
-from db.schema.core_tables import OutcomeRow, RunRow, SamplesRow, TelemetryRow
+from db.schema.core_tables import MeasurementRow, OutcomeRow, RunRow, SamplesRow, TelemetryRow
 from db.schema.finding_tables import FindingRow
 from records.kinds import RunKind
 from support.builders.run_records import RESNET, a_run, an_environment, an_outcome
@@ -264,6 +264,22 @@ def test_what_a_client_has_is_not_sent_again(api: TestClient) -> None:
     assert api.get("/runs", headers={**CSV, "if-none-match": first.headers["etag"]}).status_code == 200
 
 
+def test_head_is_answered_as_get_without_the_content(api: TestClient) -> None:
+    for path in (
+        "/runs?limit=1",
+        "/runs/run-11",
+        "/runs/nothing",
+        "/series?limti=1",
+        "/submit",
+        "/openapi.json",
+    ):
+        whole, head = api.get(path), api.head(path)
+        assert (head.status_code, head.content) == (whole.status_code, b""), path
+        assert dict(head.headers) == dict(whole.headers), path
+    known = {"if-none-match": api.get("/runs").headers["etag"]}
+    assert api.head("/runs", headers=known).status_code == 304
+
+
 def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
     copy_api: TestClient, full_copy: str
 ) -> None:
@@ -277,6 +293,17 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
     assert again.status_code == 200 and again.json() == first.json() and again.links["next"]
 
 
+def test_a_series_that_is_listed_has_points_or_none(copy_api: TestClient, full_copy: str) -> None:
+    """Where its last run is deleted while another writer holds it, a series stays without points."""
+    one = answer_of(copy_api, "/series", limit=1)[0]
+    key = {name: one[name] for name in ("case", "metric", "hardware", "preset")}
+    assert answer_of(copy_api, "/series/points", **key)
+    with database_at(full_copy).engine.begin() as connection:
+        connection.execute(delete(MeasurementRow))
+    assert one in answer_of(copy_api, "/series")
+    assert answer_of(copy_api, "/series/points", **key) == []
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
@@ -286,6 +313,7 @@ def test_a_page_that_was_the_last_one_is_sent_again_with_the_next(
         ("/verdicts/run-11", 404, "run run-11 compares no environments"),
         ("/tasks/99999", 404, "there is no task 99999"),
         ("/findings?state=good", 422, "confirmed"),
+        ("/runs?state=completed", 422, "interrupted"),
         ("/runs?after=nothing", 404, "no run is named nothing"),
         ("/verdicts?after=nothing", 404, "no run is named nothing"),
         ("/findings?after=99999", 404, "there is no finding 99999"),
@@ -386,20 +414,37 @@ def test_a_program_with_the_token_triages(triager: TestClient, full_copy: str) -
         (1, {"action": "mute", "until": "9999-12-31T23:59:59-12:00"}, 422, "before the year 9999"),
         (1, {"action": "mute", "until": "9999-12-31T23:59:59Z"}, 422, "before the year 9999"),
         (1, {"action": "fixed", "state": "refuted"}, 422, "Extra inputs"),
+        # JSON of Python holds them, and no answer does.
+        (1, {"action": "fixed", "by": math.nan}, 422, "valid string"),
+        (1, {"action": "fixed", "text": "\ud800"}, 422, "valid string"),
+        (1, {"action": "fixed", "\ud800": ""}, 422, "valid string"),
     ],
 )
 def test_what_is_no_triage_changes_nothing(
-    triager: TestClient, number: int, entry: dict[str, str], status: int, said: str
+    triager: TestClient, number: int, entry: dict[str, Any], status: int, said: str
 ) -> None:
     before = answer_of(triager, "/findings")
-    answer = triager.post(TRIAGE.format(number=number), json={"by": "bot", **entry})
+    content, headers = json.dumps({"by": "bot", **entry}), {"content-type": "application/json"}
+    answer = triager.post(TRIAGE.format(number=number), content=content, headers=headers)
     assert answer.status_code == status and said in answer.text
     assert answer_of(triager, "/findings") == before
 
 
+@pytest.mark.parametrize("sent", ["application/x-www-form-urlencoded", ""])
+def test_a_body_that_is_not_called_json_is_answered_with_how_to_call_it(
+    triager: TestClient, sent: str
+) -> None:
+    """As `curl --data` sends it."""
+    headers = {"content-type": sent} if sent else {}
+    entry = json.dumps({"action": "note", "by": "bot", "text": "seen"})
+    answer = triager.post(TRIAGE.format(number=1), content=entry, headers=headers)
+    assert answer.status_code == 422 and "application/json, not" in answer.json()["detail"][0]["msg"]
+
+
 def test_without_the_token_nothing_is_triaged(api: TestClient) -> None:
     answer = api.post(TRIAGE.format(number=1), json={"action": "fixed", "by": "bot"})
-    assert answer.status_code == 403 and "triage_token" in answer.text
+    assert answer.status_code == 401 and "triage_token" in answer.text
+    assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_a_database_that_is_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,8 +293,9 @@ def test_a_token_goes_to_no_other_host(client: Any) -> None:
         with pytest.raises(client.ClientError, match="302 it redirects to http://localhost"):
             client.series(url, "elsewhere", headers=token)
         assert len(seen) == 1
-        assert client.series(url, "here", headers=token) == []
-    assert seen[-1] == ("/login", "Bearer secret")
+        for brought in ({"headers": token}, {"token": "secret\n"}):
+            assert client.series(url, "here", **brought) == []
+            assert seen[-1] == ("/login", "Bearer secret")
 
 
 def test_a_token_of_a_file_is_taken_without_its_end_and_no_error_shows_a_secret(client: Any) -> None:

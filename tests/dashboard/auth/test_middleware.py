@@ -160,7 +160,9 @@ def test_another_way_than_the_proxy_leads_nowhere(
     }
     for peer in ("127.0.0.1", "10.0.0.6", None):
         seen = ask(PROXY, path, forged, peer=peer, kind=kind)
-        assert (seen.passed, seen.status) == (None, 403)
+        # A program may bring a token to the API: that is the way in.
+        refused = 401 if path.startswith("/api/") and kind == "http" else 403
+        assert (seen.passed, seen.status) == (None, refused)
         record_property("requests refused", 1)
     assert kind == "websocket" or "opened through its proxy" in seen.body
 
@@ -201,6 +203,14 @@ def test_the_token_of_the_api_opens_the_api_and_nothing_else(rules: AccessRules)
     assert seen.status == 401 and seen.headers["www-authenticate"].startswith("Bearer")
     assert "token" in seen.body and "wrong" not in seen.body
     assert ask(rules, "/api/v1/runs", {"Authorization": "bearer  a token of a program"}).passed is not None
+    # A program without one is told of it, a browser of its login, and a person who may not look of that.
+    seen = ask(rules, "/api/v1/runs")
+    assert (
+        seen.status == 401 and seen.headers["www-authenticate"].startswith("Bearer") and "token" in seen.body
+    )
+    assert ask(rules, "/api/v1/runs", {"Accept": "text/html"}).status == 403
+    person = logged_in("eve@example.org") if rules.login == "oidc" else {"X-User": "eve@example.org"}
+    assert ask(replace(rules, viewers=("ada",)), "/api/v1/runs", person, peer="10.0.0.5").status == 403
     # Without a token in the settings none opens it, the empty one neither.
     assert ask(replace(rules, api_token=""), "/api/v1/runs", {"Authorization": "Bearer "}).passed is None
 

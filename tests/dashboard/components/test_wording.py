@@ -75,12 +75,12 @@ TEN = measured(10.0, 9.9, 10.1)
 
 def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
     slower = wording.change(measured(11.0, 10.9, 11.1), TEN, "lower")
-    assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, outside noise", "bad")
+    assert (slower.text, slower.note) == ("+10 %", "worse, outside noise")
     faster = wording.change(measured(9.0, 8.9, 9.1), TEN, "lower")
-    assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, outside noise", "good")
-    assert wording.change(measured(11.0, 10.9, 11.1), TEN, "higher").tone == "good"
+    assert (faster.text, faster.note) == ("−10 %", "better, outside noise")
+    assert wording.change(measured(11.0, 10.9, 11.1), TEN, "higher").note == "better, outside noise"
     unsure = wording.change(measured(10.1, 9.8, 10.2), TEN, "lower")
-    assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "within noise", "quiet")
+    assert (unsure.text, unsure.note) == ("+1.0 %", "within noise")
     assert wording.change(measured(1, 1, 1), measured(0, 0, 0), "lower").note == "no ratio to zero"
 
 
@@ -88,34 +88,34 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
     ("latest", "previous", "expected"),
     [
         # Exact numbers of several replicates do have a range; one replicate, on either side, has none.
-        (2, 2, ("+10 %", "worse, outside noise", "bad")),
-        (1, 2, ("+10 %", "one replicate has no range", "quiet")),
-        (2, 1, ("+10 %", "one replicate has no range", "quiet")),
+        (2, 2, ("+10 %", "worse, outside noise")),
+        (1, 2, ("+10 %", "one replicate has no range")),
+        (2, 1, ("+10 %", "one replicate has no range")),
     ],
 )
-def test_one_replicate_has_no_range(latest: int, previous: int, expected: tuple[str, str, str]) -> None:
+def test_one_replicate_has_no_range(latest: int, previous: int, expected: tuple[str, str]) -> None:
     change = wording.change(measured(11, 11, 11, latest), measured(10, 10, 10, previous), "lower")
-    assert (change.text, change.note, change.tone) == expected
+    assert (change.text, change.note) == expected
 
 
 @pytest.mark.parametrize(
     ("latest", "previous", "better", "expected"),
     [
-        (0.2, -0.1, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
-        (-0.1, 0.2, "lower", ("–", "better, outside noise; no ratio below zero", "good")),
-        (-0.1, -0.2, "lower", ("–", "worse, outside noise; no ratio below zero", "bad")),
-        (-0.1, -0.2, "higher", ("–", "better, outside noise; no ratio below zero", "good")),
-        (-0.1, -0.2, "neither", ("–", "outside noise; no ratio below zero", "quiet")),
-        (-0.1, -0.1, "lower", ("–", "within noise; no ratio below zero", "quiet")),
-        (0.0, 3.0, "lower", ("−100 %", "better, outside noise", "good")),
+        (0.2, -0.1, "lower", ("–", "worse, outside noise; no ratio below zero")),
+        (-0.1, 0.2, "lower", ("–", "better, outside noise; no ratio below zero")),
+        (-0.1, -0.2, "lower", ("–", "worse, outside noise; no ratio below zero")),
+        (-0.1, -0.2, "higher", ("–", "better, outside noise; no ratio below zero")),
+        (-0.1, -0.2, "neither", ("–", "outside noise; no ratio below zero")),
+        (-0.1, -0.1, "lower", ("–", "within noise; no ratio below zero")),
+        (0.0, 3.0, "lower", ("−100 %", "better, outside noise")),
     ],
 )
 def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
-    latest: float, previous: float, better: Better, expected: tuple[str, str, str]
+    latest: float, previous: float, better: Better, expected: tuple[str, str]
 ) -> None:
     ends = measured(latest, latest, latest), measured(previous, previous, previous)
     change = wording.change(*ends, better)
-    assert (change.text, change.note, change.tone) == expected
+    assert (change.text, change.note) == expected
 
 
 def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:

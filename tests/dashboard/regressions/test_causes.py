@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import altair as alt
 import pytest
 
-from dashboard.regressions import causes, night_chart
+from dashboard.regressions import causes, findings, night_chart
 from dashboard.regressions.causes import FindingCause
 from dashboard.trends.lines import TrendLine, place_of
 from db.connection.engine import Database
@@ -146,6 +146,29 @@ def test_the_chart_has_the_track_the_baseline_and_what_changed(regression: Findi
     assert mark[2:] == ["▲ +10.0 % ?", "quiet"]
     alone = TrendLine("A", regression.key, points[:1], tracks[:1])
     assert night_chart.night_chart(one, alone, known, {}, []) is None
+
+
+def test_a_cause_of_which_a_part_is_triaged_says_how_many(regression: Finding) -> None:
+    items = tuple(
+        replace(regression, id=number, triage=triage, owner=owner)
+        for number, (triage, owner) in enumerate((("acknowledged", "ada"), ("open", ""), ("open", "")), 1)
+    )
+    whole, alone = (findings.table([FindingCause(own)], {}, a_night(5)).html() for own in (items, items[:1]))
+    assert "1 acknowledged, 2 open" in whole and "by ada" in whole
+    assert "1 acknowledged" not in alone and "acknowledged" in alone
+
+
+def test_the_chart_of_an_old_finding_has_its_night(regression: Finding) -> None:
+    many = 2 * night_chart.NIGHTS
+    nights = tuple(a_point(f"n{day}", a_night(day), 10.0 + (day >= 40)) for day in range(many))
+    line = TrendLine("A", regression.key, nights, ("nightly",) * many)
+    for day, before in ((40, 30), (many - 3, 0)):
+        one = replace(regression, at_run=f"n{day}")
+        made = night_chart.night_chart(one, line, {}, {}, [one])
+        assert made is not None and list(made.changes["night"]) == [a_night(day)]
+        values = list(made.nights["value"])
+        assert (values.count(10.0), values[-1]) == (before, 11.0)
+        assert len(values) == (many - 10 if before else night_chart.NIGHTS)
 
 
 def test_the_chart_is_a_valid_specification() -> None:

@@ -75,7 +75,7 @@ def buttons(at: AppTest) -> list[str]:
 
 
 def captions(at: AppTest) -> str:
-    return "\n".join(caption.value for caption in at.caption)
+    return "\n".join(f"{caption.value} {caption.help}" for caption in at.caption)
 
 
 def test_a_traced_run_opens_on_its_first_table(opened: Open) -> None:
@@ -105,9 +105,9 @@ def test_a_table_that_is_cut_says_so_and_so_does_its_difference(opened: Open, ur
     later = FIRST_NIGHT + timedelta(days=1)
     fill(url, a_run("cut", suite="profile", started_at=later), cut)
     table, difference = (
-        caption.value
+        caption.help
         for caption in opened(run="cut", case=RESNET, against=f"one/{RESNET}").caption
-        if "not kept" in caption.value
+        if "not kept" in caption.help
     )
     assert "1,234 rows" in table and "(0 of A, 1,234 of B)" in difference
 

@@ -26,7 +26,7 @@ from support.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
-RULES = ROOT / "deploy/alerts.yml"
+CONFIGURATION, RULES = ROOT / "deploy/prometheus.yml", ROOT / "deploy/alerts.yml"
 PART = 'nightly "2.13" \\ @h200'
 HOUR = timedelta(hours=1)
 
@@ -62,14 +62,19 @@ class Prometheus:
 
 
 def a_night(database: Database, at: datetime) -> None:
-    """A night that was done, of two cases, one of which crashed; and a night that failed after it."""
-    outcomes = [an_outcome(MLP, latency=2.5), an_outcome(RESNET, status="crashed", metrics={})]
-    run = a_run("night", started_at=at)
-    store_run(database, run, outcomes)
-    for due, state in ((at, "done"), (at + HOUR, "failed")):
+    """Two nights that were done, of two cases, one of which crashed; and a night that failed after them."""
+    before = at - 24 * HOUR
+    for name, started_at, latency in (("before", before, 2.0), ("night", at, 2.5)):
+        outcomes = [an_outcome(MLP, latency=latency), an_outcome(RESNET, status="crashed", metrics={})]
+        store_run(database, a_run(name, started_at=started_at), outcomes)
+    for due, run, state in (
+        (before, "before", "done"),
+        (at, "night", "done"),
+        (at + HOUR, "night", "failed"),
+    ):
         queue.plan_run(database, "nightly", due, "timetable", [NewTask(PART, "measure", {})], due)
         queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=str(due), now=due)
-        queue.set_run(database, str(due), run.id)
+        queue.set_run(database, str(due), run)
         assert queue.finish(database, str(due), state, {}, "", due)
 
 
@@ -91,13 +96,14 @@ def prometheus(
         seen = datetime.now(UTC) - HOUR
         queue.seen_all(database, [SchedulerSeen("h200/b/1/1", "h200", (), seen, seen, 1, "0.1.0")])
     target = serve(url, metrics_cases=100).url.removeprefix("http://")
-    settings = {
-        # A scrape may take as long as its interval: a busy machine needs more than a second.
-        "global": {"scrape_interval": "3s", "evaluation_interval": "1s"},
-        "rule_files": [str(RULES)],
-        "scrape_configs": [{"job_name": "pyrometer", "static_configs": [{"targets": [target]}]}],
-    }
+    settings = yaml.safe_load(CONFIGURATION.read_text())
+    (job,) = settings["scrape_configs"]
+    job["static_configs"][0]["targets"] = [target]
+    # A scrape may take as long as its interval: a busy machine needs more than a second.
+    job |= {"scrape_interval": "3s", "scrape_timeout": "3s"}
+    settings["global"] = {"evaluation_interval": "1s"}
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
+    shutil.copy(RULES, folder)
     port = free_port()
     command = [binary, "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
     with (folder / "log").open("w") as log:
@@ -129,7 +135,8 @@ def test_it_stores_what_the_database_says(prometheus: Prometheus, night: datetim
     assert (dict(latency[0])["case"], latency[1]) == (MLP, 0.0025)
     (verdict,) = prometheus.value("pyrometer_case_verdict")
     assert (dict(verdict)["case"], dict(verdict)["verdict"]) == (MLP, "too few nights")
-    assert sum(prometheus.value("pyrometer_tasks").values()) == 2
+    assert list(prometheus.value("pyrometer_case_change_ratio").values()) == [pytest.approx(1.25)]
+    assert sum(prometheus.value("pyrometer_tasks").values()) == 3
     assert list(prometheus.value("pyrometer_task_failures_total").values()) == [1]
     assert set(prometheus.value('up{job="pyrometer"}').values()) == {1}
 
@@ -238,6 +245,8 @@ def test_promtool_finds_nothing_wrong_with_rules_and_metrics(
     promtool = program("promtool")
     rules = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True)
     assert rules.returncode == 0 and "2 rules found" in rules.stdout, rules.stdout + rules.stderr
+    checked = subprocess.run([promtool, "check", "config", CONFIGURATION], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     text = serve(full_url, metrics_cases=100).get("/metrics")[2]
     metrics = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
     assert (metrics.returncode, metrics.stderr) == (0, b"")

@@ -44,7 +44,7 @@ def test_the_first_run_shows_speed_ups_limits_and_three_commands(
     page = open_page(url, TODAY)
     titles = [each.value for each in page.header]
     assert titles[:3] == ["What this machine says", "What limited it", "Next steps"]
-    assert "Latest latency" not in titles and "nothing before" not in html(page)
+    assert "Latest latency (min-based)" not in titles and "nothing before" not in html(page)
     assert "1 of 7 processes crashed" in html(page)
     assert typed(page) == [
         "pyrometer upgrade 2.13.0 nightly --suite smoke",

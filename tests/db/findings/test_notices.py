@@ -1,8 +1,10 @@
 """A notice is stored and delivered once."""
 
+from dataclasses import replace
+
 from db.connection.engine import Database
 from db.findings import notices
-from records.findings import Notice
+from records.findings import Delivery, DeliveryState, Notice
 from support.builders.run_records import a_night
 
 DIGEST = Notice(
@@ -16,6 +18,24 @@ def test_a_notice_is_stored_once(database: Database) -> None:
     assert notices.notice(database, "digest", "2026-09-01") == DIGEST
     assert notices.notice(database, "digest", "2026-09-02") is None
     assert notices.notice(database, "silent", "2026-09-01") is None
+
+
+def test_of_two_that_try_a_delivery_again_one_may(database: Database) -> None:
+    notices.save_notice(database, DIGEST)
+    place = (database, "digest", "2026-09-01", "json://hooks.example.org")
+    failed = Delivery(DeliveryState.FAILED, a_night(0), 1, "it was away")
+    assert notices.replace_delivery(*place, None, failed)
+    assert not notices.replace_delivery(*place, None, failed)
+    for changed in (
+        replace(failed, state=DeliveryState.TRYING),
+        replace(failed, at=a_night(1)),
+        replace(failed, tries=2),
+        replace(failed, why="another reason"),
+    ):
+        assert not notices.replace_delivery(*place, changed, Delivery(DeliveryState.DELIVERED, a_night(1)))
+    trying = Delivery(DeliveryState.TRYING, a_night(1), 2)
+    assert notices.replace_delivery(*place, failed, trying)
+    assert not notices.replace_delivery(*place, failed, trying)
 
 
 def test_the_newest_notices_come_first(database: Database) -> None:

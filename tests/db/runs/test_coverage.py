@@ -8,7 +8,9 @@ from functools import partial
 from db.admin import delete_run
 from db.connection.engine import Database
 from db.runs import coverage, releases, store
-from records.series import MeasurementConditions
+from records.kinds import RunSource
+from records.runs import RunPreset
+from records.series import CaseExtent, MeasurementConditions
 from support.builders.detection_nights import Nights
 from support.builders.run_records import FIRST_NIGHT, a_machine, a_preset, measurements_for
 from support.builders.technique_runs import (
@@ -144,12 +146,47 @@ def test_a_place_with_many_nights_comes_before_a_newer_one_with_few(database: Da
     assert coverage.most_nights(database) == [("hardware-Rich", quiet), ("hardware-New", quiet)]
 
 
-def test_points_of_cases_are_counted_over_the_last_nights(database: Database) -> None:
-    measure(database, 1, EAGER, COMPILED)
+def test_presets_of_other_tools_are_known(database: Database) -> None:
+    measure(database, 1, EAGER)
+    assert coverage.foreign_presets(database) == set()
+    foreign = replace(run("file"), preset=RunPreset("f" * 64, "a tool", {}), source=RunSource.IMPORTED)
+    store.save_run(database, foreign)
+    assert coverage.foreign_presets(database) == {"f" * 64}
+
+
+def test_the_place_with_the_longest_series_comes_first(database: Database) -> None:
+    assert coverage.longest_series(database) == []
+    measure(database, 3, EAGER, COMPILED, hardware="single")
+    measure(database, 1, EAGER, hardware="long")
+    measure(database, 2, EAGER, hardware="long")
+    measure(database, 4, EAGER, COMPILED, hardware="longer")
+    measure(database, 5, EAGER, COMPILED, hardware="longer")
+    own = preset().fingerprint
+    assert coverage.longest_series(database) == [
+        (fingerprint(name), own) for name in ("longer", "long", "single")
+    ]
+
+
+def test_points_of_cases_are_counted_all_or_of_the_last_nights(database: Database) -> None:
+    measure(database, 1, EAGER, COMPILED, floor=40.0)
     measure(database, 70, EAGER)
-    measure(database, 71, EAGER, COMPILED)
+    measure(database, 71, EAGER, COMPILED, floor=11.0)
     measure(database, 72, EAGER, hardware=GPU)
-    ask = partial(coverage.case_points, database, FLOOR)
-    assert ask((PLACE[0],), PLACE[1]) == {EAGER: 2, COMPILED: 1}
-    assert ask((PLACE[0], fingerprint(GPU)), PLACE[1]) == {EAGER: 3, COMPILED: 1}
-    assert ask((PLACE[0],), "another") == {}
+    ask = partial(coverage.case_extents, database, FLOOR)
+    recent = partial(ask, recent=True)
+    assert recent((PLACE[0],), PLACE[1]) == {EAGER: CaseExtent(2, 1.1), COMPILED: CaseExtent(1, 1.0)}
+    assert ask((PLACE[0],), PLACE[1]) == {EAGER: CaseExtent(3, 4.0), COMPILED: CaseExtent(2, 40 / 11)}
+    both = ask((PLACE[0], fingerprint(GPU)), PLACE[1])
+    assert both == {EAGER: CaseExtent(4, 4.0), COMPILED: CaseExtent(2, 40 / 11)}
+    assert ask((PLACE[0],), "another") == recent((PLACE[0],), "another") == {}
+
+
+def test_a_point_of_0_makes_no_ratio(database: Database) -> None:
+    for night, breaks in enumerate((0.0, 5.0)):
+        made = run(f"night-{night}", started_at=FIRST_NIGHT + timedelta(days=night))
+        store.save_run(database, made)
+        measured = outcomes([Measured(EAGER, (10.0,), metrics={"graph_breaks": breaks})])
+        store.save_outcomes(database, made.id, measured)
+        store.save_measurements(database, made.id, measurements_for(measured))
+    found = coverage.case_extents(database, "graph_breaks", (PLACE[0],), PLACE[1])
+    assert found == {EAGER: CaseExtent(2, 1.0)}

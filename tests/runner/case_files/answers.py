@@ -1,9 +1,11 @@
 """Models that answer rightly, wrongly or not at all, depending on the technique they run under."""
 
 import os
+import random
 import time
 from pathlib import Path
 
+import numpy
 import torch
 from torch import nn
 
@@ -35,6 +37,15 @@ def under_autocast():
 @case(phases=("infer", "train"))
 def honest():
     return workload(lambda x: x, loss=lambda out: out.square().mean())
+
+
+@case()
+def draws_its_weights_by_others():
+    """By Python's and NumPy's generators, as many do it."""
+    work = workload(lambda x: x)
+    for generator in (random.random, numpy.random.random):
+        work.model.layer.weight.data *= 0.5 + generator()
+    return work
 
 
 @case()
@@ -113,6 +124,18 @@ def writes_down(name):
         os.write(file, f"{name} {begun} {time.monotonic_ns()}\n".encode())
 
     return step
+
+
+@case()
+def compiles_by_itself():
+    """Notes whether there was anything where Inductor keeps what it compiles, and leaves something there."""
+    scratch = Path(os.environ["CASES_SCRATCH"])
+    cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", scratch / "the user's"))
+    cache.mkdir(parents=True, exist_ok=True)
+    with (scratch / "caches").open("a") as file:
+        file.write(f"{len(list(cache.iterdir()))}\n")
+    (cache / "compiled").touch()
+    return lambda: None
 
 
 @case()

@@ -98,6 +98,18 @@ def ends() -> Workload:
     return Workload(DiesOnRankOne(), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
 
 
+def ends_on_rank_one() -> dict[str, float]:
+    """Last words after which there is no rank 1 any more."""
+    if torch.distributed.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+@case(phases=("train",))
+def ends_in_its_report() -> Workload:
+    return Workload(Blocks(), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4), report=ends_on_rank_one)
+
+
 class NotesNewShapes(nn.Module):
     """Counts what is late: first and second calls with a shape after objects were frozen, before blocks."""
 

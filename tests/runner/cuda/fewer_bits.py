@@ -41,6 +41,7 @@ def torchao(precision_, capability=(9, 0), release="new"):
     for name in ("Int8DynamicActivationInt8Weight", "Float8DynamicActivationFloat8Weight", "Int4WeightOnly"):
         setattr(module, f"{name}Config", config(name))
     package = ModuleType("torchao")
+    package.__version__ = "0.15"
     package.__spec__ = importlib.machinery.ModuleSpec("torchao", None)
     prep = begin(CaseKey.parse(f"layers/infer/-/precision={precision_}"), "cpu", small_cases.layers())
     prep.device = "cuda:0"
@@ -52,7 +53,8 @@ def torchao(precision_, capability=(9, 0), release="new"):
             precision.apply(prep)
         except UnsupportedCase as error:
             return str(error)
-    return {"asked": asked, "layers": prep.facts["quantised"], "dtype": prep.facts["dtype"]}
+    facts = {"layers": prep.facts["quantised"], "dtype": prep.facts["dtype"]}
+    return {"asked": asked, "by": prep.facts["quantised_by"], **facts}
 
 
 print(

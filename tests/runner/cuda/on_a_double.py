@@ -360,6 +360,23 @@ def allocator():
     return {**found, "calls": double.calls}
 
 
+def allocators():
+    """Peaks of a process on two of three devices: 100 MiB of 200 on the first, 500 of 600 on the second."""
+    double, reset = Device(), []
+    allocated, reserved = {0: 100, 1: 500, 2: 0}, {0: 200, 1: 600, 2: 0}
+    with (
+        installed(double),
+        mock.patch.object(torch.cuda, "device_count", lambda: 3),
+        mock.patch.object(torch.cuda, "memory_reserved", lambda number: reserved[number] << 20),
+        mock.patch.object(torch.cuda, "max_memory_reserved", lambda number: reserved[number] << 20),
+        mock.patch.object(torch.cuda, "max_memory_allocated", lambda number: allocated[number] << 20),
+        mock.patch.object(torch.cuda, "memory_stats", lambda number: {"num_alloc_retries": number + 1}),
+        mock.patch.object(torch.cuda, "reset_peak_memory_stats", reset.append),
+    ):
+        memory.reset_cuda_peaks("cuda:0")
+        return {**memory.cuda_peaks("cuda:0"), **memory.cuda_allocator("cuda:0"), "reset": reset}
+
+
 def allocator_of_cuda():
     """Peaks under cudaMallocAsync, which refuses a snapshot."""
     refusal = mock.Mock(side_effect=RuntimeError("Calling snapshot with backend:cudaMallocAsync"))
@@ -550,6 +567,7 @@ print(
             "ceilings": {"short": ceiling(1_500), "long": ceiling(21_000), "longest": ceiling(60_000)},
             "requests": requests(),
             "allocator": allocator(),
+            "allocators": allocators(),
             "allocator of CUDA": allocator_of_cuda(),
             "peaks of instances": peaks_of_instances(),
             "peaks of cards": peaks_of_cards(),

@@ -192,6 +192,16 @@ def test_peaks_of_another_runtime_are_no_instances_either(found: Any) -> None:
     assert others == [] and "cuda_peak_allocated" in own
 
 
+def test_peaks_of_two_devices_are_those_of_the_one_that_needs_most(found: Any) -> None:
+    assert found["allocators"] == {
+        "cuda_peak_allocated": 500.0,
+        "cuda_peak_reserved": 600.0,
+        "fragmentation": pytest.approx(0.5),
+        "alloc_retries": 3.0,
+        "reset": [0, 1],
+    }
+
+
 def test_peaks_of_cudas_own_allocator_are_without_a_snapshot(found: Any) -> None:
     assert found["allocator of CUDA"] == {"cuda_peak_allocated": 300.0, "cuda_peak_reserved": 400.0}
 

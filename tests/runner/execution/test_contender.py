@@ -11,11 +11,12 @@ import pytest
 from records.outcomes import Outcome, PlannedReplicate
 from records.telemetry import Recording
 from runner.execution.contender import Contender, ContenderFinished
-from runner.execution.process import Launch
+from runner.execution.process import Launch, WorkerProcess
 from runner.execution.session import Conditions
 from runner.nodes import Node
 from runner.session_plan import Timing
 from runner.telemetry.telemetry_interface import GpuCounters, Reading, Telemetry
+from runner.worker.messages import Message
 from support.fakes.silent_telemetry import SilentTelemetry
 from support.measuring import CASE_FILES, QUICK, Scratch, conditions, forked, key
 
@@ -113,6 +114,23 @@ def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(forking: Con
     unmeasured = outcome_of(forking, "counts", timing, HundredWatts(), *NODES)
     assert (unmeasured.status, unmeasured.metrics["power"]) == ("ok", pytest.approx(100))
     assert "energy_per_item" not in unmeasured.metrics
+
+
+def test_memory_is_sampled_until_the_first_block_and_never_after(
+    forking: Conditions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[str] = []
+    send = WorkerProcess.send
+
+    def note(worker: WorkerProcess, message: Message) -> None:
+        orders.append(type(message).__name__)
+        send(worker, message)
+
+    monkeypatch.setattr(WorkerProcess, "send", note)
+    monkeypatch.setattr(WorkerProcess, "stop_sampling", lambda _: orders.append("stop sampling"))
+    assert outcome_of(forking, "counts", QUICK, None).status == "ok"
+    assert orders[:3] == ["Prepare", "stop sampling", "Measure"]
+    assert orders.count("stop sampling") == 1
 
 
 def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(forking: Conditions) -> None:

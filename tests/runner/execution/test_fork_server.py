@@ -1,4 +1,4 @@
-"""Forked workers: the same fingerprints, pairs that can be measured, and what dies alone."""
+"""Forked workers: the same fingerprints, pairs that can be measured, and what dies and prints alone."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from runner.execution.fork_server import ForkServers, may_fork
 from runner.execution.process import sweep
 from runner.preset import MachinePreset
 from runner.worker.case_key import CaseKey
-from support.measuring import CASE_FILES, below, conditions, measure
+from support.measuring import CASE_FILES, Scratch, below, conditions, measure
 from support.processes import alive, processes_below
 from support.site import PATIENCE_SECONDS, measured_python
 
@@ -25,10 +25,12 @@ TOKEN = "fork-test"
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FingerprintSettings]:
+def settings(
+    tmp_path_factory: pytest.TempPathFactory, module_scratch: Scratch
+) -> Iterator[FingerprintSettings]:
     """Fingerprints by forked workers, whose server the tests share; no process is left."""
     before, tmp_path = below(), tmp_path_factory.mktemp("forks")
-    files = [CASE_FILES / name for name in ("dispatches.py", "ends_badly.py")]
+    files = [CASE_FILES / name for name in ("dispatches.py", "ends_badly.py", "noisy.py")]
     built = harness.build(tmp_path / "harness", files)
     forks = ForkServers(tmp_path / "logs", f"{TOKEN}:fork", profiler=True)
     preset, work = MachinePreset("as-it-comes"), tmp_path / "work"
@@ -87,6 +89,24 @@ def test_a_session_of_forked_workers_is_measured(settings: FingerprintSettings, 
     assert found.of("segfaults").status == "crashed"
     assert [one.status for one in found.outcomes if one.case == MLP] == ["ok", "ok"]
     assert all(one.facts["exit"]["exit_code"] == 0 for one in found.outcomes if one.status == "ok")
+
+
+@pytest.mark.torch
+def test_forked_workers_leave_a_bounded_log_and_no_process(
+    settings: FingerprintSettings, tmp_path: Path, module_scratch: Scratch
+) -> None:
+    shared = replace(
+        conditions(tmp_path, preset=settings.preset), harness=settings.harness, forks=settings.forks
+    )
+    found = measure(shared, [["floods_stdout", "leaves_a_session"]])
+    assert [one.status for one in found.outcomes] == ["ok", "ok"]
+    (log,) = tmp_path.glob("run/logs/*/floods_stdout__*.log")
+    printed = log.read_bytes()
+    assert len(printed) < 2 << 20
+    assert printed.startswith(b"the beginning\n") and b"the end\n" in printed[-1000:]
+    (left,) = module_scratch.pids("session")
+    (server,) = servers()
+    assert (alive(left), alive(server.pid)) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,15 @@ def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, reporte
     assert metrics.get("cold_start") == (2.5 if reported else None)
 
 
+def test_instances_that_did_not_report_have_no_throughput() -> None:
+    """One is as slow as all seem by the slowest: the sum of what each does in its own time is larger."""
+    silent = replicate_metrics(READY, BLOCKS, Finished(), {}, "", instances=2)
+    assert silent["latency"] == 3.0 and not {"throughput", "model_tflops"} & silent.keys()
+    reported = replicate_metrics(READY, BLOCKS, Finished({"throughput": 4000.0}), {}, "", instances=2)
+    assert reported["throughput"] == 4000.0
+    assert reported["model_tflops"] == pytest.approx(4e9 / 8 * 4000 / 1e12)
+
+
 def test_a_percentile_of_requests_needs_as_many() -> None:
     def published(items: int, **facts: object) -> dict[str, float]:
         finished = Finished({"queue_latency": 1.0, "queue_latency_p99": 9.0})

@@ -11,6 +11,7 @@ import pytest
 
 from analysis.operators import difference, operators
 from runner.execution.tracing import of_replicate
+from runner.telemetry.telemetry_interface import Telemetry
 from runner.worker.messages import Trace, Traced
 from support.measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 from support.site import ROOT, measured_python
@@ -35,10 +36,15 @@ print(json.dumps([[t.note, t.trace, len(t.operators)] for t in told]))
 """
 
 
+def sampler(*_: object) -> Telemetry:
+    raise AssertionError("the machine is sampled under the profiler")
+
+
 @pytest.fixture(scope="module")
 def happened(module_scratch: Scratch) -> Happened:
     """One run that traces: an eager and a compiled case together, a closure, one that breaks."""
-    shared = conditions(module_scratch.folder, FILE, timing=replace(QUICK, trace_steps=STEPS))
+    timing = replace(QUICK, trace_steps=STEPS)
+    shared = conditions(module_scratch.folder, FILE, timing=timing, telemetry=sampler)
     measured = measure(shared, [[EAGER, COMPILED], ["closure"], ["breaks_under_the_profiler"]])
     module_scratch.assert_no_process_left(measured.run)
     return measured

@@ -42,5 +42,15 @@ def test_files_of_samplers_that_followed_each_other_are_one_recording(tmp_path: 
     assert gpu.notes == ("no power: nobody knows", "the sampler died")
 
 
+def test_rows_of_another_utilisation_source_do_not_rename_a_recording(tmp_path: Path) -> None:
+    files = [tmp_path / f"{source}.jsonl" for source in ("gpm", "samples")]
+    for file in files:
+        log = SampleLog(file)
+        log.device("GPU-1", "a GPU", "gpm" if file is files[0] else "samples")
+        log.close()
+    (recording,) = recordings(files)
+    assert recording.utilisation_source == "gpm"
+
+
 def test_a_uuid_is_the_same_with_and_without_a_prefix() -> None:
     assert bare("GPU-AB-1") == bare("ab-1") == bare("MIG-ab-1")

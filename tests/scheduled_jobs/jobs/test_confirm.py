@@ -16,6 +16,7 @@ from db.runs import queries, store
 from records.environments import Environment
 from records.evidence import Confirmation
 from records.findings import Finding, NewFinding
+from records.fingerprints import AGAIN
 from records.series import Track
 from records.tasks import Task, TaskState
 from reports.text.finding_text import because
@@ -370,10 +371,12 @@ def claimed_again(database: Database, task: Task) -> Task:
 
 
 def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) -> None:
-    other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu")
-    done = watched.confirm(watched.child(environments=(other, NEW)))
-    assert done.state == "failed" and "is another today" in done.error
-    assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", 1)
+    other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu"), "is another today"
+    same = replace(NEW, fingerprint=NEW.fingerprint + AGAIN), "one and the same"
+    for tries, (old, reason) in enumerate((other, same), start=1):
+        done = watched.confirm(watched.child(environments=(old, NEW)))
+        assert done.state == "failed" and reason in done.error
+        assert (watched.finding.state, watched.finding.evidence.tries) == ("candidate", tries)
 
 
 def test_other_hardware_judges_nothing(watched: Watched) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -135,6 +137,26 @@ def test_a_failure_is_a_sentence_without_secrets_and_is_written_nowhere_else(
     assert "403" in said[0] and all(said) and all("\n" not in sentence for sentence in said)
     written = "".join([*said, log.getvalue(), *capfd.readouterr()])
     assert not [secret for secret in SECRETS if secret in written]
+
+
+class Refusal(list[Any]):
+    """What Apprise answers where a service refused: false, with the entries that it logged."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def logs(self) -> list[Any]:
+        return [
+            SimpleNamespace(message="no hunter2:hunter3 at /T0PSECRET,\n nor a%20secret: example.org: 403.")
+        ]
+
+
+def test_no_secret_of_a_target_is_in_what_a_service_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = Refusal()
+    refusal.append(refusal)
+    monkeypatch.setattr("apprise.Apprise.notify", lambda *_, **__: refusal)
+    url = "json://hunter2:hunter3@example.org/T0PSECRET?key=a%20secret"
+    assert post(only(url), MESSAGE) == "no ***:*** at /***, nor ***: example.org: 403"
 
 
 @on_both

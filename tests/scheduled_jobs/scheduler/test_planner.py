@@ -204,6 +204,27 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
     assert nightly(database)[1:] == [("01 13:00", "timetable", 4)]
 
 
+def test_a_scheduler_that_begins_after_a_change_of_the_timetable_catches_up_nothing_from_before_it(
+    database: Database, tmp_path: Path
+) -> None:
+    nights = settings_of(TOML, tmp_path)
+    hourly = settings_of(TOML.replace("30 2 * * *", "0 * * * *"), tmp_path)
+    planner = Planner()
+    planner.plan(database, nights, utc("01 12:00:00"))
+    planner.plan(database, nights, utc("02 00:30:05"))
+    planner.advance(utc("02 09:40:00"))
+    planner.plan(database, hourly, utc("02 09:40:01"))
+    # Another one takes over at once: at none of the hours before was one due, and none was missed.
+    Planner().plan(database, hourly, utc("02 09:50:00"))
+    assert [kind for _, kind, _ in nightly(database)] == ["first seen", "timetable", "first seen"]
+    Planner().plan(database, hourly, utc("02 12:10:00"))
+    assert nightly(database)[3:] == [
+        ("02 10:00", "missed", 0),
+        ("02 11:00", "missed", 0),
+        ("02 12:00", "caught up", 4),
+    ]
+
+
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
 def test_a_schedule_enabled_during_an_outage_has_no_missed_runs(
     sqlite: Database, tmp_path: Path, off: str

@@ -18,6 +18,8 @@ from support.site import COMMAND, Running, Site, measured_python, unavailable
 #: What the second node is called, and by how many seconds its clock is ahead: as booted a day earlier.
 NAME, AHEAD_SECONDS = "second", 86_400
 _HOSTS = ("10.77.0.1", "10.77.0.2")
+#: Variables that are set there, as an agent's are, and that no rank may have.
+OF_THE_NODE = {"MKL_CBWR": "AVX2", "PYROMETER_DATABASE_URL": "sqlite:///of-the-node.db"}
 #: What becomes of a loss is the point, not the numbers: as short as they can be had.
 _SHORT = """
 [suites.smoke]
@@ -52,7 +54,8 @@ class TwoNodes:
             self.plug(number)
         self.file = folder / "nodes.json"
         world = ("unshare", "--uts", "--time", "--monotonic", str(AHEAD_SECONDS), "--fork", "--kill-child")
-        script = f'hostname {NAME}; exec "$@"'
+        variables = " ".join(f"{name}={value}" for name, value in OF_THE_NODE.items())
+        script = f'hostname {NAME}; exec env {variables} "$@"'
         self.command = (*self._inside(1), *world, "sh", "-c", script, "sh")
         write(self.file, [Node("first", _HOSTS[0]), Node(NAME, _HOSTS[1], self.command)])
 

@@ -125,6 +125,25 @@ def test_of_a_number_that_is_half_written_the_whole_one_is_stored(
     assert [each.metrics[metric] for each in outcomes] == [float(row.rpartition(",")[2])] * 2
 
 
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["timm-csv", "dynamo-csv"])
+def test_a_table_without_a_time_whose_last_line_is_ended_later_is_the_same_run(
+    tmp_path: Path, sqlite: Database, name: str, ends: str
+) -> None:
+    table = written(tmp_path, SAMPLES[name])
+    whole = table.read_text().replace("\n", ends)
+    rows = whole.count(ends) - 1
+    more = whole + whole.splitlines()[-1].replace("resnet50", "vgg16")
+    table.write_bytes(more.encode())
+    (half,) = read(table, sqlite).set_aside
+    assert "has no end of line" in half.sentence
+    table.write_bytes((more + ends).encode())
+    added = read(table, sqlite)
+    assert (added.new.runs, added.new.outcomes, added.set_aside) == (0, 1, ())
+    (run,) = queries.recent_runs(sqlite)
+    assert (run.counts, run.planned) == ({"ok": rows + 1}, rows + 1)
+
+
 @pytest.mark.parametrize("name", ["pyrometer", "torchbench", "asv"])
 def test_a_dry_run_tells_the_same_and_keeps_nothing(tmp_path: Path, sqlite: Database, name: str) -> None:
     path = written(tmp_path, SAMPLES[name])
