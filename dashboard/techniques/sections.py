@@ -40,8 +40,8 @@ _FULL_SHADE = math.log(4)
 
 _BASE = metric("latency_floor", "Baseline", base=True)
 _LATENCY = metric("latency_floor", "Latency")
-_MEMORY, _SIZE = gain("memory", "Memory"), gain("size", "Size")
-_EVERY = (columns.CASE, _BASE, _LATENCY, metric("throughput"), gain("speed-up", "Speed-up"), _MEMORY, _SIZE)
+_MEMORY, _PEAK, _SIZE = gain("memory", "Memory"), columns.peak_memory(), gain("size", "Size")
+_EVERY = (columns.CASE, _BASE, _LATENCY, metric("throughput"), gain("speed-up", "Speed-up"), _PEAK, _SIZE)
 _OF_RUN = (*_EVERY, gain("efficiency", "Efficiency"), gain("one process", "Over one process"), columns.RUN)
 #: Everything that techniques are measured by; what no case of a workload has is left out.
 _ALL_METRICS = (
@@ -91,14 +91,14 @@ _SCALING = (
     metric("exposed_share"),
     metric("rank_skew"),
     metric("bus_bandwidth"),
-    _MEMORY,
+    _PEAK,
     columns.RUN,
 )
 #: How the gains of one run are to be read.
 _ABOUT_GAINS = (
     "Speed-up: time per item of eager fp32 divided by that of the case, from the min-based latency (from the "
     "throughput where several processes run at once). Median over n pairs of replicates measured in one "
-    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
+    "session. Peak memory and size: what the case needs divided by what the baseline needs; of several "
     "processes, the one that needs most. Efficiency: the speed-up per item over one rank, divided by the "
     "ranks; 100 % is perfect. Disturbed: pairs in which other programs took part of a core; their ratio may "
     "be anything."
@@ -240,8 +240,13 @@ def _matrix(
         (HeatHead(technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
-    parts.html(HeatMap(title, heads, lines).html())
-    parts.caption("▲ ▼: 95 % interval beyond 1×; ~ unclear. Pick a workload.")
+    matrix = HeatMap(title, heads, lines).html()
+    if any(case.has_ratio for case in cases):
+        parts.html(matrix)
+        parts.caption("▲ ▼: 95 % interval beyond 1×; ~ unclear. Pick a workload.")
+        return
+    with parts.expander(f"{wording.plural(len(cases), 'case')} without a ratio"):
+        parts.html(matrix)
 
 
 def _workload_head(chosen: Techniques, workload: str) -> HeatHead:

@@ -1,4 +1,4 @@
-"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`; fork, member, node."""
+"""The way into the harness: `python -I harness (describe|serve) --in FD --out FD`; fork, member, node."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ _OF_THE_PROFILER = ("torch.distributed", "torch._inductor.config")
 
 
 def main(harness: str, user_cases: list[str]) -> None:
-    """Run the worker; `harness` is the hash of this zip, `user_cases` the module names that joined it."""
+    """Run the worker; `harness` is the hash of this folder, `user_cases` the module names that joined it."""
     faulthandler.enable(file=sys.stderr, all_threads=True)
     parser = argparse.ArgumentParser(prog="harness")
     modes = parser.add_subparsers(dest="mode", required=True)
@@ -51,6 +51,9 @@ def main(harness: str, user_cases: list[str]) -> None:
         _leave()
     if arguments.mode == "fork":
         _fork_workers(arguments, harness, user_cases)
+    if arguments.mode == "describe":
+        # Nothing is timed, and what is imported is no garbage.
+        gc.disable()
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -84,6 +87,7 @@ def _be_worker(
 
 def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[str]) -> NoReturn:
     """Fork workers until the controller closes its end; what they import is imported once, here."""
+    gc.disable()
     load_cases([])
     # For what it imports.
     importlib.import_module("runner.worker.worker_loop")
@@ -94,6 +98,7 @@ def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[
     for module in _OF_THE_PROFILER if arguments.profiler else ():
         with contextlib.suppress(Exception):
             importlib.import_module(module)
+    gc.enable()
     _answer_orders(socket.socket(fileno=arguments.control), be_worker)
     _leave()
 
