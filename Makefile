@@ -45,9 +45,7 @@ test: setup  ## the fast tests (about six minutes), naming what was skipped and 
 test-slow: setup  ## the slow tests: clusters, browsers, real measurements, random kills
 	$(PYTEST) --numprocesses $(PROCESSES) -m slow
 
-# At once, not one after the other: fast tests run while slow ones wait, and all are collected once.
-test-all: setup  ## every test this machine can run
-	$(PYTEST) --numprocesses $(PROCESSES)
+test-all: test test-slow  ## every test this machine can run
 
 check: setup  ## format, lint, types, import contracts
 	$(APP)/ruff format --check .

@@ -1,6 +1,5 @@
 """The entry point of `pyrometer`."""
 
-import gc
 import io
 import os
 import sys
@@ -15,8 +14,6 @@ _INTERRUPTED, _DEFECT = 130, 70
 def main() -> None:
     """Entry point of the console script."""
     _mend_streams()
-    # Until the command is loaded: what is imported is no garbage, and looking for some took a fifth of it.
-    gc.disable()
     try:
         from .registry import app
     except KeyboardInterrupt:

@@ -4,7 +4,6 @@ What a command needs takes a second to import for some of them: only the module 
 and none for the help that lists them.
 """
 
-import gc
 from importlib import import_module
 from importlib.metadata import version as installed
 from typing import Annotated, Any, NamedTuple
@@ -130,11 +129,7 @@ def _load_command(ctx: Any, name: str) -> Any:
     else:
         holder.command(name, help=getattr(module, f"{attribute.upper()}_HELP", None))(found)
     group: Any = typer.main.get_command(holder)
-    command = group.get_command(ctx, name)
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-    return command
+    return group.get_command(ctx, name)
 
 
 def _holds() -> None:

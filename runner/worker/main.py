@@ -51,9 +51,6 @@ def main(harness: str, user_cases: list[str]) -> None:
         _leave()
     if arguments.mode == "fork":
         _fork_workers(arguments, harness, user_cases)
-    if arguments.mode == "describe":
-        # Nothing is timed, and what is imported is no garbage.
-        gc.disable()
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -87,7 +84,6 @@ def _be_worker(
 
 def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[str]) -> NoReturn:
     """Fork workers until the controller closes its end; what they import is imported once, here."""
-    gc.disable()
     load_cases([])
     # For what it imports.
     importlib.import_module("runner.worker.worker_loop")
@@ -98,7 +94,6 @@ def _fork_workers(arguments: argparse.Namespace, harness: str, user_cases: list[
     for module in _OF_THE_PROFILER if arguments.profiler else ():
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    gc.enable()
     _answer_orders(socket.socket(fileno=arguments.control), be_worker)
     _leave()
 
