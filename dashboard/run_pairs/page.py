@@ -21,6 +21,7 @@ from dashboard.run_pairs.load import comparable, technique_pairs, version_pairs
 from dashboard.server.database import database_at
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
+from records.kinds import RunState
 from records.runs import RunSummary
 from reports import sentences
 
@@ -51,8 +52,8 @@ def run_pair(
     """The runs that `query` names, and complaints; None where there are no two runs.
 
     `run`, twice, names those that were ticked in the list of runs, the newer first. What the query leaves
-    open is the newest run, and before it the newest one of the same suite and hardware, as far as the two
-    are `comparable`. `known` says of an id whether there is such a run; `newest` are offered.
+    open is the newest run that is over, and before it the newest one of the same suite and hardware, as far
+    as the two are `comparable`. `known` says of an id whether there is such a run; `newest` are offered.
     """
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
@@ -64,7 +65,8 @@ def run_pair(
         complaints.append("Two runs are compared; shown are the newest of those that were ticked.")
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
     if not b:
-        others = [run_id for run_id in ids if run_id != a]
+        over = [run.id for run in newest if run.state != RunState.RUNNING]
+        others = [run_id for run_id in (over if len(over) > 1 else ids) if run_id != a]
         pairs = ((a or _before(each, newest, comparable), each) for each in others[:_TRIED])
         b = next((each for one, each in pairs if one and comparable(one, each)), next(iter(others), ""))
     a = a or _before(b, newest, comparable)
@@ -111,7 +113,7 @@ def show() -> None:
     if chosen is None:
         parts.complain(complaints)
         words, command = "to compare it with. This measures another:", "pyrometer run --suite smoke"
-        parts.no_match(len(newest), "One run is not two", words, command)
+        parts.no_match(len(newest), "Only one run", words, command)
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
     offered = {run.id: _run_label(run) for run in newest}
