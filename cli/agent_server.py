@@ -36,7 +36,9 @@ from workflows.app_context import AppContext
 from workflows.errors import JobError
 from workflows.load_run import LATEST, judge_loaded, load_run
 from workflows.measure import new_run_id
+from workflows.planning.plan_upgrade import pairs_plan
 from workflows.planning.resolve_environment import parse_environment
+from workflows.planning.select_cases import suite_named
 
 _INSTRUCTIONS = (
     "Pyrometer measures PyTorch on this team's machines. A ratio is new / old; an interval that contains 1 "
@@ -159,6 +161,10 @@ class Tools:
         """Start to measure an upgrade, with at most `pairs` of each case; it runs in the background: see
         `progress`.
         """
+        # What can be refused at once is not begun.
+        _refuse_credentials([suite])
+        suite_named(self._app.settings, suite)
+        pairs_plan(pairs)
         for environment in (old, new):
             parse_environment(self._app.settings, environment)
         run = new_run_id()

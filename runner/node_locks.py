@@ -46,12 +46,18 @@ def _held_lock(node: Node, held: Sequence[str], on_wait: Callable[[str], None]) 
         log = Path(folder) / "log"
         program = SupervisedProcess(command, log, patience_seconds=_PATIENCE_SECONDS)
         try:
-            yield _await_lock(node, program, log, on_wait)
+            lock = _await_lock(node, program, log, on_wait)
+            if lock:
+                yield lock
         finally:
-            program.end(_END_SECONDS)
+            ended = program.end(_END_SECONDS)
+        if not lock:
+            why = _last_line(log) or ended.get("failed") or f"it ended with code {ended['exit_code']}"
+            raise NodeFailed(f"node {node.name} cannot be reached: {why}")
 
 
 def _await_lock(node: Node, program: SupervisedProcess, log: Path, on_wait: Callable[[str], None]) -> str:
+    """The identity of a node's lock once it is held; empty where the program has ended."""
     give_up = time.monotonic() + _ANSWER_SECONDS
     waits = ""
     while True:
@@ -66,7 +72,7 @@ def _await_lock(node: Node, program: SupervisedProcess, log: Path, on_wait: Call
                 waits = f"another run measures node {node.name}{f' ({text})' if text else ''}"
                 on_wait(waits)
         if has_ended:
-            raise NodeFailed(f"node {node.name} cannot be reached: {_last_line(log) or 'its command ended'}")
+            return ""
         if not waits and time.monotonic() > give_up:
             raise NodeFailed(f"node {node.name} does not answer within {_ANSWER_SECONDS:g} s")
 

@@ -131,7 +131,7 @@ def test_every_tool_looks_at_the_same_packages() -> None:
 
 
 def test_what_travels_imports_the_standard_library_torch_and_itself_relatively() -> None:
-    # Relatively, for an absolute import could find an installed package instead of the one in the zip.
+    # Relatively, for an absolute import could find an installed package instead of the one in the harness.
     travelling = tuple(f"{package}." for package in TRAVELLING)
     foreign: list[str] = []
     for file in files(*(package.replace(".", "/") for package in TRAVELLING)):

@@ -293,7 +293,7 @@ def _header(
         environments=tuple(environments),
         preset={"fingerprint": MACHINE, "name": "quiet", "settings": {}},
         harness=MACHINE,
-        harness_path=f"{MACHINE}.zip",
+        harness_path=MACHINE,
         user_version="",
         timing=asdict(Timing()),
         device="cpu",

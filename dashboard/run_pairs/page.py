@@ -21,6 +21,7 @@ from dashboard.run_pairs.load import comparable, technique_pairs, version_pairs
 from dashboard.server.database import database_at
 from dashboard.server.settings import ServerSettings
 from db.runs import run_changes
+from records.kinds import RunState
 from records.runs import RunSummary
 from reports import sentences
 
@@ -51,8 +52,8 @@ def run_pair(
     """The runs that `query` names, and complaints; None without two runs.
 
     `run`, given twice, names those that were selected in the list of runs, the newer first. The defaults are
-    the newest run and the newest earlier one of the same suite and hardware that is `comparable`. `known`
-    tells whether an id is that of a run; `newest` are the runs to choose from.
+    the newest run that has ended and the newest earlier one of the same suite and hardware that is
+    `comparable`. `known` tells whether an id is that of a run; `newest` are the runs to choose from.
     """
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
@@ -66,7 +67,8 @@ def run_pair(
         )
     a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
     if not b:
-        others = [run_id for run_id in ids if run_id != a]
+        over = [run.id for run in newest if run.state != RunState.RUNNING]
+        others = [run_id for run_id in (over if len(over) > 1 else ids) if run_id != a]
         pairs = ((a or _before(each, newest, comparable), each) for each in others[:_TRIED])
         b = next((each for one, each in pairs if one and comparable(one, each)), next(iter(others), ""))
     a = a or _before(b, newest, comparable)
@@ -112,7 +114,7 @@ def show() -> None:
     if chosen is None:
         parts.complain(complaints)
         words, command = "to compare it with. This measures another:", "pyrometer run --suite smoke"
-        parts.no_match(len(newest), "There is only one run", words, command)
+        parts.no_match(len(newest), "Only one run", words, command)
         return
     a, b = _side(url, chosen.a), _side(url, chosen.b)
     offered = {run.id: _run_label(run) for run in newest}

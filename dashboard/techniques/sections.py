@@ -240,8 +240,13 @@ def _matrix(
         (HeatHead(technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
         for name, own in found.lines
     ]
-    parts.html(HeatMap(title, heads, lines).html())
-    parts.caption("▲ ▼: 95 % interval beyond 1×; ~ unclear. Pick a workload.")
+    matrix = HeatMap(title, heads, lines).html()
+    if any(case.has_ratio for case in cases):
+        parts.html(matrix)
+        parts.caption("▲ ▼: 95 % interval beyond 1×; ~ unclear. Pick a workload.")
+        return
+    with parts.expander(f"{wording.plural(len(cases), 'case')} without a ratio"):
+        parts.html(matrix)
 
 
 def _workload_head(chosen: Techniques, workload: str) -> HeatHead:

@@ -116,6 +116,8 @@ def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -
         )
         if not run:
             _measured_in_turns(chosen, past, drawn)
+    if max(len(line.points) for line in past.lines) == 1:
+        parts.caption("One point each: a line begins with the second run.")
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
         parts.caption("Several PyTorch versions at one moment: the version axis separates them.")
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:

@@ -1,15 +1,17 @@
-"""The harness: worker and cases as one zip, named by the hash of what is in it."""
+"""The harness: worker and cases in one folder, named by the hash of what is in it.
+
+A folder, not a zip: of what lies in a zip Python keeps no byte code, and each worker compiled 600 KB as it
+started. Of a folder each version of Python compiles it once, when an environment describes itself.
+"""
 
 import ast
 import hashlib
-import io
 import re
-import zipfile
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.atomic_file import write_whole
 from records.runs import StepScript
 
 from ..errors import BadCaseFile
@@ -17,8 +19,6 @@ from ..step_file import step_case
 from ..worker.case_key import CaseKey
 
 _ROOT = Path(__file__).resolve().parents[1]
-#: Zip entries need a date; a fixed one makes the same content the same file.
-_DATE = (1980, 1, 1, 0, 0, 0)
 #: The file of a harness that names its protocol.
 _MESSAGES = "runner/worker/messages.py"
 
@@ -39,7 +39,7 @@ class Harness:
 
 
 def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None = None) -> Harness:
-    """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file.
+    """Write the harness into `folder` unless it is there whole; raises BadCaseFile for an unusable user file.
 
     Of a `step` script no case file is called `step.py`: its own is.
     """
@@ -52,23 +52,23 @@ def build(folder: Path, case_files: Iterable[Path] = (), step: StepScript | None
         f"if __name__ == '__main__':\n    main({version!r}, {list(names)!r})\n"
     )
     packages = {"user_cases/__init__.py": b""} if user_files else {}
-    content = {**own, **packages, **user_files, "__main__.py": start.encode()}
     suffix = f"-{user_version}" if user_files else ""
-    target = folder / f"harness-{version}{suffix}.zip"
-    archive = _zip(content)
-    if not target.exists() or target.read_bytes() != archive:
-        folder.mkdir(parents=True, exist_ok=True)
-        # Atomically: two runs that start together must never read half a zip.
-        write_whole(target, archive)
+    target = folder / f"harness-{version}{suffix}"
+    _write(target, {**own, **packages, **user_files, "__main__.py": start.encode()})
     return Harness(target, version, user_version, names, step)
+
+
+def is_whole(harness: Harness) -> bool:
+    """Whether the folder of a harness holds what it held when it was built."""
+    own = {name: text for name, text in _sources(harness.path).items() if name.startswith("runner/")}
+    return _digest(own) == harness.version
 
 
 def protocol_of(harness: Path) -> int | None:
     """The protocol that the worker in a harness speaks; None where that cannot be read."""
     try:
-        with zipfile.ZipFile(harness) as archive:
-            tree = ast.parse(archive.read(_MESSAGES))
-    except (OSError, KeyError, SyntaxError, ValueError, zipfile.BadZipFile):
+        tree = ast.parse((harness / _MESSAGES).read_bytes())
+    except (OSError, SyntaxError, ValueError):
         return None
     for each in tree.body:
         match each:
@@ -133,9 +133,37 @@ def _digest(files: dict[str, bytes]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _zip(content: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(content):
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content[name])
-    return buffer.getvalue()
+def _write(target: Path, content: Mapping[str, bytes]) -> None:
+    """Have these files in a folder that appears at `target` whole; one that holds them is left alone.
+
+    Two runs that start together must never read half of it.
+    """
+    if _sources(target) == content:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".harness-", dir=target.parent) as partial:
+        whole = Path(partial, target.name)
+        try:
+            for name, text in content.items():
+                path = whole / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        try:
+            whole.rename(target)
+        except OSError:
+            # Another process was faster, or what is there is damaged.
+            if _sources(target) != content:
+                target.rename(Path(partial, "damaged"))
+                whole.rename(target)
+
+
+def _sources(harness: Path) -> dict[str, bytes]:
+    """The files of a harness without what Python keeps beside them; empty where they cannot be read."""
+    try:
+        return {
+            path.relative_to(harness).as_posix(): path.read_bytes() for path in sorted(harness.rglob("*.py"))
+        }
+    except OSError:
+        return {}

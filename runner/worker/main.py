@@ -1,4 +1,4 @@
-"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`; fork, member, node."""
+"""The way into the harness: `python -I harness (describe|serve) --in FD --out FD`; fork, member, node."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ _OF_THE_PROFILER = ("torch.distributed", "torch._inductor.config")
 
 
 def main(harness: str, user_cases: list[str]) -> None:
-    """Run the worker; `harness` is the hash of this zip, `user_cases` the module names that joined it."""
+    """Run the worker; `harness` is the hash of this folder, `user_cases` the module names that joined it."""
     faulthandler.enable(file=sys.stderr, all_threads=True)
     parser = argparse.ArgumentParser(prog="harness")
     modes = parser.add_subparsers(dest="mode", required=True)

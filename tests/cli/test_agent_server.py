@@ -222,6 +222,17 @@ def test_a_refusal_is_a_sentence_and_no_argument_is_an_option(ask: Ask) -> None:
         assert isinstance(refusal, str) and words in refusal and "Traceback" not in refusal
 
 
+def test_what_is_no_upgrade_is_refused_before_it_begins(folder: Path, ask: Ask) -> None:
+    """Begun, it would have a run that `progress` knows nothing of but a line of a log."""
+    environments = {"old": "default", "new": "default"}
+    wrong = ({"suite": "smok"}, {"pairs": 5}, {"pairs": -4}, {"new": "nigthly"})
+    _, *refusals = ask([("start_upgrade", {**environments, **each}) for each in wrong])
+    words = ('did you mean "smoke"', "even number", "even number", "unknown environment")
+    for refusal, word in zip(refusals, words, strict=True):
+        assert isinstance(refusal, str) and word in refusal
+    assert not (folder / ".pyrometer/agents").exists()
+
+
 def test_no_password_comes_to_a_command_line(folder: Path, ask: Ask) -> None:
     wheel = "https://ada:hunter2@example.com/torch-2.13.0-cp311-cp311-linux_x86_64.whl"
     calls: list[Call] = [

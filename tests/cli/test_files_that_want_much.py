@@ -215,30 +215,42 @@ def command(folder: Path, *arguments: str) -> tuple[int, str, int]:
     return code, (folder / "out").read_text(errors="replace"), peak * 1024
 
 
-@pytest.mark.parametrize("write", [*JOURNALS, *EXPORTS], ids=lambda write: write.__name__)
-def test_an_import_is_bounded(
-    tmp_path: Path, write: Callable[[Path], None], record_property: Recorded
-) -> None:
-    path = tmp_path / "20260901-020000-0001" / ("journal.jsonl" if write in JOURNALS else "runs.jsonl.gz")
-    path.parent.mkdir()
-    write(path)
-    code, output, peak = command(tmp_path, "import", str(path))
-    record_property("files refused", 1)
-    record_property("peak MiB", peak // MIB)
-    assert code == 1 and ENDED_BY.get(write, "") in output, output
-    assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+def written(folder: Path, *writers: Callable[[Path], None]) -> list[Path]:
+    """A file of each, in a folder of its own."""
+    paths: list[Path] = []
+    for number, write in enumerate(writers):
+        own = "journal.jsonl" if write in JOURNALS else "runs.jsonl.gz"
+        paths.append(folder / f"20260901-020000-000{number}" / DOCUMENTS.get(write, own))
+        paths[-1].parent.mkdir()
+        write(paths[-1])
+    return paths
 
 
-@pytest.mark.parametrize("write", DOCUMENTS, ids=lambda write: write.__name__)
-def test_a_file_of_another_tool_is_bounded(
-    tmp_path: Path, write: Callable[[Path], None], record_property: Recorded
+@pytest.mark.parametrize(
+    "writers",
+    [JOURNALS, EXPORTS, [write for write in DOCUMENTS if write not in WHOLE]],
+    ids=["journals", "exports", "of other tools"],
+)
+def test_files_that_are_refused_are_bounded(
+    tmp_path: Path, writers: list[Callable[[Path], None]], record_property: Recorded
 ) -> None:
-    path = tmp_path / DOCUMENTS[write]
-    write(path)
-    code, output, peak = command(tmp_path, "import", str(path))
-    record_property("files read" if write in WHOLE else "files refused", 1)
+    paths = written(tmp_path, *writers)
+    code, output, peak = command(tmp_path, "import", *map(str, paths))
+    record_property("files refused", len(paths))
     record_property("peak MiB", peak // MIB)
-    assert code == (0 if write in WHOLE else 1), output
+    assert code == 1 and "Traceback" not in output, output
+    of_each = {path: [line for line in output.splitlines() if path.parent.name in line] for path in paths}
+    for write, path in zip(writers, paths, strict=True):
+        assert of_each[path] and ENDED_BY.get(write, "") in output, (write.__name__, output)
+    assert peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
+
+
+def test_whole_files_of_other_tools_are_bounded(tmp_path: Path, record_property: Recorded) -> None:
+    paths = written(tmp_path, *WHOLE)
+    code, output, peak = command(tmp_path, "import", *map(str, paths))
+    record_property("files read", len(paths))
+    record_property("peak MiB", peak // MIB)
+    assert code == 0, output
     assert "Traceback" not in output and peak < PEAK, f"{peak / MIB:.0f} MiB: {output}"
 
 

@@ -59,11 +59,11 @@ def test_a_complete_run_is_not_resumed(measured_once: tuple[Site, Done]) -> None
 
 def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> None:
     site, run = half
-    zipped = site.folder / "gone.zip"
-    change_header(site.journal(run), lambda body: body.update(harness_path=str(zipped)))
+    gone = site.folder / "gone"
+    change_header(site.journal(run), lambda body: body.update(harness_path=str(gone)))
     said = typed(site, "run", "--resume", run)
     assert (said.code, said.out) == (4, "")
-    assert f"pyrometer: run {run}: its harness {zipped} was removed; start a new run" in said.err
+    assert f"pyrometer: run {run}: its harness {gone} was removed; start a new run" in said.err
 
 
 @pytest.mark.parametrize(

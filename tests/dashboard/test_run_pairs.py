@@ -12,7 +12,7 @@ import pytest
 from dashboard.run_pairs import tables
 from dashboard.run_pairs.comparison import RunSide, candidate, compare, metrics
 from dashboard.run_pairs.page import RunPairView, run_pair
-from records.kinds import RunSource
+from records.kinds import RunSource, RunState
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import RunSummary
 from support.builders.run_records import (
@@ -325,6 +325,14 @@ def test_two_ticked_runs_are_compared_the_older_as_the_baseline() -> None:
         "old", "middle"
     )
     assert run_pair({}, newest, lambda run: True, anything)[0] == RunPairView("middle", "new")
+
+
+def test_a_run_that_goes_on_is_not_proposed_where_two_are_over() -> None:
+    newest = [replace(summary("new"), state=RunState.RUNNING), summary("middle"), summary("old")]
+    chosen, _ = run_pair({}, newest, lambda run: True, anything)
+    assert chosen == RunPairView("old", "middle")
+    chosen, _ = run_pair({}, newest[:2], lambda run: True, anything)
+    assert chosen == RunPairView("middle", "new")
 
 
 @pytest.mark.parametrize(

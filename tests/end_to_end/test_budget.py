@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 
 def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) -> None:
-    done = site.run("quick", "--replicates", "50", "--budget", "12", "--json")
+    done = site.run("quick", "--replicates", "50", "--budget", "8", "--json")
     assert done.code == 0, done
     outcomes = [event for event in done.events if event["event"] == "outcome"]
     counts = Counter(outcome["status"] for outcome in outcomes)
@@ -26,7 +26,7 @@ def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) 
     for outcome in outcomes:
         if outcome["status"] == "skipped":
             assert re.fullmatch(
-                r"budget of 12 s: \d+ s are spent, this would take about \d+ s", outcome["reason"]
+                r"budget of 8 s: \d+ s are spent, this would take about \d+ s", outcome["reason"]
             )
     assert done.events[-1]["state"] == "complete"
     with open_database(site.url, create=False) as database:

@@ -133,6 +133,7 @@ def test_shape(pyrometer, shape):
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A project with tests, and environments that have the measured one's packages, two also pytest."""
     for site in one_site(tmp_path_factory.mktemp("project")):
+        site.measure_shortly()
         tests = site.folder / "tests" / "perf"
         tests.mkdir(parents=True)
         (tests / "test_speed.py").write_text(TESTS)

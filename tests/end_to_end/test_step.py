@@ -64,6 +64,7 @@ Reported = tuple[int, dict[str, Any], str]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site with the script and two environments, which the tests of this file share."""
     for site in one_site(tmp_path_factory.mktemp("step")):
+        site.measure_shortly()
         (site.folder / "repro.py").write_text(SCRIPT)
         for name in ("old", "new"):
             make_interpreter(site.folder / name, measured_packages())

@@ -289,7 +289,7 @@ def test_a_file_that_is_no_program(tmp_path: Path) -> None:
 
 
 def test_a_program_that_answers_garbage(tmp_path: Path) -> None:
-    # -I ZIP describe --in N --out M
+    # -I HARNESS describe --in N --out M
     python = script(tmp_path, "#!/bin/sh\necho hello > /proc/self/fd/$7\nsleep 600\n")
     assert "does not answer" in complaint(tmp_path, python)
 

@@ -32,11 +32,10 @@ CONTROLLER = Path(__file__).parent / "scripts/controller.py"
 #: Case, and the names of the processes it leaves behind.
 LEAVING = {
     "leaves_a_session": ["session"],
-    "leaves_a_daemon": ["daemon"],
-    "leaves_threads_without_a_main_one": ["headless"],
-    "leaves_ranks": ["launcher", "rank0", "rank1"],
-    "leaves_compile_workers": ["pool", "compiling"],
-    "leaves_spawned_processes": ["spawned0", "spawned1"],
+    "leaves_all_kinds": [
+        *("daemon", "headless", "launcher", "rank0", "rank1"),
+        *("pool", "compiling", "spawned0", "spawned1"),
+    ],
 }
 PRINTING = ["floods_stdout", "floods_while_measured", "prints_protocol"]
 CONDITIONS = "writes_its_conditions/infer/flag=False/eager"

@@ -11,15 +11,16 @@ import psutil
 import pytest
 
 from runner.environment import MeasuredEnvironment
-from runner.errors import NodeFailed
+from runner.errors import MachineBusy, NodeFailed
 from runner.execution import harness
+from runner.execution.machine_lock import exclusive
 from runner.nodes import Node, environment_difference, inspect, read_nodes, write
 from runner.preset import MachinePreset
 from runner.worker.distributed.node_agent import take_variables
 from support.measuring import CASE_FILES, Scratch
 from support.processes import alive
 from support.servers.network_namespaces import NAME, OF_THE_NODE, TwoNodes, stopped, two_nodes
-from support.site import Done, carriers
+from support.site import LOCK_FOLDER, Done, carriers
 from support.waiting import until
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
@@ -109,6 +110,10 @@ def test_what_is_lost_in_mid_step_is_measured_again_and_a_killed_run_leaves_noth
     running.until("outcome")
     (pid,) = until(lambda: stopped(module_scratch, "twice"), "rank 1 stops")
     assert not OF_THE_NODE.items() & psutil.Process(pid).environ().items()
+    with pytest.MonkeyPatch.context() as of_the_node:
+        of_the_node.setenv(LOCK_FOLDER, str(nodes.lock_folder))
+        with pytest.raises(MachineBusy), exclusive(lambda: None, wait_seconds=0.0):
+            pytest.fail("another run measures the other node")
     nodes.plug(0, "down")
     # Neither side gets a message: the leader notices by itself, and ends what it had started there.
     until(lambda: not alive(pid), "the rank of the lost node is ended")

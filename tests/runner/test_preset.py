@@ -181,7 +181,7 @@ def test_a_worker_gets_what_changes_a_measurement_from_its_preset_alone(
     monkeypatch.setenv("HARMLESS", "yes")
     launch = Launch(
         python="python",
-        harness=Harness(Path("h.zip"), "1", "", ()),
+        harness=Harness(Path("h"), "1", "", ()),
         variables={"MKL_NUM_THREADS": "1"},
         cpus=(),
         own_cpus=(),

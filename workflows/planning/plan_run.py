@@ -24,7 +24,7 @@ from runner import journal, machine
 from runner.environment import MeasuredEnvironment
 from runner.errors import JournalError
 from runner.execution import canary_runner
-from runner.execution.harness import Harness, protocol_of
+from runner.execution.harness import Harness, is_whole, protocol_of
 from runner.machine import MachineFacts, card_states, card_warnings
 from runner.nodes import Node, NodeMachines, inspect
 from runner.preset import MachinePreset
@@ -366,6 +366,10 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     if {*header.preset["cpus"]} - os.sched_getaffinity(0):
         raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
     _refuse_another_pyrometers(header, harness)
+    if not is_whole(harness):
+        raise CannotResume(
+            f"run {header.run}: its harness {harness.path} is not what it was; start a new run"
+        )
     return header, harness, contents
 
 

@@ -113,8 +113,7 @@ class LoaderNetwork(nn.Module):
 def _loader(batch: int, workers: int, prefetch: int, pin: bool) -> "DataLoader[Tensor]":
     parallel: dict[str, Any] = {}
     if workers:
-        # Forked on every version of Python: started otherwise, a process could not import this module
-        # out of a zip.
+        # Forked on every version of Python, whose defaults differ.
         parallel = {
             "prefetch_factor": prefetch,
             "persistent_workers": True,

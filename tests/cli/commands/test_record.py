@@ -21,7 +21,9 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    yield from one_site(tmp_path_factory.mktemp("census"))
+    for place in one_site(tmp_path_factory.mktemp("census")):
+        place.measure_shortly()
+        yield place
 
 
 @pytest.fixture(scope="module")

@@ -105,8 +105,8 @@ def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
     with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
         at_slurm.midway()
         cluster.kill_controller()
-    with pytest.raises(ChildLost, match="Slurm was away for"):
-        future.result()
+        with cluster.impatience(), pytest.raises(ChildLost, match="Slurm was away for"):
+            future.result()
     cluster.start_controller()
     until(lambda: cluster.states() and at_slurm.there(), "it is back")
     # An abandoned job does not run at the same time as the next one.

@@ -113,8 +113,7 @@ def sleeps_with_a_child():
     return lambda: time.sleep(10_000)
 
 
-@case()
-def leaves_a_daemon():
+def leave_a_daemon():
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -122,11 +121,9 @@ def leaves_a_daemon():
             time.sleep(10_000)
         os._exit(0)
     wait_for("daemon")
-    return quick()
 
 
-@case()
-def leaves_threads_without_a_main_one():
+def leave_threads_without_a_main_one():
     if os.fork() == 0:
         os.setsid()
 
@@ -140,41 +137,44 @@ def leaves_threads_without_a_main_one():
         threading.Thread(target=other).start()
         ctypes.CDLL(None).syscall(SYS_EXIT[platform.machine()], 0)
     wait_for("headless")
-    return quick()
 
 
-@case()
-def leaves_ranks():
+def leave_ranks():
     script = scratch() / "rank.py"
     script.write_text(RANK)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     launched = subprocess.Popen([*launcher, str(script), str(scratch())], start_new_session=True)
     remember("launcher", launched.pid)
     wait_for("rank0", "rank1")
-    return quick()
 
 
-@case()
-def leaves_compile_workers():
+def leave_compile_workers():
     # On a CPU Inductor compiles in its own process; this is the pool that it starts for Triton's kernels.
     from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
     pool = SubprocPool(2)
     remember("compiling", pool.submit(os.getpid).result(timeout=100))
     remember("pool", pool.process.pid)
-    step = quick()
-    return lambda: (step(), pool.running)
+    return pool
 
 
-@case()
-def leaves_spawned_processes():
+def leave_spawned_processes():
     import torch.multiprocessing
 
     context = torch.multiprocessing.get_context("spawn")
     for index in range(2):
         context.Process(target=sleep_for_ever, args=(index,)).start()
     wait_for("spawned0", "spawned1")
-    return quick()
+
+
+@case()
+def leaves_all_kinds():
+    leave_a_daemon()
+    leave_threads_without_a_main_one()
+    leave_ranks()
+    leave_spawned_processes()
+    pool, step = leave_compile_workers(), quick()
+    return lambda: (step(), pool.running)
 
 
 @case(flag=[True, False])

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import textwrap
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -23,28 +22,48 @@ def cases_file(folder: Path, text: str = CASES, name: str = "mine.py") -> Path:
     return folder / name
 
 
-def test_the_same_content_is_the_same_file(tmp_path: Path) -> None:
+def test_the_same_content_is_the_same_folder(tmp_path: Path) -> None:
     one = harness.build(tmp_path / "one", [cases_file(tmp_path / "a")])
     other = harness.build(tmp_path / "other", [cases_file(tmp_path / "b")])
-    assert one.path.read_bytes() == other.path.read_bytes()
-    assert one.path.name == other.path.name
-    assert one.path.name == f"harness-{one.version}-{one.user_version}.zip"
+    assert harness._sources(one.path) == harness._sources(other.path)
+    assert one.path.name == other.path.name == f"harness-{one.version}-{one.user_version}"
 
 
 def test_a_harness_names_the_protocol_of_its_worker(tmp_path: Path) -> None:
     assert harness.protocol_of(harness.build(tmp_path).path) == PROTOCOL
-    (tmp_path / "damaged.zip").write_bytes(b"no zip")
-    assert harness.protocol_of(tmp_path / "damaged.zip") is None
-    assert harness.protocol_of(tmp_path / "nowhere.zip") is None
+    # As of a Pyrometer that wrote a zip.
+    (tmp_path / "harness.zip").write_bytes(b"PK")
+    assert harness.protocol_of(tmp_path / "harness.zip") is None
+    assert harness.protocol_of(tmp_path / "nowhere") is None
 
 
-def test_a_harness_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    path = harness.build(tmp_path).path
-    before = path.stat()
+def test_a_harness_that_is_there_is_left_alone_and_a_damaged_one_is_written_again(tmp_path: Path) -> None:
+    built = harness.build(tmp_path)
+    before, main = built.path.stat(), built.path / "runner/worker/main.py"
+    (main.parent / "__pycache__").mkdir()
     harness.build(tmp_path)
-    after = path.stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-    assert list(tmp_path.iterdir()) == [path]
+    assert (before.st_ino, before.st_mtime_ns) == (built.path.stat().st_ino, built.path.stat().st_mtime_ns)
+    text = main.read_bytes()
+    main.write_bytes(text[:100])
+    assert not harness.is_whole(built)
+    assert harness.is_whole(harness.build(tmp_path)) and main.read_bytes() == text
+    assert list(tmp_path.iterdir()) == [built.path] and not (main.parent / "__pycache__").exists()
+
+
+def test_a_worker_finds_the_byte_code_that_the_first_one_left(tmp_path: Path) -> None:
+    path = harness.build(tmp_path).path
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import runner.worker.case_key as m; "
+        "print(m.__spec__.cached)"
+    )
+    command = [sys.executable, "-I", "-c", program, path]
+    kept: list[float] = []
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        file = Path(done.stdout.strip())
+        assert file.is_relative_to(path)
+        kept.append(file.stat().st_mtime_ns)
+    assert kept[0] == kept[1]
 
 
 def test_a_users_cases_leave_our_version_as_it_is(tmp_path: Path) -> None:
@@ -76,8 +95,8 @@ def test_a_step_script_joins_as_a_case_and_is_hashed_as_one(tmp_path: Path) -> N
 
 
 def test_only_the_worker_and_the_cases_travel(tmp_path: Path) -> None:
-    with zipfile.ZipFile(harness.build(tmp_path).path) as archive:
-        names = archive.namelist()
+    path = harness.build(tmp_path).path
+    names = [file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()]
     assert {
         "__main__.py",
         "runner/__init__.py",
@@ -134,7 +153,7 @@ def test_processes_that_build_at_once_leave_one_whole_file(tmp_path: Path) -> No
     answers = {answer for builder in builders if (answer := builder.stdin and builder.communicate("go\n")[0])}
     assert [builder.returncode for builder in builders] == [0] * 4
     (path,) = {Path(answer.strip()) for answer in answers}
-    assert path.read_bytes() == harness.build(tmp_path / "own").path.read_bytes()
+    assert harness._sources(path) == harness._sources(harness.build(tmp_path / "own").path)
     assert list(path.parent.iterdir()) == [path]
 
 

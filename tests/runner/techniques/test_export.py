@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 #: What weighs the same in every way: an embedding of 50 x 512 and a layer of 512 x 1024 with its bias.
 PARAMETERS = 50 * 512 + 512 * 1024 + 1024
 
-USER_CASES = '''"""A model whose source only the harness's zip holds, and one that decides by its data."""
+USER_CASES = '''"""A model whose source only the harness holds, and one that decides by its data."""
 
 from runner.worker.case import Workload, case
 from torch import Tensor, nn
@@ -144,7 +144,7 @@ def test_onnx_runtime_says_what_it_is(results: Any) -> None:
     assert (facts["providers"], facts["threads"]) == (["CPUExecutionProvider"], 1)
 
 
-def test_a_users_model_is_scripted_from_the_zip_and_a_refusal_ends_in_one_sentence(tmp_path: Path) -> None:
+def test_a_users_model_is_scripted_and_a_refusal_ends_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(USER_CASES)
     ways = [f"undecided/infer/-/{technique}" for technique in ("export=jit-script", "export=export")]
     happened = measure(conditions(tmp_path, tmp_path / "mine.py"), [ways])

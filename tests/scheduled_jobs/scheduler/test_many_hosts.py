@@ -216,6 +216,21 @@ def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path
     assert states == {"gpu": "done", "node-000": "waiting"}
 
 
+def test_a_drained_host_claims_nothing_until_it_is_no_longer_drained() -> None:
+    local = PoolWorker(Idle("here", ("here",)), this_process("here"), (), NOW, ("here",))
+    hosts = many(2)
+    first, second = hosts.seen
+    pool = WorkerPool(local, hosts, Log("json", lambda: NOW, stream=StringIO()), lambda: NOW)
+
+    def claiming(*seen: HostStatus) -> list[str]:
+        hosts.seen = seen
+        pool.look()
+        return [worker.host.machine for worker, _ in pool.idle()]
+
+    assert claiming(replace(first, drained=True), second) == ["node-001"]
+    assert claiming(first, replace(second, drained=True)) == ["node-000"]
+
+
 def test_a_place_takes_only_tasks_for_its_name_while_it_is_drained(
     tmp_path: Path, database: Database
 ) -> None:

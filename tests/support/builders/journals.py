@@ -49,7 +49,7 @@ def a_header(run: str, planned: Iterable[PlannedReplicate] = (), **changes: Any)
         "environments": tuple(map(environment_body, ENVIRONMENTS)),
         "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}},
         "harness": "harness-1f3a",
-        "harness_path": "harness.zip",
+        "harness_path": "harness",
         "user_version": "",
         "timing": {},
         "device": "cpu",

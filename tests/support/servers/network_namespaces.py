@@ -13,7 +13,7 @@ import psutil
 
 from runner.nodes import Node, write
 from support.measuring import Scratch
-from support.site import COMMAND, Running, Site, measured_python, unavailable
+from support.site import COMMAND, LOCK_FOLDER, Running, Site, measured_python, unavailable
 
 #: What the second node is called, and by how many seconds its clock is ahead: as booted a day earlier.
 NAME, AHEAD_SECONDS = "second", 86_400
@@ -54,7 +54,11 @@ class TwoNodes:
             self.plug(number)
         self.file = folder / "nodes.json"
         world = ("unshare", "--uts", "--time", "--monotonic", str(AHEAD_SECONDS), "--fork", "--kill-child")
-        variables = " ".join(f"{name}={value}" for name, value in OF_THE_NODE.items())
+        #: Where the second node has the lock of its machine.
+        self.lock_folder = folder / "second-lock"
+        self.lock_folder.mkdir()
+        own = {**OF_THE_NODE, LOCK_FOLDER: str(self.lock_folder)}
+        variables = " ".join(f"{name}={value}" for name, value in own.items())
         script = f'hostname {NAME}; exec env {variables} "$@"'
         self.command = (*self._inside(1), *world, "sh", "-c", script, "sh")
         write(self.file, [Node("first", _HOSTS[0]), Node(NAME, _HOSTS[1], self.command)])

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from common.processes import die_with
 from support.servers.ports import free_port
 from support.site import unavailable
@@ -108,6 +110,15 @@ class SlurmCluster:
         self.wait_for(lambda: not self.jobs() or state.stat().st_mtime > now, "the jobs are written down")
         self._daemons["slurmctld"].kill()
         self._daemons["slurmctld"].wait()
+
+    @contextmanager
+    def impatience(self) -> Generator[None]:
+        """Within the block Slurm's commands wait one second for a controller that is away, not ten."""
+        patient, hurried = self.variables["SLURM_CONF"], self.folder / "hurried.conf"
+        hurried.write_text(f"{Path(patient).read_text()}MessageTimeout=1\n")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", str(hurried))
+            yield
 
     def call(self, program: str, *arguments: str) -> str:
         """What one of Slurm's commands answers; empty where it fails. It knows nothing of Pyrometer."""

@@ -1,12 +1,12 @@
 """A run that another Pyrometer began is resumed only where this one understands it and its workers."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner import machine
+from runner.execution import harness
 from runner.journal import Journal
 from runner.nodes import NodeMachines
 from runner.worker.messages import PROTOCOL
@@ -20,11 +20,12 @@ OWN = f"PROTOCOL = {PROTOCOL}\n"
 
 def begun(folder: Path, messages: str = OWN, **changes: Any) -> Path:
     """A run of this machine of which nothing is measured, with a harness whose messages are these."""
-    harness = folder / "harness.zip"
-    with zipfile.ZipFile(harness, "w") as archive:
-        archive.writestr("runner/worker/messages.py", messages)
+    file = folder / "harness/runner/worker/messages.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(messages)
     about: dict[str, Any] = {
-        "harness_path": str(harness),
+        "harness": harness._digest({"runner/worker/messages.py": messages.encode()}),
+        "harness_path": str(folder / "harness"),
         "machine": machine_of(machine.describe([]), NodeMachines()),
         "preset": {"fingerprint": "profile", "name": "quiet", "settings": {}, "cpus": []},
     }
@@ -55,5 +56,12 @@ def test_what_this_pyrometer_does_not_understand_is_begun_anew(
 
 
 def test_a_harness_that_names_no_protocol_is_checked_when_it_measures(tmp_path: Path) -> None:
-    header, harness, _ = resumable(begun(tmp_path, "PROTOCOLS = 1\n"))
-    assert (header.run, harness.path.name) == (RUN, "harness.zip")
+    header, own, _ = resumable(begun(tmp_path, "PROTOCOLS = 1\n"))
+    assert (header.run, own.path.name) == (RUN, "harness")
+
+
+def test_a_harness_of_which_a_power_cut_left_a_part_measures_nothing(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    (tmp_path / "harness/runner/worker/main.py").touch()
+    with pytest.raises(CannotResume, match=f"run {RUN}: its harness .* is not what it was"):
+        resumable(folder)
