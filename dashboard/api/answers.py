@@ -38,9 +38,11 @@ class HeadAnswers:
         await self._app({**scope, "method": "GET"}, receive, send_head)
 
 
-def rows(request: Request, model: type[BaseModel], found: Iterable[object], following: str = "") -> Response:
+def rows(
+    request: Request, model: type[BaseModel], records: Iterable[object], following: str = ""
+) -> Response:
     """The records as rows of `model`; `following` is the address of the next page, empty on the last one."""
-    each = [model.model_validate(one) for one in found]
+    each = [model.model_validate(one) for one in records]
     link = {"link": f'<{following}>; rel="next"'} if following else {}
     if _prefers_csv(request):
         return _etag_response(request, _csv(model, each), _CSV, link)
@@ -49,46 +51,46 @@ def rows(request: Request, model: type[BaseModel], found: Iterable[object], foll
     return _etag_response(request, f"[{text}]".encode(), "application/json", link)
 
 
-def body(request: Request, found: object) -> Response:
+def body(request: Request, result: object) -> Response:
     """One object as JSON."""
-    return _etag_response(request, json.dumps(found, allow_nan=False).encode(), "application/json", {})
+    return _etag_response(request, json.dumps(result, allow_nan=False).encode(), "application/json", {})
 
 
 def page(
-    request: Request, found: Sequence[Record], limit: int, offset: int, before: int = 0
+    request: Request, records: Sequence[Record], limit: int, offset: int, before: int = 0
 ) -> tuple[Sequence[Record], str]:
     """Of `limit` + 1 records those of this page, and the address of the next one, empty on the last.
 
     `before` is the number of records before the requested `newest` ones: the next page counts from the first
     record of all, because a new record shifts the newest ones.
     """
-    return _page(request, found, limit, offset=before + offset + limit)
+    return _page(request, records, limit, offset=before + offset + limit)
 
 
 def page_after(
-    request: Request, found: Sequence[Record], limit: int, id_of: Callable[[Record], object]
+    request: Request, records: Sequence[Record], limit: int, id_of: Callable[[Record], object]
 ) -> tuple[Sequence[Record], str]:
     """The same for a list whose newest rows come first: the next page begins after the last row of this one.
 
     If it were counted from the first row, new rows would make it repeat some.
     """
-    return _page(request, found, limit, after=id_of(found[limit - 1]) if len(found) > limit else "")
+    return _page(request, records, limit, after=id_of(records[limit - 1]) if len(records) > limit else "")
 
 
 def _page(
-    request: Request, found: Sequence[Record], limit: int, **following: object
+    request: Request, records: Sequence[Record], limit: int, **following: object
 ) -> tuple[Sequence[Record], str]:
-    if len(found) <= limit:
-        return found, ""
+    if len(records) <= limit:
+        return records, ""
     address = request.url.remove_query_params(["newest", "offset"])
     address = address.include_query_params(limit=limit, **following)
     # A relative address, because a proxy in front may have another name.
-    return found[:limit], f"{address.path}?{address.query}"
+    return records[:limit], f"{address.path}?{address.query}"
 
 
 def _prefers_csv(request: Request) -> bool:
-    accepted = request.headers.get("accept", "")
-    return _CSV in accepted and "application/json" not in accepted
+    accept_header = request.headers.get("accept", "")
+    return _CSV in accept_header and "application/json" not in accept_header
 
 
 def _csv(model: type[BaseModel], each: Sequence[BaseModel]) -> bytes:
@@ -114,7 +116,7 @@ def _etag_response(request: Request, content: bytes, media_type: str, headers: M
     whole = content + headers.get("link", "").encode()
     tag = f'"{sha256(whole).hexdigest()[:32]}"'
     headers = {**headers, "etag": tag, "cache-control": "no-cache", "vary": "accept"}
-    known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-    if tag in known:
+    tags = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if tag in tags:
         return Response(status_code=304, headers=headers)
     return Response(content, headers=headers, media_type=media_type)

@@ -87,14 +87,14 @@ def _check_parameters(request: Request) -> None:
     If a misspelled filter were ignored, the answer would contain the rows it should leave out.
     """
     route = request.scope["route"].path
-    described = request.app.openapi()["paths"][route][request.method.lower()]
-    valid = [one["name"] for one in described.get("parameters", ()) if one["in"] == "query"]
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
+    description = request.app.openapi()["paths"][route][request.method.lower()]
+    valid = [one["name"] for one in description.get("parameters", ()) if one["in"] == "query"]
+    parameter_names = [name for name, _ in request.query_params.multi_items()]
+    for name in parameter_names:
         if name not in valid:
             raise HTTPException(422, unknown("parameter", name, valid))
-        if given.count(name) > 1:
-            raise HTTPException(422, f'parameter "{name}" is given {given.count(name)} times')
+        if parameter_names.count(name) > 1:
+            raise HTTPException(422, f'parameter "{name}" is given {parameter_names.count(name)} times')
 
 
 def _invalid(request: Request, error: Exception) -> Response:
@@ -132,9 +132,9 @@ def runs(
 ) -> Response:
     """The newest runs first."""
     only, place = RunsOnly(suite, machine, state or ""), _place_of_run(after)
-    found = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only, after=place)
-    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
-    return answers.rows(request, models.ApiRun, shown, following)
+    summaries = queries.recent_runs(served_database(), limit=limit + 1, offset=offset, only=only, after=place)
+    page_rows, following = answers.page_after(request, summaries, limit, lambda one: one.id)
+    return answers.rows(request, models.ApiRun, page_rows, following)
 
 
 @router.get("/runs/{run}", response_model=models.ApiRun)
@@ -149,9 +149,9 @@ def run(request: Request, run: RunName) -> Response:
 def measurements(request: Request, run: RunName) -> Response:
     """Every metric of every case of a run."""
     _require_run(run, queries.run_summary(served_database(), run))
-    found = queries.measurements_of_run(served_database(), run)
+    measurements_of_run = queries.measurements_of_run(served_database(), run)
     units = _units()
-    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in found)
+    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in measurements_of_run)
     return answers.rows(request, models.ApiMeasurement, each)
 
 
@@ -175,8 +175,8 @@ def cases(
     found = series_queries.series_keys(served_database(), SeriesOnly("", metric, hardware, preset))
     # They are sorted by case.
     every = [_case(case, list(keys)) for case, keys in groupby(found, lambda key: key.case)]
-    shown, following = answers.page(request, every[offset : offset + limit + 1], limit, offset)
-    return answers.rows(request, models.ApiCase, shown, following)
+    page_rows, following = answers.page(request, every[offset : offset + limit + 1], limit, offset)
+    return answers.rows(request, models.ApiCase, page_rows, following)
 
 
 @router.get("/series", response_model=list[models.ApiSeries])
@@ -190,10 +190,10 @@ def series(
     offset: Offset = 0,
 ) -> Response:
     """The measured series: case, metric, hardware and preset (the last two by fingerprint)."""
-    found = series_queries.series_keys(served_database(), SeriesOnly(case, metric, hardware, preset))
-    shown, following = answers.page(request, found[offset : offset + limit + 1], limit, offset)
+    keys = series_queries.series_keys(served_database(), SeriesOnly(case, metric, hardware, preset))
+    page_rows, following = answers.page(request, keys[offset : offset + limit + 1], limit, offset)
     units = _units()
-    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in shown)
+    each = ({**asdict(one), "unit": units.get(one.metric, "")} for one in page_rows)
     return answers.rows(request, models.ApiSeries, each, following)
 
 
@@ -211,10 +211,10 @@ def points(
     """The points of one series, oldest first, so that a new point is on the last page."""
     key = SeriesKey(case, metric, hardware, "", preset, "")
     before = 0 if newest is None else series_queries.before_newest(served_database(), key, newest)
-    found = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
-    if not found and not series_queries.has_series(served_database(), key):
+    rows = series_queries.page_of_series(served_database(), key, limit + 1, offset, newest=newest)
+    if not rows and not series_queries.has_series(served_database(), key):
         raise HTTPException(404, f"there is no such series; GET {PREFIX}/series lists them")
-    return answers.rows(request, models.ApiPoint, *answers.page(request, found, limit, offset, before))
+    return answers.rows(request, models.ApiPoint, *answers.page(request, rows, limit, offset, before))
 
 
 @router.get("/findings", response_model=list[models.ApiFinding])
@@ -228,7 +228,7 @@ def findings(
 ) -> Response:
     """The newest findings first."""
     last = None if after is None else _known_finding(after, store.finding(served_database(), after))
-    found = store.findings(
+    records = store.findings(
         served_database(),
         states=[state] if state else None,
         schedule=schedule or None,
@@ -236,15 +236,15 @@ def findings(
         offset=offset,
         after=last and (last.found_at, last.id),
     )
-    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
-    return answers.rows(request, models.ApiFinding, map(_finding, shown), following)
+    page_rows, following = answers.page_after(request, records, limit, lambda one: one.id)
+    return answers.rows(request, models.ApiFinding, map(_finding, page_rows), following)
 
 
 @router.get("/findings/{number}", response_model=models.ApiFinding)
 def finding(request: Request, number: Number) -> Response:
     """One finding."""
-    found = store.finding(served_database(), number)
-    return _finding_answer(request, number, found)
+    record = store.finding(served_database(), number)
+    return _finding_answer(request, number, record)
 
 
 @router.post(
@@ -257,12 +257,12 @@ def triage(request: Request, number: Number, entry: models.NewTriage) -> Respons
         raise HTTPException(422, problem)
     if entry.until is not None and (entry.action != "mute" or not now < entry.until < MUTED_BEFORE):
         raise HTTPException(422, "`until` is a future moment before the year 9999, for the action mute")
-    found = store.triage(served_database(), number, entry.action, by, text, entry.until, now)
-    return _finding_answer(request, number, found)
+    record = store.triage(served_database(), number, entry.action, by, text, entry.until, now)
+    return _finding_answer(request, number, record)
 
 
-def _finding_answer(request: Request, number: int, found: Finding | None) -> Response:
-    row = models.ApiFinding.model_validate(_finding(_known_finding(number, found)))
+def _finding_answer(request: Request, number: int, finding: Finding | None) -> Response:
+    row = models.ApiFinding.model_validate(_finding(_known_finding(number, finding)))
     return answers.body(request, row.model_dump(mode="json"))
 
 
@@ -270,18 +270,18 @@ def _finding_answer(request: Request, number: int, found: Finding | None) -> Res
 def verdicts(request: Request, limit: Limit = 100, offset: Offset = 0, after: RunAfter = "") -> Response:
     """The upgrades that Pyrometer measured, newest first."""
     place = _place_of_run(after)
-    found = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset, after=place)
-    shown, following = answers.page_after(request, found, limit, lambda one: one.id)
-    return answers.rows(request, models.ApiVerdict, map(_verdict, upgrade_summaries(shown)), following)
+    upgrades = queries.upgrade_runs(served_database(), newest=limit + 1, offset=offset, after=place)
+    page_rows, following = answers.page_after(request, upgrades, limit, lambda one: one.id)
+    return answers.rows(request, models.ApiVerdict, map(_verdict, upgrade_summaries(page_rows)), following)
 
 
 @router.get("/verdicts/{run}", response_model=dict[str, Any])
 def verdict(request: Request, run: RunName) -> Response:
     """The decision on an upgrade with its whole report, as `--report FILE.json` writes it."""
-    stored = _require_run(run, queries.run_summary(served_database(), run))
-    counts = tuple(sorted(stored.counts.items()))
-    found = _judgement(served_database(), run, counts, stored.state)
-    return answers.body(request, found)
+    summary = _require_run(run, queries.run_summary(served_database(), run))
+    counts = tuple(sorted(summary.counts.items()))
+    judgement = _judgement(served_database(), run, counts, summary.state)
+    return answers.body(request, judgement)
 
 
 @router.get("/machines", response_model=list[models.ApiMachine])
@@ -299,10 +299,10 @@ def schedules(request: Request) -> Response:
 @router.get("/tasks/{number}", response_model=models.ApiTask)
 def task(request: Request, number: Number) -> Response:
     """One task of the queue: its state, its run, and its error."""
-    found = queue.task(served_database(), number)
-    if found is None:
+    record = queue.task(served_database(), number)
+    if record is None:
         raise HTTPException(404, f"there is no task {number}")
-    return answers.body(request, models.ApiTask.model_validate(found).model_dump(mode="json"))
+    return answers.body(request, models.ApiTask.model_validate(record).model_dump(mode="json"))
 
 
 @lru_cache(maxsize=8)
@@ -315,10 +315,10 @@ def _judgement(
         comparison = stored_comparison(record.facts)
         if comparison is None:
             raise HTTPException(404, f"run {run} compares no environments")
-        found = judge_upgrade(record, comparison, queries.outcomes_of_run(database, run))
+        judgement = judge_upgrade(record, comparison, queries.outcomes_of_run(database, run))
     except ValueError as error:
         raise HTTPException(409, f"run {run} cannot be judged: {error}") from error
-    return upgrade_json(found)
+    return upgrade_json(judgement)
 
 
 def _place_of_run(run: str) -> Place | None:
@@ -326,23 +326,23 @@ def _place_of_run(run: str) -> Place | None:
     return _require_run(run, queries.place_of_run(served_database(), run)) if run else None
 
 
-def _known_finding(number: int, found: Finding | None) -> Finding:
-    if found is None:
+def _known_finding(number: int, finding: Finding | None) -> Finding:
+    if finding is None:
         raise HTTPException(404, f"there is no finding {number}")
-    return found
+    return finding
 
 
-def _require_run(run: str, found: Found | None) -> Found:
+def _require_run(run: str, result: Found | None) -> Found:
     """The result of a query for a run; raises HTTPException if there is none."""
-    if found is None:
+    if result is None:
         raise HTTPException(404, f"no run is named {run}")
-    return found
+    return result
 
 
 def _units() -> dict[str, str]:
     """The unit of each metric, of the catalogue and imported ones."""
-    imported = metric_definitions.metric_definitions(served_database())
-    return {name: one.unit for name, one in {**imported, **METRICS}.items()}
+    imported_metrics = metric_definitions.metric_definitions(served_database())
+    return {name: one.unit for name, one in {**imported_metrics, **METRICS}.items()}
 
 
 def _case(case: str, keys: Sequence[SeriesKey]) -> dict[str, Any]:

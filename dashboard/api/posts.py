@@ -84,17 +84,17 @@ def submit(machine: Label, hardware: Label, content: Annotated[bytes, Depends(_c
     place = SourcePlace("body")
     try:
         text = content.decode("utf-8-sig")
-        runs, arrived = import_runs.submit(text, place, None, served_database(), build_machine)
+        runs, import_result = import_runs.submit(text, place, None, served_database(), build_machine)
     except UnicodeDecodeError as error:
         bad = BadFile(place, f"is not UTF-8 text: {error.reason} at byte {error.start}")
         raise HTTPException(422, f"{bad}; nothing was stored") from None
     except BadFile as error:
         raise HTTPException(422, f"{error}; nothing was stored") from None
-    aside = [str(problem) for problem in arrived.set_aside]
-    if not arrived.held.runs:
+    aside = [str(problem) for problem in import_result.set_aside]
+    if not import_result.held.runs:
         raise HTTPException(422, f"{aside[0]}; nothing was stored")
     return JSONResponse(
-        {"runs": list(runs), "new": asdict(arrived.new), "set_aside": aside}, 409 if aside else 200
+        {"runs": list(runs), "new": asdict(import_result.new), "set_aside": aside}, 409 if aside else 200
     )
 
 

@@ -21,11 +21,11 @@ Headers = list[tuple[bytes, bytes]]
 
 def request_cookies(headers: Headers) -> dict[str, str]:
     """The cookies of a request."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, value in headers:
         if name == b"cookie":
-            found |= cookie_parser(value.decode("latin-1"))
-    return found
+            result |= cookie_parser(value.decode("latin-1"))
+    return result
 
 
 def own_address(text: str) -> str:

@@ -109,33 +109,33 @@ def person_of_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) 
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    found = [value for each, value in headers if name and each == name]
+    matches = [value for each, value in headers if name and each == name]
     # Header values are bytes; names outside of ASCII come as UTF-8.
-    return [value.decode("utf-8", "replace").strip() for value in found]
+    return [value.decode("utf-8", "replace").strip() for value in matches]
 
 
 def person_of_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
     """The person named by the claims of a provider's ID token; None if they are not a login."""
-    issued = claims.get("iat")
-    if isinstance(issued, bool) or not isinstance(issued, int | float):
+    issue_time = claims.get("iat")
+    if isinstance(issue_time, bool) or not isinstance(issue_time, int | float):
         return None
     name = claims.get(rules.user_claim)
     if not isinstance(name, str) or not _usable(name):
         why = f"The provider does not name the reader: claim {rules.user_claim!r} is missing or not a name."
         return Refusal(why, True)
     # Some providers accept any unverified address, and some send `true` as text.
-    verified = claims.get("email_verified")
-    if rules.user_claim == "email" and verified is not True and verified != "true":
+    verification = claims.get("email_verified")
+    if rules.user_claim == "email" and verification is not True and verification != "true":
         why = f"The provider has not verified {name}: claim 'email_verified' is not true. Ask {rules.ask}."
         return Refusal(why, True)
     groups = _texts(claims.get(rules.groups_claim))
-    return Person(name, frozenset(groups), issued + rules.login_seconds)
+    return Person(name, frozenset(groups), issue_time + rules.login_seconds)
 
 
 def group_patterns(rules: AccessRules) -> list[str]:
     """The patterns over groups in `rules`, without their prefix."""
-    named = (*rules.viewers, *rules.triagers)
-    return [each.removeprefix(_GROUP) for each in named if each.startswith(_GROUP)]
+    patterns = (*rules.viewers, *rules.triagers)
+    return [each.removeprefix(_GROUP) for each in patterns if each.startswith(_GROUP)]
 
 
 def matching_group(groups: object, pattern: str) -> str | None:
@@ -144,8 +144,8 @@ def matching_group(groups: object, pattern: str) -> str | None:
 
 
 def _texts(claim: object) -> list[str]:
-    listed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
-    return [each for each in cast(list[object], listed) if isinstance(each, str)]
+    items = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return [each for each in cast(list[object], items) if isinstance(each, str)]
 
 
 def _usable(name: str) -> bool:

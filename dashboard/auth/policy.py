@@ -102,21 +102,21 @@ def access_rules(settings: DashboardSettings) -> AccessRules:
 
 def _provider(settings: DashboardSettings) -> dict[str, str]:
     issuer = settings.issuer or ""
-    found = {
+    result = {
         "redirect_uri": f"{settings.url}/oauth2callback",
         "client_id": settings.client_id or "",
         "client_secret": _secret(settings, "client_secret"),
         "server_metadata_url": issuer if issuer.endswith(_METADATA) else issuer + _METADATA,
     }
     # With a random secret, logins end when the server ends.
-    given = settings.cookie_secret or settings.cookie_secret_file
-    found["cookie_secret"] = _secret(settings, "cookie_secret") if given else token_hex()
-    return found
+    secret = settings.cookie_secret or settings.cookie_secret_file
+    result["cookie_secret"] = _secret(settings, "cookie_secret") if secret else token_hex()
+    return result
 
 
 def _secret_if_given(settings: DashboardSettings, name: str) -> str:
-    given = getattr(settings, name) or getattr(settings, f"{name}_file")
-    return _secret(settings, name) if given else ""
+    secret = getattr(settings, name) or getattr(settings, f"{name}_file")
+    return _secret(settings, name) if secret else ""
 
 
 def _secret(settings: DashboardSettings, name: str) -> str:

@@ -58,9 +58,9 @@ class Provider:
             _LOG.warning("The login provider does not answer.", exc_info=True)
             return login_page.outage_page(self._rules.ask, page=page)
         self._keep(response, COOKIE, self._sign_session(request.session))
-        wanted = request.query_params.get("to")
-        if wanted is not None:
-            cookies.remember(response, cookies.own_address(wanted), encrypted=self._rules.encrypted)
+        target = request.query_params.get("to")
+        if target is not None:
+            cookies.remember(response, cookies.own_address(target), encrypted=self._rules.encrypted)
         response.headers.update(cookies.KEPT_NOWHERE)
         return response
 
@@ -88,12 +88,12 @@ class Provider:
         address = "/"
         if self.claims(request.scope["headers"]):
             try:
-                ended = await self._client().create_logout_url(
+                logout_url = await self._client().create_logout_url(
                     post_logout_redirect_uri=self._rules.provider["redirect_uri"],
                     id_token_hint=request.cookies.get(_ID_TOKEN),
                     client_id=self._rules.provider["client_id"],
                 )
-                address = str(ended["url"])
+                address = str(logout_url["url"])
             except Exception:
                 _LOG.warning("The logout at the provider failed.", exc_info=True)
         response = RedirectResponse(address, 302, cookies.KEPT_NOWHERE)
@@ -124,10 +124,10 @@ class Provider:
         if value is None:
             return {}
         try:
-            found: object = self._signer.loads(value, max_age=_COOKIE_SECONDS)
+            result: object = self._signer.loads(value, max_age=_COOKIE_SECONDS)
         except BadData:
             return {}
-        return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+        return cast(dict[str, Any], result) if isinstance(result, dict) else {}
 
     def _sign_session(self, session: Mapping[str, Any]) -> str:
         return str(self._signer.dumps(dict(session)))
@@ -158,5 +158,5 @@ def kept_claims(claims: Mapping[str, Any], rules: AccessRules) -> dict[str, Any]
     own = {name: claims[name] for name in names if name in claims}
     groups = claims.get(rules.groups_claim)
     patterns = group_patterns(rules)
-    matched = [group for pattern in patterns if (group := matching_group(groups, pattern)) is not None]
-    return own | {rules.groups_claim: list(dict.fromkeys(matched))}
+    groups_matched = [group for pattern in patterns if (group := matching_group(groups, pattern)) is not None]
+    return own | {rules.groups_claim: list(dict.fromkeys(groups_matched))}

@@ -50,9 +50,9 @@ def signature(text: str) -> str:
     Raises NotAllowed if the reader may not triage, or no longer.
     """
     reader = current()
-    refused = _refusal_text(reader)
-    if reader is None or refused:
-        raise NotAllowed(refused)
+    refusal_text = _refusal_text(reader)
+    if reader is None or refusal_text:
+        raise NotAllowed(refusal_text)
     return reader.name or text
 
 

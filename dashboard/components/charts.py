@@ -208,12 +208,12 @@ def row_chart(
     at = alt.Chart().transform_calculate(row=f"datum.row + {_WORDS}")
     label = at.mark_text(align="left", fontSize=11.5, limit=words.limit, color=ink)
     number = at.mark_text(align="right", fontSize=12, fontWeight=700, color=ink, opacity=words.opacity)
-    written = [
+    text_marks = [
         label.encode(x=alt.value(0), y=y, text="label:N", tooltip="label:N"),
         number.encode(x=alt.value("width"), y=y, text="text:N"),
     ]
-    layered = alt.layer(*behind, *written, *layers, data=alt.NamedData("rows"))
-    return as_spec(layered.properties(height=_ROW * max(1, rows) + _AXIS))
+    layers_chart = alt.layer(*behind, *text_marks, *layers, data=alt.NamedData("rows"))
+    return as_spec(layers_chart.properties(height=_ROW * max(1, rows) + _AXIS))
 
 
 def ratio_chart(rows: int, title: str, layers: Sequence[alt.Chart], *, dark: bool) -> Spec:

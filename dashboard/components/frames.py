@@ -43,8 +43,8 @@ def version_choices(versions: Iterable[str]) -> dict[str, str]:
     nightlies = [each for each in every if wording.is_nightly(each)]
     releases = [each for each in every if not wording.is_nightly(each)]
     names = {each: f"{wording.version(each)} · {each}" for each in nightlies}
-    ordered = [*nightlies[:NEWEST_NIGHTLIES], *releases, *nightlies[NEWEST_NIGHTLIES:]]
-    return {each: names.get(each, each) for each in ordered}
+    in_order = [*nightlies[:NEWEST_NIGHTLIES], *releases, *nightlies[NEWEST_NIGHTLIES:]]
+    return {each: names.get(each, each) for each in in_order}
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
@@ -130,11 +130,11 @@ def extremes(values: npt.NDArray[np.float64], most: int) -> list[int]:
     """The positions of at most `most` values; every bucket keeps its extremes, so that spikes are visible."""
     if len(values) <= most:
         return list(range(len(values)))
-    kept: set[int] = set()
+    indices: set[int] = set()
     for bucket in np.array_split(np.arange(len(values)), most // 2):
         own = values[bucket]
-        kept |= {int(bucket[own.argmin()]), int(bucket[own.argmax()])}
-    return sorted(kept)
+        indices |= {int(bucket[own.argmin()]), int(bucket[own.argmax()])}
+    return sorted(indices)
 
 
 def block_starts(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:

@@ -24,9 +24,9 @@ def short(environment: str) -> str:
     return environment[:FINGERPRINT] + (AGAIN if environment.endswith(AGAIN) else "")
 
 
-def runs(page: int = 1, **chosen: str) -> str:
-    """A page, from 1, of the list of runs, filtered by `chosen`."""
-    return "/runs?" + urlencode({**chosen, "page": page})
+def runs(page: int = 1, **filters: str) -> str:
+    """A page, from 1, of the list of runs, filtered by `filters`."""
+    return "/runs?" + urlencode({**filters, "page": page})
 
 
 def run(run_id: str, query: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -85,9 +85,9 @@ def machine(name: str) -> str:
     return view(MACHINES, {"machine": [name]})
 
 
-def findings(**chosen: str) -> str:
-    """The regressions page: the list, filtered by `chosen`."""
-    return "/regressions" + (f"?{urlencode(chosen)}" if chosen else "")
+def findings(**filters: str) -> str:
+    """The regressions page: the list, filtered by `filters`."""
+    return "/regressions" + (f"?{urlencode(filters)}" if filters else "")
 
 
 def finding(number: int) -> str:

@@ -68,26 +68,26 @@ metric_definitions = cache(by_url(metrics.metric_definitions))
 
 def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
     """All runs of a kind, newest first, queried anew and in parts: for a file with all of them."""
-    found: dict[str, RunSummary] = {}
+    result: dict[str, RunSummary] = {}
     for offset in count(0, _RUNS_AT_ONCE):
         part = queries.recent_runs(database_at(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
         # A run that begins meanwhile shifts the others: skip repeated ones.
-        found |= {run.id: run for run in part}
+        result |= {run.id: run for run in part}
         if len(part) < _RUNS_AT_ONCE:
             break
-    return list(found.values())
+    return list(result.values())
 
 
 @cache
 def own_runs(url: str, limit: int) -> list[RunSummary]:
     """The newest runs that Pyrometer measured itself."""
-    found: list[RunSummary] = []
+    results: list[RunSummary] = []
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
         page = queries.recent_runs(database_at(url), limit=_RUNS_AT_ONCE, offset=offset)
-        found += [run for run in page if run.source == RunSource.MEASURED]
-        if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
+        results += [run for run in page if run.source == RunSource.MEASURED]
+        if len(results) >= limit or len(page) < _RUNS_AT_ONCE:
             break
-    return found[:limit]
+    return results[:limit]
 
 
 def suite_command(url: str) -> str:
@@ -119,18 +119,22 @@ def measured_places(url: str, *, techniques: bool = False) -> list[MeasurementCo
     """The hardware and presets under which Pyrometer measured cases, or cases under a technique, newest
     first.
     """
-    found = coverage.places(database_at(url), EVERY_CASE, techniques=techniques)
-    return [place for place in found if place.source == RunSource.MEASURED]
+    result = coverage.places(database_at(url), EVERY_CASE, techniques=techniques)
+    return [place for place in result if place.source == RunSource.MEASURED]
 
 
 def last_measured(url: str, hardware: Collection[str]) -> dict[str, str]:
     """The machine and time of the last measurement of some hardware (fingerprints), as text."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for place in measured_places(url):
-        if place.hardware in hardware and place.hardware not in found and (known := run(url, place.run)):
+        if (
+            place.hardware in hardware
+            and place.hardware not in result
+            and (stored_run := run(url, place.run))
+        ):
             moment = wording.timestamp(place.started_at)
-            found[place.hardware] = f"last measured on {known[0].machine.name}, {moment}"
-    return found
+            result[place.hardware] = f"last measured on {stored_run[0].machine.name}, {moment}"
+    return result
 
 
 @cache
@@ -157,13 +161,13 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], preset: str)
 
     Nights are judged; where no schedule measured, of as many points those come first that lie furthest apart.
     """
-    found = findings_store.findings(
+    findings = findings_store.findings(
         database_at(url),
         states=(FindingState.CONFIRMED,),
         triage=(FindingTriage.OPEN, FindingTriage.ACKNOWLEDGED),
         newest=MOST_FINDINGS,
     )
-    keys = [one.key for one in found if one.key.metric == judged_by(metric)]
+    keys = [one.key for one in findings if one.key.metric == judged_by(metric)]
     matching = [key.case for key in keys if key.hardware in hardware and key.preset == preset]
     nights = any((each, preset) in scheduled_places(url) for each in hardware)
     # Of files of other tools, which may be of many years, all points count.

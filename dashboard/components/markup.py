@@ -16,13 +16,11 @@ _MANY = 12
 
 def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
     """A panel of facts: `title` small, `heading` strong, then names and values; long values are folded."""
-    listed = [
-        f"<div><dt>{escape(name)}</dt><dd>{_fold_text(value)}</dd></div>" for name, value in flat(pairs)
-    ]
-    wide = " py-wide" if len(listed) > _MANY else ""
+    items = [f"<div><dt>{escape(name)}</dt><dd>{_fold_text(value)}</dd></div>" for name, value in flat(pairs)]
+    wide = " py-wide" if len(items) > _MANY else ""
     return (
         f'<section class="py-panel{wide}"><h3>{escape(title)}</h3><p class="py-strong">{escape(heading)}</p>'
-        f"<dl>{''.join(listed)}</dl></section>"
+        f"<dl>{''.join(items)}</dl></section>"
     )
 
 
@@ -205,9 +203,10 @@ def bar(ratio: float, low: float | None, high: float | None, ends: tuple[float, 
 
 def chip(status: str, many: int | None = None) -> str:
     """A status with its sign and word, or with a count."""
-    shown = wording.status(status)
+    status_text = wording.status(status)
     count = "" if many is None else f"{many:,} "
-    return f'<span class="py-chip py-{shown.tone}">{shown.sign} {count}{escape(shown.word)}</span>'
+    text = f"{status_text.sign} {count}{escape(status_text.word)}"
+    return f'<span class="py-chip py-{status_text.tone}">{text}</span>'
 
 
 def link(address: str, text: str) -> str:
@@ -222,12 +221,12 @@ def flat(pairs: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def flat_values(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """The same with unchanged values, including lists."""
-    found: list[tuple[str, Any]] = []
+    results: list[tuple[str, Any]] = []
     for name, value in pairs.items():
         # The name of a variable such as OMP_WAIT_POLICY is not changed.
-        spelled = prefix + (name.replace("_", " ") if name.islower() else name)
-        found += flat_values(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
-    return found
+        label = prefix + (name.replace("_", " ") if name.islower() else name)
+        results += flat_values(value, f"{label} ") if isinstance(value, Mapping) else [(label, value)]
+    return results
 
 
 def _value_text(value: Any) -> str:
@@ -375,8 +374,8 @@ def _heat_head(head: HeatHead, scope: str) -> str:
         current = ' aria-current="true"' if head.chosen else ""
         title = f'<a href="{escape(head.link)}" target="_self"{current}>{title}</a>'
     note = f"<small>{escape(head.note)}</small>" if head.note else ""
-    chosen = ' class="py-chosen"' if head.chosen else ""
-    return f'<th scope="{scope}"{chosen}>{title}{note}</th>'
+    css_class = ' class="py-chosen"' if head.chosen else ""
+    return f'<th scope="{scope}"{css_class}>{title}{note}</th>'
 
 
 def _heat_cell(cell: HeatCell | None) -> str:
@@ -384,11 +383,11 @@ def _heat_cell(cell: HeatCell | None) -> str:
         return "<td></td>"
     word = f' <span class="py-heard">{escape(cell.word)}</span>' if cell.word else ""
     # A sign that is the value itself, such as a dot, is read out.
-    hidden = ' aria-hidden="true"' if cell.word else ""
-    text = f"<span{hidden}>{escape(cell.sign)}</span>{word} {escape(cell.value)}".strip()
+    aria_attribute = ' aria-hidden="true"' if cell.word else ""
+    text = f"<span{aria_attribute}>{escape(cell.sign)}</span>{word} {escape(cell.value)}".strip()
     if cell.link:
         text = f'<a href="{escape(cell.link)}" target="_self">{text}</a>'
     shade = f' style="--shade: {_WEAKEST + (_STRONGEST - _WEAKEST) * cell.shade:.0f}%"' if cell.shade else ""
-    shaded = " py-shaded" if cell.shade else ""
+    shade_class = " py-shaded" if cell.shade else ""
     about = f' title="{escape(cell.about)}"' if cell.about else ""
-    return f'<td class="py-{cell.tone}{shaded}"{shade}{about}>{text}</td>'
+    return f'<td class="py-{cell.tone}{shade_class}"{shade}{about}>{text}</td>'

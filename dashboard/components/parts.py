@@ -105,17 +105,17 @@ def expander(title: str) -> Generator[None]:
         yield
 
 
-def table(shown: DataTable[Any]) -> None:
+def table(table: DataTable[Any]) -> None:
     """A table, which is also in the Markdown of the page; a click on a column's head sorts it."""
-    page_recorder.table(shown)
-    st.html(_tame(shown.html(sortable=True)))
+    page_recorder.table(table)
+    st.html(_tame(table.html(sortable=True)))
 
 
-def table_section(title: str, shown: DataTable[Any], file_name: str, about: str = "") -> None:
+def table_section(title: str, data: DataTable[Any], file_name: str, about: str = "") -> None:
     """A section with a table; nothing for a table without rows."""
-    if shown.rows:
-        heading(title, shown, file_name, about)
-        table(shown)
+    if data.rows:
+        heading(title, data, file_name, about)
+        table(data)
 
 
 def csv(frame: pd.DataFrame) -> bytes:
@@ -129,11 +129,11 @@ def csv(frame: pd.DataFrame) -> bytes:
 
 def _whole(column: pd.Series) -> pd.Series:
     """Whole numbers without a fraction: pandas stores a column with gaps as floats and would print `12.0`."""
-    known = column.dropna()
-    if column.dtype != "float64" or len(known) in (0, len(column)):
+    values = column.dropna()
+    if column.dtype != "float64" or len(values) in (0, len(column)):
         return column
     # Above 2**53 a float does not represent a single integer.
-    return column.astype("Int64") if ((known % 1 == 0) & (known.abs() < 2**53)).all() else column
+    return column.astype("Int64") if ((values % 1 == 0) & (values.abs() < 2**53)).all() else column
 
 
 def html(body: str) -> None:
@@ -200,18 +200,18 @@ def complain(complaints: Sequence[str]) -> None:
         st.warning(plain(complaint))
 
 
-def which(shared: SharedLabel, path: str, measured: Mapping[str, str]) -> None:
+def which(label: SharedLabel, path: str, measured_texts: Mapping[str, str]) -> None:
     """Ask which of several things with one label the page at `path` should show.
 
-    `measured` are texts about the last measurement of hardware, by fingerprint.
+    `measured_texts` are texts about the last measurement of hardware, by fingerprint.
     """
-    kind = "hardware" if shared.name == "to" else shared.name
+    kind = "hardware" if label.name == "to" else label.name
     several = "kinds of hardware" if kind == "hardware" else f"{kind}s"
-    words = plain(f"{len(shared.fingerprints)} {several} have the label {shared.label}:")
+    words = plain(f"{len(label.fingerprints)} {several} have the label {label.label}:")
     entries: list[str] = []
-    for each in shared.fingerprints:
-        text = ", ".join(filter(None, (with_fingerprint(shared.label, each), measured.get(each))))
-        address = links.view(path, {**query(), shared.name: [links.short(each)]})
+    for each in label.fingerprints:
+        text = ", ".join(filter(None, (with_fingerprint(label.label, each), measured_texts.get(each))))
+        address = links.view(path, {**query(), label.name: [links.short(each)]})
         entries.append(f"<li>{markup.link(address, text)}</li>")
     with empty_state(f"Which {kind}?"):
         page_recorder.note("words", words)
@@ -228,31 +228,37 @@ def permanent_link(address: str) -> None:
 def plain(text: str) -> str:
     """Text from any source, such as an address or a device's name, escaped for Streamlit's Markdown."""
     # Addresses become links even if escaped: a zero-width character prevents that.
-    unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
-    return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
+    text_without_links = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
+    return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", text_without_links)
 
 
-def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
+def select(label: str, name: str, options: Mapping[str, str], selection: View) -> None:
     """A choice of one for the field `name`; `options` maps values to labels."""
-    key = _own(name, getattr(chosen, name))
+    key = _own(name, getattr(selection, name))
     st.selectbox(
         label,
         list(options),
         format_func=lambda value: _tame(options[value]),
         key=key,
         on_change=_write,
-        args=(chosen, name),
+        args=(selection, name),
     )
 
 
 def segments(
-    label: str, name: str, options: Mapping[str, str], chosen: View, widget: str = "", *, tabs: bool = False
+    label: str,
+    name: str,
+    options: Mapping[str, str],
+    selection: View,
+    widget: str = "",
+    *,
+    tabs: bool = False,
 ) -> None:
     """A choice of one among a few visible options; a second one of the same field has a `widget` name.
 
     `tabs`: the label is only for screen readers.
     """
-    key = _own(widget or name, getattr(chosen, name))
+    key = _own(widget or name, getattr(selection, name))
     st.segmented_control(
         label,
         list(options),
@@ -261,19 +267,19 @@ def segments(
         required=True,
         label_visibility="collapsed" if tabs else "visible",
         on_change=_write,
-        args=(chosen, name, widget),
+        args=(selection, name, widget),
     )
 
 
-def field(label: str, name: str, chosen: View, most: int) -> None:
+def field(label: str, name: str, selection: View, most: int) -> None:
     """A field for a text of up to `most` characters."""
-    key = _own(name, getattr(chosen, name))
-    st.text_input(label, key=key, max_chars=most, on_change=_write, args=(chosen, name))
+    key = _own(name, getattr(selection, name))
+    st.text_input(label, key=key, max_chars=most, on_change=_write, args=(selection, name))
 
 
-def several(label: str, name: str, options: Mapping[str, str], chosen: View, most: int) -> None:
+def several(label: str, name: str, options: Mapping[str, str], selection: View, most: int) -> None:
     """A choice of up to `most`."""
-    key = _own(name, list(getattr(chosen, name)))
+    key = _own(name, list(getattr(selection, name)))
     st.multiselect(
         label,
         list(options),
@@ -281,7 +287,7 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
         key=key,
         max_selections=most,
         on_change=_write,
-        args=(chosen, name),
+        args=(selection, name),
     )
 
 
@@ -292,15 +298,15 @@ class ChosenView(View):
     view: str
 
 
-def views(path: str, shown: Mapping[str, Callable[[], None]]) -> None:
-    """Show the page at `path`: the choice of its views, and the view that the address names, from `shown` by
-    name.
+def views(path: str, view_functions: Mapping[str, Callable[[], None]]) -> None:
+    """Show the page at `path`: the choice of its views, and the view that the address names, from
+    `view_functions` by name.
     """
     page = page_at(path)
     view, complaints = page.chosen_view(query())
     complain(complaints)
     segments("View", VIEW, {each.name: each.title for each in page.views}, ChosenView(view.name), tabs=True)
-    shown[view.name]()
+    view_functions[view.name]()
 
 
 def query() -> Query:
@@ -356,10 +362,10 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: View, name: str, widget: str = "") -> None:
+def _write(selection: View, name: str, widget: str = "") -> None:
     """Write the whole selection to the URL after a widget of field `name` changed."""
     value = st.session_state[f"choose-{widget or name}"]
-    changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
-    page_context.remember(chosen, changed)
+    new_view = selection.after(name, tuple(value) if isinstance(value, list) else value)
+    page_context.remember(selection, new_view)
     view = {VIEW: st.query_params.get_all(VIEW)} if VIEW in st.query_params else {}
-    st.query_params.from_dict({**view, **changed.query()})
+    st.query_params.from_dict({**view, **new_view.query()})

@@ -128,8 +128,8 @@ def pick_fingerprint(
         return default
     if several := sharing_label(query, name, labels):
         raise SharedLabel(name, value, several)
-    if found := find_fingerprint(value, labels):
-        return found
+    if result := find_fingerprint(value, labels):
+        return result
     complaints.append(unknown_value(name, value, labels.values()))
     return default
 
@@ -167,8 +167,8 @@ def find_fingerprint(text: str, labels: Mapping[str, str]) -> str | None:
         lambda fingerprint: labels[fingerprint] == text,
     )
     for fits in ways:
-        if found := [fingerprint for fingerprint in labels if text and fits(fingerprint)]:
-            return found[0]
+        if matches := [fingerprint for fingerprint in labels if text and fits(fingerprint)]:
+            return matches[0]
     return None
 
 
@@ -202,14 +202,14 @@ def unknown_value(kind: str, value: str, valid: Iterable[str]) -> str:
 def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
     """A complaint about each parameter of an address that is not in `parameters`."""
     names = list(query)[:_VALUES]
-    found = [unknown("parameter", name, parameters) for name in names if name not in parameters]
-    return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in found]
+    matches = [unknown("parameter", name, parameters) for name in names if name not in parameters]
+    return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in matches]
 
 
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels shared by several fingerprints, followed by the beginning of the fingerprint."""
-    shared = {label for label, many in Counter(labels.values()).items() if many > 1}
-    return {f: with_fingerprint(label, f) if label in shared else label for f, label in labels.items()}
+    duplicates = {label for label, many in Counter(labels.values()).items() if many > 1}
+    return {f: with_fingerprint(label, f) if label in duplicates else label for f, label in labels.items()}
 
 
 def with_fingerprint(label: str, fingerprint: str) -> str:

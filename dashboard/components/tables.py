@@ -24,13 +24,13 @@ from reports.text.verdict_text import had_of_core
 
 def in_words(facts: Mapping[str, Any]) -> str:
     """The number of blocks that do not count, with the reasons; empty if all count."""
-    listed = tainted_blocks(facts)
-    if not listed:
+    blocks = tainted_blocks(facts)
+    if not blocks:
         return ""
-    counted = Counter(str(each.get("status", "disturbed")) for each in listed)
-    kinds = ", ".join(f"{many} {wording.status(word).word}" for word, many in counted.items())
-    worst = max(listed, key=_share)
-    left_out = f"{wording.plural(len(listed), 'block')} left out and taken again ({kinds})"
+    counts = Counter(str(each.get("status", "disturbed")) for each in blocks)
+    kinds = ", ".join(f"{many} {wording.status(word).word}" for word, many in counts.items())
+    worst = max(blocks, key=_share)
+    left_out = f"{wording.plural(len(blocks), 'block')} left out and taken again ({kinds})"
     return f"{left_out}; at worst: {worst['reason']}" if worst.get("reason") else left_out
 
 
@@ -50,18 +50,18 @@ def runs(
     now: datetime,
     sources: Mapping[str, str] | None = None,
     *,
-    compared: bool = False,
+    selectable: bool = False,
 ) -> DataTable[RunSummary]:
     """A list of runs, each with a link to its page; `sources` are the imported files of some runs.
 
-    `compared`: two of them can be selected. CSV files have a column for each status that occurs.
+    `selectable`: two of them can be selected. CSV files have a column for each status that occurs.
     """
     columns: list[Column[RunSummary]] = [
         Column(
             "run",
             "Run",
             lambda r: r.id,
-            html=lambda r: (_tick(r.id) if compared else "") + markup.link(links.run(r.id), r.id),
+            html=lambda r: (_tick(r.id) if selectable else "") + markup.link(links.run(r.id), r.id),
         ),
         Column(
             "started_at",
@@ -107,13 +107,13 @@ def _machine(run: RunSummary) -> str:
     return markup.one_line(run.machine, _unlike(wording.hardware(run.hardware), run.machine), run.preset)
 
 
-def run_list(table: DataTable[RunSummary], *, compared: bool = False, paged: bool = False) -> str:
-    """The list of runs on a page; `compared`: two runs can be selected and compared.
+def run_list(table: DataTable[RunSummary], *, selectable: bool = False, has_pages: bool = False) -> str:
+    """The list of runs on a page; `selectable`: two runs can be selected and compared.
 
-    `paged`: other pages have more runs, which the filter of rows does not search.
+    `has_pages`: other pages have more runs, which the filter of rows does not search.
     """
-    lines = f'<div class="py-lines"{" data-paged" if paged else ""}>{table.html()}</div>'
-    if not compared:
+    lines = f'<div class="py-lines"{" data-paged" if has_pages else ""}>{table.html()}</div>'
+    if not selectable:
         return lines
     # Runs are listed newest first, so the selected ones are in that order.
     return (
@@ -141,10 +141,10 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
     `own`: newer runs were imported. `spare` is the number of planned outcomes that were not needed.
     """
     ok = summary.counts.get(OutcomeStatus.OK, 0)
-    failed = sum(summary.counts.values()) - ok - spare
-    unneeded = f" · {spare:,} more were not needed" if spare else ""
+    failure_count = sum(summary.counts.values()) - ok - spare
+    spare_note = f" · {spare:,} more were not needed" if spare else ""
     state = wording.status(summary.state)
-    tone = _worst_tone(summary) if failed else state.tone
+    tone = _worst_tone(summary) if failure_count else state.tone
     when = wording.ago(summary.started_at, now) + _and_took(summary)
     return markup.panels(
         markup.card(
@@ -155,8 +155,8 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
         markup.card("Outcomes ok", f"{ok:,} of {summary.planned - spare:,}", counts(summary)),
         markup.card(
             "Failures",
-            f'<span class="py-{_worst_tone(summary)}">{failed:,}</span>',
-            escape(f"in suite {summary.suite}{unneeded}"),
+            f'<span class="py-{_worst_tone(summary)}">{failure_count:,}</span>',
+            escape(f"in suite {summary.suite}{spare_note}"),
         ),
         markup.card(
             "PyTorch",
@@ -251,10 +251,10 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
         return summary.id, outcome.case, outcome.environment, outcome.status, outcome.reason
 
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
-    ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
+    in_order = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
     # Replicates of different cases take turns in a run, so that equal ones are not adjacent.
     by_kind: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
-    for item in ordered:
+    for item in in_order:
         by_kind.setdefault(alike(item), []).append(item)
     groups = list(by_kind.values())
 
@@ -276,38 +276,40 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
         Column("", "Run", html=where),
     ]
     more = groups[_FAILURES:]
-    left = ", ".join(markup.link(links.run(run), run) for run in dict.fromkeys(g[0][0].id for g in more))
-    rest = f'<p class="py-quiet">and {len(more):,} more in {left}</p>' if more else ""
+    links_to_others = ", ".join(
+        markup.link(links.run(run), run) for run in dict.fromkeys(g[0][0].id for g in more)
+    )
+    rest = f'<p class="py-quiet">and {len(more):,} more in {links_to_others}</p>' if more else ""
     return f"{DataTable('What did not end ok', columns, groups[:_FAILURES]).html()}{rest}"
 
 
 def items_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
     """The name of the items of each case, if its outcomes contain it: images, tokens."""
-    stated = ((one.case, one.facts.get("unit")) for one in outcomes)
-    return {case: unit for case, unit in stated if isinstance(unit, str) and unit}
+    units = ((one.case, one.facts.get("unit")) for one in outcomes)
+    return {case: unit for case, unit in units if isinstance(unit, str) and unit}
 
 
-def unit_of(metric: str, items: str | None, defined: wording.Definitions | None) -> str:
+def unit_of(metric: str, items: str | None, definitions: wording.Definitions | None) -> str:
     """The unit of a metric of a case with the name of its items."""
-    unit = wording.metric(metric, defined).unit
+    unit = wording.metric(metric, definitions).unit
     return unit.replace("items", items) if items and metric in METRICS else unit
 
 
 def measurements(
     run: Run,
     items: Sequence[Measurement],
-    defined: wording.Definitions | None = None,
-    counted: Mapping[str, str] | None = None,
+    definitions: wording.Definitions | None = None,
+    item_names: Mapping[str, str] | None = None,
 ) -> DataTable[Measurement]:
-    """Every metric of every case of a run; `defined` are imported metrics.
+    """Every metric of every case of a run; `definitions` are imported metrics.
 
-    `counted` are the names of the items of cases: see `items_of`. Two environments may have the same PyTorch:
-    in CSV files `environment` is the fingerprint.
+    `item_names` are the names of the items of cases: see `items_of`. Two environments may have the same
+    PyTorch: in CSV files `environment` is the fingerprint.
     """
     versions, names = frames.torch_versions(run), frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(m.case for m in items))
-    ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
-    first = {(m.case, m.environment): m.metric for m in reversed(ordered)}
+    in_order = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
+    first = {(m.case, m.environment): m.metric for m in reversed(in_order)}
     # The catalogue does not describe the metrics of other tools.
     meaning = f"as {tool} reports it" if (tool := source_tool(run)) else ""
 
@@ -316,10 +318,10 @@ def measurements(
         return "" if again else case(run, m.case, m.environment, common)
 
     def unit(m: Measurement) -> str:
-        return unit_of(m.metric, (counted or {}).get(m.case), defined)
+        return unit_of(m.metric, (item_names or {}).get(m.case), definitions)
 
     def title(m: Measurement) -> str:
-        metric = wording.metric(m.metric, defined)
+        metric = wording.metric(m.metric, definitions)
         return f'<span title="{escape(meaning or metric.meaning)}">{escape(metric.title)}</span>'
 
     columns: list[Column[Measurement]] = [
@@ -351,7 +353,7 @@ def measurements(
         Column("n", "n", lambda m: m.n, number=True),
     ]
     about = wording.all_cases(common)
-    return DataTable("Every metric", columns, ordered, folded=False, about=about)
+    return DataTable("Every metric", columns, in_order, folded=False, about=about)
 
 
 def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> str:
@@ -373,12 +375,12 @@ def case(run: Run, key: str, environment: str, common: Collection[str] = ()) -> 
 
 
 def outcomes(
-    run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
+    run: Run, items: Sequence[Outcome], window_keys: Collection[tuple[str, str, int]] = frozenset()
 ) -> DataTable[Outcome]:
     """The outcomes of a run, each with a link that opens it.
 
-    `observed` are those with a telemetry window, by case, environment and replicate. CSV files have a column
-    for each metric; an imported metric with the name of another column gets the prefix `metric_`.
+    `window_keys` are those with a telemetry window, by case, environment and replicate. CSV files have a
+    column for each metric; an imported metric with the name of another column gets the prefix `metric_`.
     """
     names = frames.environment_names(run)
     common = wording.common_parameters(dict.fromkeys(o.case for o in items))
@@ -419,13 +421,13 @@ def outcomes(
         Column(
             "",
             "",
-            format=lambda o: "Utilisation →" if key(o) in observed else "",
-            link=lambda o: links.utilisation(run.id, *key(o)) if key(o) in observed else "",
+            format=lambda o: "Utilisation →" if key(o) in window_keys else "",
+            link=lambda o: links.utilisation(run.id, *key(o)) if key(o) in window_keys else "",
         ),
     ]
-    taken = [column.name for column in columns]
+    used_names = [column.name for column in columns]
     metrics = list(dict.fromkeys(name for o in items for name in o.metrics))
-    columns += [_metric_column(name, _free_name(name, metrics, taken)) for name in metrics]
+    columns += [_metric_column(name, _free_name(name, metrics, used_names)) for name in metrics]
     about = wording.all_cases(common)
     return DataTable("Outcomes", columns, items, folded=False, about=about)
 
@@ -434,15 +436,15 @@ def _metric_column(metric: str, name: str) -> Column[Outcome]:
     return Column(name, value=lambda o: o.metrics.get(metric))
 
 
-def _free_name(metric: str, metrics: Collection[str], taken: Collection[str]) -> str:
+def _free_name(metric: str, metrics: Collection[str], names: Collection[str]) -> str:
     """The heading of a metric's column, different from all other metrics and columns."""
-    found = metric
-    while found in taken or (found != metric and found in metrics):
-        found = f"metric_{found}"
-    return found
+    result = metric
+    while result in names or (result != metric and result in metrics):
+        result = f"metric_{result}"
+    return result
 
 
-def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
+def outcome_facts(run: Run, outcome: Outcome, definitions: wording.Definitions | None = None) -> str:
     """The facts of one outcome: its status, its metrics, the facts of its case."""
     names = frames.environment_names(run)
     how = {
@@ -453,17 +455,17 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         "took": wording.duration(outcome.wall_seconds),
     }
     values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
-    titles = wording.titles([name for name, _ in values], defined or {})
-    counted = items_of([outcome]).get(outcome.case)
-    units = {name: unit_of(name, counted, defined) for name, _ in values}
-    measured = {titles[name]: wording.quantity(value, units[name]) for name, value in values}
+    titles = wording.titles([name for name, _ in values], definitions or {})
+    item_names = items_of([outcome]).get(outcome.case)
+    units = {name: unit_of(name, item_names, definitions) for name, _ in values}
+    metrics = {titles[name]: wording.quantity(value, units[name]) for name, value in values}
     # Operators, kernels and blocks that do not count are shown elsewhere.
     elsewhere = ("operators", KERNELS, TAINTED)
-    said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
+    texts = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
     return markup.panels(
         markup.facts("Outcome", wording.status(outcome.status).text, how),
-        markup.facts("Metrics of this replicate", wording.plural(len(measured), "metric"), measured),
-        markup.facts("What the case says", wording.case(outcome.case).name, said),
+        markup.facts("Metrics of this replicate", wording.plural(len(metrics), "metric"), metrics),
+        markup.facts("What the case says", wording.case(outcome.case).name, texts),
         kind="py-facts",
     )
 
@@ -474,8 +476,8 @@ def outcome_title(outcome: Outcome) -> str:
     # The reason of a status that is not ok may contain it already.
     if outcome.status == OutcomeStatus.OK and (left_out := in_words(outcome.facts)):
         why = f'<p class="py-odd">! {escape(left_out)}</p>'
-    named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
-    return f'<div class="py-title">{named}</div>{why}'
+    heading = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
+    return f'<div class="py-title">{heading}</div>{why}'
 
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
@@ -534,28 +536,28 @@ def _reason(outcome: Outcome) -> str:
 
 def _disturbance_cell(outcome: Outcome) -> str:
     short = "short pair of a screen, not a measurement" if EVIDENCE in outcome.facts else ""
-    said = [short, had_of_core(core_share(with_metrics(outcome))), in_words(outcome.facts)]
-    return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
+    texts = [short, had_of_core(core_share(with_metrics(outcome))), in_words(outcome.facts)]
+    return f'<span class="py-reason">{escape("; ".join(text for text in texts if text))}</span>'
 
 
 def _change(item: Headline) -> str:
     if item.previous is None:
         return f'{wording.NONE}<small class="py-quiet">new</small>'
     # Two runs do not confirm a change, and only confirmed changes have a colour.
-    found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
-    return f"{escape(found.text)}<small>{escape(found.note)}</small>"
+    change = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
+    return f"{escape(change.text)}<small>{escape(change.note)}</small>"
 
 
 def _before(item: Headline, unit: str, now: datetime) -> str:
     if item.previous is None:
         return wording.NONE
-    shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
+    link = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
     torch = item.previous.torch_version or wording.NONE
     # Show a version that differs.
     unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
     other = " · another environment" if unlike else ""
     text = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
-    return f"{shown}<small>{escape(text)}</small>"
+    return f"{link}<small>{escape(text)}</small>"
 
 
 #: Facts with the source of an import, most readable first.

@@ -138,9 +138,9 @@ def significant(value: float, digits: int = 3) -> str:
     if not _FEW_ZEROS <= abs(value) < _MANY_DIGITS:
         return f"{value:.{digits - 1}e}".replace("-", "−")
     # Rounded first, because rounding can add a digit: 9.999 becomes 10.0.
-    rounded = float(f"{value:.{digits - 1}e}")
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
-    return f"{rounded:,.{decimals}f}".replace("-", "−")
+    rounded_value = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded_value))))
+    return f"{rounded_value:,.{decimals}f}".replace("-", "−")
 
 
 def number(value: float, unit: str) -> str:
@@ -200,18 +200,18 @@ def signed_percent(fraction: float | None) -> str:
     return f"{sign}{significant(abs(100 * fraction), 2)} %"
 
 
-def metric(name: str, defined: Definitions | None = None) -> Metric:
-    """The metric `name`, of the catalogue or of `defined`; an unknown metric has its name as title."""
-    if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
-        known = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
-    return known or Metric(name, name, "", "neither", "")
+def metric(name: str, definitions: Definitions | None = None) -> Metric:
+    """The metric `name`, of the catalogue or of `definitions`; an unknown metric has its name as title."""
+    if (definition := METRICS.get(name)) is None and (outside := (definitions or {}).get(name)):
+        definition = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
+    return definition or Metric(name, name, "", "neither", "")
 
 
-def titles(names: Sequence[str], defined: Definitions) -> dict[str, str]:
+def titles(names: Sequence[str], definitions: Definitions) -> dict[str, str]:
     """The titles of metrics by name; those that share one are distinguished by their names."""
-    found = {name: metric(name, defined).title for name in names}
-    shared = [title for title, many in Counter(found.values()).items() if many > 1]
-    return {name: f"{title} ({name})" if title in shared else title for name, title in found.items()}
+    result = {name: metric(name, definitions).title for name in names}
+    duplicates = [title for title, many in Counter(result.values()).items() if many > 1]
+    return {name: f"{title} ({name})" if title in duplicates else title for name, title in result.items()}
 
 
 def metric_place(name: str) -> tuple[int, str]:
@@ -241,20 +241,20 @@ def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Latest
     return LatestChange(text, f"{'worse' if worse else 'better'}, outside noise{more}")
 
 
-def gain(found: Gain) -> str:
+def gain(gain: Gain) -> str:
     """A ratio as `1.92×`, an efficiency as `93.1 %`; a dash for none."""
-    return NONE if found.ratio is None else _gain(found, found.ratio)
+    return NONE if gain.ratio is None else _gain(gain, gain.ratio)
 
 
-def gain_interval(found: Gain) -> str:
+def gain_interval(gain: Gain) -> str:
     """The interval of a ratio; a dash for none."""
-    if found.low is None or found.high is None:
+    if gain.low is None or gain.high is None:
         return NONE
-    return f"{_gain(found, found.low)} to {_gain(found, found.high)}"
+    return f"{_gain(gain, gain.low)} to {_gain(gain, gain.high)}"
 
 
-def _gain(found: Gain, value: float) -> str:
-    return percent(value) if found.kind == "efficiency" else times(value)
+def _gain(gain: Gain, value: float) -> str:
+    return percent(value) if gain.kind == "efficiency" else times(value)
 
 
 def times(ratio: float) -> str:
@@ -338,10 +338,13 @@ def case(key: str) -> CaseWords:
     if len(parts) != 4:
         return CaseWords(key, "", "", "")
     name, phase, _, technique = parts
-    shown = " ".join(parameters(key))
+    parameter_text = " ".join(parameters(key))
     # A phase without a word, such as `call`.
     return CaseWords(
-        _decode_part(name), "" if phase == "call" else _decode_part(phase), shown, _decode_part(technique)
+        _decode_part(name),
+        "" if phase == "call" else _decode_part(phase),
+        parameter_text,
+        _decode_part(technique),
     )
 
 
@@ -357,10 +360,10 @@ def common_parameters(keys: Iterable[str]) -> tuple[str, ...]:
     """The parameters that all these case keys have in common, which a table prints once; empty for a single
     key.
     """
-    found = [parameters(key) for key in keys]
-    if len(found) < 2:
+    matches = [parameters(key) for key in keys]
+    if len(matches) < 2:
         return ()
-    return tuple(each for each in found[0] if all(each in others for others in found[1:]))
+    return tuple(each for each in matches[0] if all(each in others for others in matches[1:]))
 
 
 def all_cases(common: Sequence[str]) -> str:
@@ -388,23 +391,23 @@ def hardware(label: str) -> str:
     """A hardware label in short form: `8×H100` for `8 x NVIDIA H100 80GB HBM3`; other labels are
     unchanged.
     """
-    found = re.fullmatch(r"(\d+) x NVIDIA (?:GeForce |RTX |Tesla )?([A-Z]{1,3}\d+\w*)\b.*", label)
-    return f"{found[1]}×{found[2]}" if found else label
+    match = re.fullmatch(r"(\d+) x NVIDIA (?:GeForce |RTX |Tesla )?([A-Z]{1,3}\d+\w*)\b.*", label)
+    return f"{match[1]}×{match[2]}" if match else label
 
 
 def hardware_choices(labels: Mapping[str, str]) -> dict[str, str]:
     """Hardware to choose from, in short form if the short forms differ; labels by fingerprint."""
-    counted = Counter(map(hardware, labels.values()))
-    return {key: label if counted[hardware(label)] > 1 else hardware(label) for key, label in labels.items()}
+    counts = Counter(map(hardware, labels.values()))
+    return {key: label if counts[hardware(label)] > 1 else hardware(label) for key, label in labels.items()}
 
 
 def version(torch_version: str) -> str:
     """A PyTorch version in short form: `nightly 24 Nov` for `2.16.0.dev20261124+cu130`; other versions are
     unchanged.
     """
-    found = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
+    match = re.fullmatch(r"[\d.]+\.dev(\d{4})(\d{2})(\d{2})(\+.*)?", torch_version)
     try:
-        day = date(int(found[1]), int(found[2]), int(found[3])) if found else None
+        day = date(int(match[1]), int(match[2]), int(match[3])) if match else None
     except ValueError:
         day = None
     return f"nightly {day:%d %b}" if day else torch_version or NONE
@@ -432,9 +435,9 @@ def show_in(zone: tzinfo) -> None:
 
 def timestamp(moment: datetime) -> str:
     """`moment` to the minute in the time zone of the page, with its name: `UTC`, or `UTC+05:30`."""
-    shown = moment.astimezone(_zone.get())
-    ahead = "" if _zone.get() is UTC else f"{shown:%z}"
-    return f"{shown:%Y-%m-%d %H:%M} UTC{ahead[:3]}{':' if ahead else ''}{ahead[3:5]}"
+    local = moment.astimezone(_zone.get())
+    ahead = "" if _zone.get() is UTC else f"{local:%z}"
+    return f"{local:%Y-%m-%d %H:%M} UTC{ahead[:3]}{':' if ahead else ''}{ahead[3:5]}"
 
 
 def run_time(run: str, moment: datetime) -> str:
@@ -472,18 +475,18 @@ def no_such_run(run: str, runs: Sequence[str]) -> str:
     return f"There is no run {run!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
 
 
-def about_samples(summary: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+def about_samples(summary: str, many: int, count: int, cut: int, tainted_blocks: int = 0) -> str:
     """The caption of the two charts of samples: `summary`, and the samples they leave out.
 
-    `tainted` blocks do not count.
+    `tainted_blocks` blocks do not count.
     """
     parts = [f"{summary}.", "Dashed: a new block."]
-    if tainted:
+    if tainted_blocks:
         parts.append(
-            f"Crosses: {plural(tainted, 'block')} disturbed by other programs, left out of median and "
+            f"Crosses: {plural(tainted_blocks, 'block')} disturbed by other programs, left out of median and "
             f"distribution."
         )
-    if many > drawn:
+    if many > count:
         parts.append("The sequence shows the smallest and the largest sample of every thousandth.")
     if cut:
         parts.append(f"The distribution leaves out the slowest {plural(cut, 'sample')}.")

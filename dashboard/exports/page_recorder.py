@@ -29,8 +29,8 @@ CsvSource = Callable[[], pd.DataFrame | DataTable[Any]] | DataTable[Any] | Seque
 def frame_of(source: CsvSource) -> pd.DataFrame:
     """The rows of a CSV file."""
     if callable(source):
-        made = source()
-        return made if isinstance(made, pd.DataFrame) else frame_of(made)
+        content = source()
+        return content if isinstance(content, pd.DataFrame) else frame_of(content)
     tables = [source] if isinstance(source, DataTable) else source
     rows = [row for table in tables for row in table.records()]
     return pd.DataFrame(rows, columns=tables[0].names)
@@ -75,10 +75,10 @@ _current: ContextVar[PageRecord | None] = ContextVar("shown", default=None)
 @contextmanager
 def record_page() -> Generator[PageRecord]:
     """Record the elements until the end of the block."""
-    shown = PageRecord()
-    token = _current.set(shown)
+    record = PageRecord()
+    token = _current.set(record)
     try:
-        yield shown
+        yield record
     finally:
         _current.reset(token)
 
@@ -90,52 +90,52 @@ def current() -> PageRecord | None:
 
 def note(kind: Kind, text: str) -> None:
     """Add an element."""
-    if (shown := _current.get()) is not None:
-        shown.pieces.append(PageItem(kind, text))
+    if (record := _current.get()) is not None:
+        record.pieces.append(PageItem(kind, text))
 
 
-def table(shown: DataTable[Any]) -> None:
+def table(table: DataTable[Any]) -> None:
     """A table."""
     if (record := _current.get()) is not None:
-        record.pieces.append(PageItem("table", shown.label, table=shown))
+        record.pieces.append(PageItem("table", table.label, table=table))
 
 
 def section(title: str, csv_of: CsvSource | None, file_name: str) -> None:
     """A section begins; its charts are saved under the name of its file."""
-    if (shown := _current.get()) is not None:
-        shown.pieces.append(PageItem("heading", title, csv_of))
-        shown.section, shown.charts = file_name.rpartition(".")[0] or file_name, 0
+    if (record := _current.get()) is not None:
+        record.pieces.append(PageItem("heading", title, csv_of))
+        record.section, record.charts = file_name.rpartition(".")[0] or file_name, 0
 
 
 def pin(address: str) -> None:
     """Set the permanent address of the page."""
-    if (shown := _current.get()) is not None:
-        shown.pinned = address
+    if (record := _current.get()) is not None:
+        record.pinned = address
 
 
 def chart_name(wanted: str = "") -> str:
     """The file name, without suffix, of the next chart: `wanted`, or that of its section."""
-    if (shown := _current.get()) is None:
+    if (record := _current.get()) is None:
         return slug(wanted or "chart")
-    name = wanted or shown.section or "chart"
+    name = wanted or record.section or "chart"
     if not wanted:
-        shown.charts += 1
-        name += f"-{shown.charts}" if shown.charts > 1 else ""
+        record.charts += 1
+        name += f"-{record.charts}" if record.charts > 1 else ""
     return slug(name)
 
 
 def set_subject(*words: str) -> None:
     """Set the subject of the following charts, in a few words: hardware, PyTorch. Empty ones are left out."""
-    if (shown := _current.get()) is not None:
-        shown.subject = " · ".join(filter(None, words))
+    if (record := _current.get()) is not None:
+        record.subject = " · ".join(filter(None, words))
 
 
 def chart_title() -> tuple[str, str]:
     """The headings of a chart's picture: its section, or the page, and its subject."""
-    if (shown := _current.get()) is None:
+    if (record := _current.get()) is None:
         return "", ""
-    titles = [piece.text for piece in shown.pieces if piece.kind in ("title", "heading")]
-    return (titles[-1] if titles else ""), shown.subject
+    titles = [piece.text for piece in record.pieces if piece.kind in ("title", "heading")]
+    return (titles[-1] if titles else ""), record.subject
 
 
 def slug(text: str) -> str:
@@ -149,24 +149,24 @@ _LOG_LINES = 40
 _MOST_SIGNS = 200
 
 
-def address(home: str, query: Mapping[str, Sequence[str]], pinned: str) -> str:
-    """The address of the view: the `pinned` address of the page if it has one, else that of the browser."""
-    if pinned:
-        return urljoin(home, pinned)
+def address(home: str, query: Mapping[str, Sequence[str]], permanent_address: str) -> str:
+    """The `permanent_address` of the page if it has one, else the address of the browser."""
+    if permanent_address:
+        return urljoin(home, permanent_address)
     return home + (f"?{urlencode(query, doseq=True)}" if query else "")
 
 
-def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
+def of_page(record: PageRecord, address: str, moment: datetime) -> str:
     """The page that `address` shows, as it was at `moment`."""
-    titles = [piece.text for piece in shown.pieces if piece.kind == "title"]
-    title = markdown.text((titles or [shown.page])[-1])
+    titles = [piece.text for piece in record.pieces if piece.kind == "title"]
+    title = markdown.text((titles or [record.page])[-1])
     where = f"[{title}]({address})" if address.startswith("http") else markdown.text(address)
     blocks = [
         f"# {title}",
         f"{where}, as of {wording.utc(moment)}",
     ]
     sections: list[list[PageItem]] = [[]]
-    for piece in shown.pieces:
+    for piece in record.pieces:
         if piece.kind == "heading":
             sections.append([])
         sections[-1].append(piece)
@@ -229,8 +229,8 @@ def _piece(piece: PageItem, home: str) -> str:
 
 def _code(text: str) -> str:
     lines = text.splitlines()
-    left = f"the last {_LOG_LINES} of {len(lines):,} lines:\n\n" if len(lines) > _LOG_LINES else ""
-    return left + markdown.code_block("\n".join(lines[-_LOG_LINES:]))
+    rest = f"the last {_LOG_LINES} of {len(lines):,} lines:\n\n" if len(lines) > _LOG_LINES else ""
+    return rest + markdown.code_block("\n".join(lines[-_LOG_LINES:]))
 
 
 def _shorten_text(text: str) -> str:
@@ -239,14 +239,14 @@ def _shorten_text(text: str) -> str:
 
 def _rows(frame: pd.DataFrame) -> list[str]:
     # Pages leave out columns without a value.
-    shown = frame.dropna(axis="columns", how="all").iloc[: markdown.MOST_ROWS]
-    if shown.empty:
+    head = frame.dropna(axis="columns", how="all").iloc[: markdown.MOST_ROWS]
+    if head.empty:
         return []
-    heads = [str(name).replace("_", " ") for name in shown.columns]
-    columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
+    heads = [str(name).replace("_", " ") for name in head.columns]
+    columns = [_cells(column) for column in zip(*head.itertuples(index=False, name=None), strict=True)]
     table = markdown.table(heads, [list(row) for row in zip(*columns, strict=True)])
-    left = len(frame) - markdown.MOST_ROWS
-    return [table, *([f"and {left:,} more rows in the CSV file"] if left > 0 else [])]
+    rest = len(frame) - markdown.MOST_ROWS
+    return [table, *([f"and {rest:,} more rows in the CSV file"] if rest > 0 else [])]
 
 
 def plain_words(words: str) -> str:
@@ -297,10 +297,10 @@ def _foot(record: PageRecord) -> None:
     name = slug(record.page)
     with st.container(horizontal=True, vertical_alignment="center", key="page-foot"):
         page_context.clock_choice()
-        written = page_button(record, name)
+        fill_button = page_button(record, name)
         inline = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
     if inline:
-        st.html(markup.code(written()))
+        st.html(markup.code(fill_button()))
 
 
 def page_button(record: PageRecord, name: str) -> Callable[[], str]:

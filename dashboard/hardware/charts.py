@@ -61,7 +61,7 @@ def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], thresho
 
     Differences below the `threshold` have no direction.
     """
-    known = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
+    pairs = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
     rows = [
         {
             "row": place,
@@ -72,7 +72,7 @@ def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], thresho
             "largest": mean.largest,
             "n": mean.n,
         }
-        for place, (column, mean) in enumerate(known)
+        for place, (column, mean) in enumerate(pairs)
     ]
     return pd.DataFrame(rows)
 

@@ -119,14 +119,16 @@ def imported_places(url: str, metric: str) -> list[MeasurementConditions]:
 @load.cache
 def imported_metrics(url: str) -> dict[str, Metric]:
     """The metrics of other tools' files with a better direction; those of most cases to compare first."""
-    defined = load.metric_definitions(url)
+    definitions = load.metric_definitions(url)
     hardware: dict[str, dict[str, set[str]]] = {}
     for key in imported_keys(url):
         hardware.setdefault(key.metric, {}).setdefault(key.case, set()).add(key.hardware)
-    shared = {metric: sum(len(each) > 1 for each in cases.values()) for metric, cases in hardware.items()}
-    known = (wording.metric(name, defined) for name in sorted(hardware, key=wording.metric_place))
-    directed = [one for one in known if one.better != "neither"]
-    return {one.name: one for one in sorted(directed, key=lambda one: -shared[one.name])}
+    shared_counts = {
+        metric: sum(len(each) > 1 for each in cases.values()) for metric, cases in hardware.items()
+    }
+    metrics = (wording.metric(name, definitions) for name in sorted(hardware, key=wording.metric_place))
+    candidates = [one for one in metrics if one.better != "neither"]
+    return {one.name: one for one in sorted(candidates, key=lambda one: -shared_counts[one.name])}
 
 
 def shows_imported(url: str, preset: str | None) -> bool:
@@ -160,25 +162,25 @@ def _shared_counts(keys: Iterable[SeriesKey], metric: str) -> dict[str, int]:
 
 
 @load.cache
-def spread(url: str, wanted: str | None, metric: str = load.EVERY_CASE) -> Spread:
-    """The hardware and presets of the newest versions and of the `wanted` one: see `places.version_places`.
+def spread(url: str, run_id: str | None, metric: str = load.EVERY_CASE) -> Spread:
+    """The hardware and presets of the newest versions and of the `run_id` one: see `places.version_places`.
 
     Releases and nightlies are counted separately: the nightlies of two months are newer than any release, but
     machines have releases in common.
     """
-    known = runs_releases.releases(database_at(url))
-    nightlies = [version for version in known if version_order(version)[1].is_devrelease]
-    stable = [version for version in known if version not in set(nightlies)]
-    named = [version for version in known if wanted and public(version) == public(wanted)]
+    metrics = runs_releases.releases(database_at(url))
+    nightlies = [version for version in metrics if version_order(version)[1].is_devrelease]
+    stable = [version for version in metrics if version not in set(nightlies)]
+    requested_versions = [version for version in metrics if run_id and public(version) == public(run_id)]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
-    return runs_releases.version_places(database_at(url), metric, [*newest, *named])
+    return runs_releases.version_places(database_at(url), metric, [*newest, *requested_versions])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[HardwareColumn]) -> list[HardwareColumn]:
     """The result of every case on each side, of one version or of the newest run."""
     if version == NEWEST:
         return of_newest(load.headlines(url, metric), sides)
-    found: dict[str, HardwareColumn] = {}
+    result: dict[str, HardwareColumn] = {}
     for build in dict.fromkeys(side.build for side in sides):
         own = [side for side in sides if side.build == build]
         if build:
@@ -186,5 +188,5 @@ def columns(url: str, metric: str, version: str, sides: Sequence[HardwareColumn]
             columns = of_version(summaries, points, _harnesses(url, build, metric), own)
         else:
             columns = of_version((), (), {}, own)
-        found |= {column.hardware: column for column in columns}
-    return [found[side.hardware] for side in sides]
+        result |= {column.hardware: column for column in columns}
+    return [result[side.hardware] for side in sides]

@@ -111,22 +111,22 @@ def ratio(value: float, reference: float, better: Better) -> float | None:
 
 def ratios(column: HardwareColumn, reference: HardwareColumn, better: Better) -> dict[str, float]:
     """The ratios of the cases that both have."""
-    found = {
+    result = {
         case: ratio(cell.value, reference.cells[case].value, better)
         for case, cell in column.cells.items()
         if case in reference.cells
     }
-    return {case: each for case, each in found.items() if each is not None}
+    return {case: each for case, each in result.items() if each is not None}
 
 
 def overall(column: HardwareColumn, reference: HardwareColumn, better: Better) -> Overall:
     """The mean of a hardware over all cases that it shares with the reference."""
-    found = ratios(column, reference, better)
-    cases = sorted({*column.cells, *reference.cells} - found.keys())
+    result = ratios(column, reference, better)
+    cases = sorted({*column.cells, *reference.cells} - result.keys())
     left_out = tuple((case, _why(case, column, reference)) for case in cases)
-    if not found:
+    if not result:
         return Overall(None, None, None, 0, left_out)
-    values = list(found.values())
+    values = list(result.values())
     return Overall(geometric_mean(values), min(values), max(values), len(values), left_out)
 
 
@@ -175,8 +175,8 @@ def cost(price_per_hour: float, throughput: float, share: float = 1.0) -> float 
     """
     if not (math.isfinite(throughput) and throughput > 0):
         return None
-    found = price_per_hour * share / 3600 / throughput * 1e6
-    return found if math.isfinite(found) and found > 0 else None
+    result = price_per_hour * share / 3600 / throughput * 1e6
+    return result if math.isfinite(result) and result > 0 else None
 
 
 def cheapest(
@@ -188,16 +188,16 @@ def cheapest(
     the throughput in items/s, `prices` are per hour of a whole hardware, by its fingerprint. The first is the
     first one with results.
     """
-    priced = [
+    priced_columns = [
         (column, _costs(column, prices[column.hardware])) for column in columns if column.hardware in prices
     ]
-    found: list[tuple[HardwareColumn, float, int]] = []
-    first = next((costs for _, costs in priced if costs), {})
-    for column, own in priced:
+    results: list[tuple[HardwareColumn, float, int]] = []
+    first = next((costs for _, costs in priced_columns if costs), {})
+    for column, own in priced_columns:
         both = [own[case] / first[case] for case in own if case in first]
         if both:
-            found.append((column, geometric_mean(both), len(both)))
-    return found
+            results.append((column, geometric_mean(both), len(both)))
+    return results
 
 
 def _costs(column: HardwareColumn, price: float) -> dict[str, float]:

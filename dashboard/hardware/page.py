@@ -32,25 +32,25 @@ def show() -> None:
         )
         st.stop()
 
-    imported = load.imported_metrics(url) if from_files else {}
+    imported_metrics = load.imported_metrics(url) if from_files else {}
     query = page_context.complete_query(
-        address, HardwareView.context, lambda query: _chosen(url, query, imported)[2]
+        address, HardwareView.context, lambda query: _chosen(url, query, imported_metrics)[2]
     )
-    chosen, offer, complaints = _chosen(url, query, imported)
+    selection, offer, complaints = _chosen(url, query, imported_metrics)
     parts.complain(complaints)
-    metric = imported.get(chosen.metric) or wording.metric(chosen.metric)
+    metric = imported_metrics.get(selection.metric) or wording.metric(selection.metric)
     with page_context.bar("/compare", address, query):
-        parts.select("PyTorch", "version", view.versions(offer), chosen)
-        parts.select("Metric", "metric", view.metrics(chosen.metric, imported), chosen)
+        parts.select("PyTorch", "version", view.versions(offer), selection)
+        parts.select("Metric", "metric", view.metrics(selection.metric, imported_metrics), selection)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Preset", "preset", _presets(url, offer), chosen)
-        parts.select("Reference", "to", wording.hardware_choices(offer.hardware), chosen)
-    if last(address, "to") is None and _shares_most(url, chosen, offer):
+        parts.select("Preset", "preset", _presets(url, offer), selection)
+        parts.select("Reference", "to", wording.hardware_choices(offer.hardware), selection)
+    if last(address, "to") is None and _shares_most(url, selection, offer):
         parts.caption("The reference has the most cases that others have too.")
     if from_files:
         parts.caption("Imported from other tools. A hint, not a verdict.", "How they measured is not known.")
-    _sections(settings, chosen, offer, metric)
-    parts.permanent_link(chosen.address)
+    _sections(settings, selection, offer, metric)
+    parts.permanent_link(selection.address)
 
 
 def _presets(url: str, offer: HardwareChoices) -> dict[str, str]:
@@ -60,23 +60,25 @@ def _presets(url: str, offer: HardwareChoices) -> dict[str, str]:
     return {name: name for name in (*offer.presets, *own, *files)}
 
 
-def _shares_most(url: str, chosen: HardwareView, offer: HardwareChoices) -> bool:
+def _shares_most(url: str, selection: HardwareView, offer: HardwareChoices) -> bool:
     """Whether the reference shares the most cases with other hardware, and more than some other."""
-    shared = load.shared_cases(url, chosen.metric)
-    own, *others = (shared.get(side.hardware, 0) for side in offer.sides)
+    shared_counts = load.shared_cases(url, selection.metric)
+    own, *others = (shared_counts.get(side.hardware, 0) for side in offer.sides)
     return own >= max(others, default=own) and own > min(others, default=own)
 
 
-def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareChoices, metric: Metric) -> None:
+def _sections(
+    settings: ServerSettings, selection: HardwareView, offer: HardwareChoices, metric: Metric
+) -> None:
     """Show the comparison, and the cost if throughput was measured."""
-    url, prices = settings.database_url, view.prices(offer, chosen, settings.prices.per_hour)
-    rates = load.columns(url, "throughput", chosen.version, offer.sides)
+    url, prices = settings.database_url, view.prices(offer, selection, settings.prices.per_hour)
+    rates = load.columns(url, "throughput", selection.version, offer.sides)
     _cheapest(rates, prices)
-    columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
+    columns = load.columns(url, selection.metric, selection.version, offer.sides)
     if columns[0].cells:
-        _comparison(columns, metric, chosen, offer, (prices, settings.prices.currency))
+        _comparison(columns, metric, selection, offer, (prices, settings.prices.currency))
     else:
-        of = "" if chosen.version == NEWEST else f" of torch {chosen.version}"
+        of = "" if selection.version == NEWEST else f" of torch {selection.version}"
         missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"
         parts.caption(parts.plain(f"{missing}: choose another metric or reference."))
     if metric.name in METRICS or any(column.cells for column in rates):
@@ -84,22 +86,26 @@ def _sections(settings: ServerSettings, chosen: HardwareView, offer: HardwareCho
 
 
 def _chosen(
-    url: str, query: Query, imported: Mapping[str, Metric]
+    url: str, query: Query, imported_metrics: Mapping[str, Metric]
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection of a query, the options, and complaints."""
-    version, metric = last(query, "version"), view.chosen_metric(query, imported, [])
-    shared = load.shared_cases(url, metric)
-    if not imported:
-        return view.hardware(query, pages.measured_places(url), load.spread(url, version), shared)
+    version, metric = last(query, "version"), view.chosen_metric(query, imported_metrics, [])
+    shared_counts = load.shared_cases(url, metric)
+    if not imported_metrics:
+        return view.hardware(query, pages.measured_places(url), load.spread(url, version), shared_counts)
     return view.hardware(
-        query, load.imported_places(url, metric), load.spread(url, version, metric), shared, imported
+        query,
+        load.imported_places(url, metric),
+        load.spread(url, version, metric),
+        shared_counts,
+        imported_metrics,
     )
 
 
 def _comparison(
     columns: Sequence[HardwareColumn],
     metric: Metric,
-    chosen: HardwareView,
+    selection: HardwareView,
     offer: HardwareChoices,
     prices: tuple[Mapping[str, float], str],
 ) -> None:
@@ -107,18 +113,18 @@ def _comparison(
 
     `prices` are per hour of a whole hardware, by its fingerprint, with their currency.
     """
-    found = [normalisation.overall(column, columns[0], metric.better) for column in columns]
+    matches = [normalisation.overall(column, columns[0], metric.better) for column in columns]
     threshold = normalisation.threshold(columns, metric.name)
-    table = tables.means(columns, found, metric, threshold, prices)
-    about = _how_to_read(columns, metric, chosen)
+    table = tables.means(columns, matches, metric, threshold, prices)
+    about = _how_to_read(columns, metric, selection)
     parts.heading(f"{metric.title}, normalised", table, f"hardware-{metric.name}.csv", about)
-    for warning, reason in _warnings(columns, found, offer):
+    for warning, reason in _warnings(columns, matches, offer):
         parts.caption(parts.plain(warning), parts.plain(reason))
     parts.table(table)
     if len(columns) > 1:
-        _chart(columns, found, metric, threshold)
+        _chart(columns, matches, metric, threshold)
     _case_by_case(columns, metric, threshold)
-    left_out, name = tables.left_out(columns[1:], found[1:]), f"hardware-{metric.name}-left-out.csv"
+    left_out, name = tables.left_out(columns[1:], matches[1:]), f"hardware-{metric.name}-left-out.csv"
     if left_out.rows:
         parts.heading("Left out of the geomeans, with reasons", left_out, name)
         with parts.expander(wording.plural(len(left_out.rows), "case")):
@@ -126,9 +132,9 @@ def _comparison(
 
 
 def _chart(
-    columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric, threshold: float
+    columns: Sequence[HardwareColumn], means: Sequence[Overall], metric: Metric, threshold: float
 ) -> None:
-    drawn = charts.overall(columns, found, threshold)
+    drawn = charts.overall(columns, means, threshold)
     builds = dict.fromkeys(column.build for column in columns if column.build)
     parts.subject(metric.title, f"PyTorch {', '.join(builds)}" if builds else "")
     if drawn.empty:
@@ -195,13 +201,13 @@ def _cost(
 
     `example` is the label of some hardware, for the example of a price.
     """
-    priced = [column for column in columns if column.hardware in prices]
-    if not priced:
+    priced_columns = [column for column in columns if column.hardware in prices]
+    if not priced_columns:
         _without_prices(example)
         return
     parts.heading(
         "Cost per 1 M items",
-        lambda: charts.costs(priced, prices, currency),
+        lambda: charts.costs(priced_columns, prices, currency),
         "hardware-cost.csv",
     )
     parts.caption(
@@ -211,9 +217,11 @@ def _cost(
         "rank. Without GPUs it is charged the whole machine. An item is the unit of the workload: an image, "
         "a token.",
     )
-    columns_text = [tables.price_label(column, prices[column.hardware], currency) for column in priced]
+    columns_text = [
+        tables.price_label(column, prices[column.hardware], currency) for column in priced_columns
+    ]
     parts.caption(parts.plain(f"{'; '.join(columns_text)}."))
-    parts.table(tables.costs(priced, prices, currency))
+    parts.table(tables.costs(priced_columns, prices, currency))
 
 
 def _without_prices(example: str) -> None:
@@ -228,9 +236,9 @@ def _without_prices(example: str) -> None:
     parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}')
 
 
-def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView) -> str:
-    what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
-    sentence = f"{metric.title} of {what} under preset {chosen.preset}"
+def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, selection: HardwareView) -> str:
+    what = "the newest point of each case" if selection.version == NEWEST else f"torch {selection.version}"
+    sentence = f"{metric.title} of {what} under preset {selection.preset}"
     if any(cell.of == "run" for column in columns for cell in column.cells.values()):
         sentence += ", for several runs the median of their points, one for each environment of that version"
     if len(columns) > 1:
@@ -256,9 +264,9 @@ def _warnings(
     columns: Sequence[HardwareColumn], means: Sequence[Overall], offer: HardwareChoices
 ) -> list[tuple[str, str]]:
     """Notes on differences between the machines and on missing ones, each with an explanation."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     if len(columns) == 1:
-        found.append(
+        results.append(
             (
                 "Only one hardware was measured under this preset: there is nothing to compare.",
                 "To add other machines, store their runs in the same database, or export and import them.",
@@ -266,7 +274,7 @@ def _warnings(
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
     if len(builds) > 1 and len(set(map(strip_device, builds))) == 1:
-        found.append(
+        results.append(
             (
                 "Builds differ between the machines.",
                 f"The machines have different builds of that release ({', '.join(sorted(builds))}): "
@@ -274,7 +282,7 @@ def _warnings(
             )
         )
     elif len(builds) > 1:
-        found.append(
+        results.append(
             (
                 "These points are of several PyTorch versions.",
                 "The ratios include differences of PyTorch. Choose a common version if there is one.",
@@ -284,7 +292,7 @@ def _warnings(
     if len({harness for cell in cells for harness in cell.harnesses}) > 1:
         several = any(len(cell.harnesses) > 1 for cell in cells)
         runs = " Medians over runs may include several." if several else ""
-        found.append(
+        results.append(
             (
                 "These points were measured by several harnesses.",
                 f"The measurement of a case may differ between them; the CSV file has the harness of each "
@@ -293,7 +301,7 @@ def _warnings(
         )
     others = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
     if len({column.cpus for column in (columns[0], *others)} - {None}) > 1:
-        found.append(
+        results.append(
             (
                 "The number of CPUs per process differs between machines.",
                 "Under the preset a process has different numbers of CPUs on these machines: the comparison "
@@ -302,7 +310,7 @@ def _warnings(
         )
     for label, differs in offer.refused:
         reason = f"Left out: {label}, because its preset of that name has other settings ({differs})."
-        found.append((f"Left out, because its preset differs: {label}.", reason))
+        results.append((f"Left out, because its preset differs: {label}.", reason))
     if offer.beyond:
-        found.append((f"{offer.beyond:,} more: choose one as the reference to see it.", ""))
-    return found
+        results.append((f"{offer.beyond:,} more: choose one as the reference to see it.", ""))
+    return results

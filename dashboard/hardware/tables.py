@@ -21,7 +21,7 @@ Mean = tuple[HardwareColumn, Overall]
 
 def means(
     columns: Sequence[HardwareColumn],
-    found: Sequence[Overall],
+    means: Sequence[Overall],
     metric: Metric,
     threshold: float,
     prices: tuple[Mapping[str, float], str],
@@ -48,7 +48,7 @@ def means(
         number=True,
     )
     ratio = cell_text(lambda mean: f"<strong>{times(mean.ratio, threshold)}</strong>", "reference")
-    listed: list[Column[Mean]] = [
+    columns_shown: list[Column[Mean]] = [
         Column("hardware", "Hardware", lambda row: row[0].label, html=lambda row: _strong(row[0].label)),
         Column("metric", value=lambda _: metric.name),
         Column("geomean", "Geomean (×, higher is better)", lambda row: row[1].ratio, html=ratio, number=True),
@@ -74,7 +74,7 @@ def means(
         ),
         Column("", "Measured", format=_newest_time),
     ]
-    return DataTable("Hardware, normalised", listed, list(zip(columns, found, strict=True)))
+    return DataTable("Hardware, normalised", columns_shown, list(zip(columns, means, strict=True)))
 
 
 def _strong(text: str) -> str:
@@ -129,19 +129,19 @@ def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -
     return DataTable("Case by case", [first, *map(of, columns)], names, MOST_CASES, dense=True, about=about)
 
 
-def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> DataTable[tuple[str, str, str]]:
+def left_out(columns: Sequence[HardwareColumn], means: Sequence[Overall]) -> DataTable[tuple[str, str, str]]:
     """The cases that are not in a geomean, with the hardware and the reason."""
     rows = [
         (case, column.label, reason)
-        for column, mean in zip(columns, found, strict=True)
+        for column, mean in zip(columns, means, strict=True)
         for case, reason in mean.left_out
     ]
-    listed: list[Column[tuple[str, str, str]]] = [
+    columns_shown: list[Column[tuple[str, str, str]]] = [
         Column("case", "Case", lambda row: row[0], html=lambda row: markup.case(row[0])),
         Column("hardware", "Hardware", lambda row: row[1]),
         Column("reason", "Why", lambda row: row[2], lambda row: reason_text(row[2])),
     ]
-    return DataTable("Left out", listed, rows, MOST_LEFT_OUT)
+    return DataTable("Left out", columns_shown, rows, MOST_LEFT_OUT)
 
 
 def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> DataTable[str]:
@@ -151,11 +151,11 @@ def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], curren
         price = prices[column.hardware]
         return Column("", column.label, html=lambda case: _cost(column, case, price), number=True)
 
-    priced = [column for column in columns if column.hardware in prices]
+    priced_columns = [column for column in columns if column.hardware in prices]
     label = f"Cost per 1 M items ({currency}, lower is better)"
     first: Column[str] = Column("", "Case", html=markup.case)
-    listed = [first, *map(of, priced)]
-    return DataTable(label, listed, _most_shared(priced), MOST_CASES)
+    items = [first, *map(of, priced_columns)]
+    return DataTable(label, items, _most_shared(priced_columns), MOST_CASES)
 
 
 def price_label(column: HardwareColumn, price: float, currency: str) -> str:
@@ -176,13 +176,13 @@ def _gpu_hour(column: HardwareColumn, price: float | None) -> str:
 
 def _cost(column: HardwareColumn, case: str, price: float) -> str:
     cell = column.cells.get(case)
-    found = None if cell is None else normalisation.cost(price, cell.value, column.share(case))
-    if cell is None or found is None:
+    result = None if cell is None else normalisation.cost(price, cell.value, column.share(case))
+    if cell is None or result is None:
         return wording.NONE
     about = f"{wording.quantity(cell.value, 'items/s')}, {wording.plural(cell.n, cell.of)}"
     if column.gpus:
         about += f", {column.used_gpus(case):,} of {wording.plural(column.gpus, 'GPU')}"
-    return f"{escape(wording.significant(found))}<small>{escape(about)}</small>"
+    return f"{escape(wording.significant(result))}<small>{escape(about)}</small>"
 
 
 def _cell(
@@ -191,15 +191,15 @@ def _cell(
     ratio: float | None,
     metric: Metric,
     threshold: float,
-    shared: Collection[str],
+    common: Collection[str],
 ) -> str:
-    """A value with its ratio and, in small, the properties that are not in `shared`, which is above the
+    """A value with its ratio and, in small, the properties that are not in `common`, which is above the
     table.
     """
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
-    about = [each for each in _measured_how(cell) if each not in shared]
+    about = [each for each in _measured_how(cell) if each not in common]
     # The two are different and must not have the same word.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version or wording.NONE}")
@@ -228,7 +228,7 @@ def _most_shared(columns: Sequence[HardwareColumn]) -> list[str]:
 
 
 def _several(values: set[str]) -> str:
-    named = sorted(value for value in values if value)
-    if len(named) > 2:
-        return f"{named[0]} and {len(named) - 1} more"
-    return ", ".join(named) or wording.NONE
+    texts = sorted(value for value in values if value)
+    if len(texts) > 2:
+        return f"{texts[0]} and {len(texts) - 1} more"
+    return ", ".join(texts) or wording.NONE

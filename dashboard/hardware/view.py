@@ -83,57 +83,59 @@ class HardwareChoices:
     beyond: int
 
 
-def metrics(chosen: str, imported: Mapping[str, Metric]) -> dict[str, str]:
-    """The metrics to choose from with their titles, including the chosen one; only the `imported` ones if
-    there are any.
+def metrics(metric: str, imported_metrics: Mapping[str, Metric]) -> dict[str, str]:
+    """The metrics to choose from with their titles, including the chosen one; only the `imported_metrics`
+    ones if there are any.
     """
-    known = imported or METRICS
-    return {name: known[name].title for name in dict.fromkeys((*(imported or LISTED), chosen))}
+    options = imported_metrics or METRICS
+    return {name: options[name].title for name in dict.fromkeys((*(imported_metrics or LISTED), metric))}
 
 
 def versions(offer: HardwareChoices) -> dict[str, str]:
     """The versions to choose from, with the number of hardware that has each."""
     every = len(offer.sides)
-    named = {
+    labels = {
         version: f"{words} · on {offer.versions[version]} of {every}"
         for version, words in frames.version_choices(offer.versions).items()
     }
-    return {NEWEST: "The newest of each case", **named}
+    return {NEWEST: "The newest of each case", **labels}
 
 
-def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, float]) -> dict[str, float]:
+def prices(
+    offer: HardwareChoices, selection: HardwareView, per_hour: Mapping[str, float]
+) -> dict[str, float]:
     """The price per hour of a whole hardware (fingerprint), from the address or else from the settings."""
     own = {side.hardware: side.name for side in offer.sides}
-    known = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
-    return known | {hardware: price for hardware, price in chosen.prices if hardware in own}
+    own_prices = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
+    return own_prices | {hardware: price for hardware, price in selection.prices if hardware in own}
 
 
 #: The measured combinations of version, hardware and preset (fingerprints).
 Spread = frozenset[tuple[str, str, str]]
 
 
-def chosen_metric(query: Query, imported: Mapping[str, Metric], complaints: list[str]) -> str:
-    """The metric of an address: one of the `imported` ones, or of ours if there are none."""
-    directed = [name for name, known in (imported or METRICS).items() if known.better != "neither"]
-    return pick(query, "metric", directed, next(iter(imported or LISTED)), complaints)
+def chosen_metric(query: Query, imported_metrics: Mapping[str, Metric], complaints: list[str]) -> str:
+    """The metric of an address: one of the `imported_metrics` ones, or of ours if there are none."""
+    candidates = [name for name, known in (imported_metrics or METRICS).items() if known.better != "neither"]
+    return pick(query, "metric", candidates, next(iter(imported_metrics or LISTED)), complaints)
 
 
 def hardware(
     query: Query,
     places: Sequence[MeasurementConditions],
     spread: Spread,
-    shared: Mapping[str, int],
-    imported: Mapping[str, Metric] | None = None,
+    shared_counts: Mapping[str, int],
+    imported_metrics: Mapping[str, Metric] | None = None,
 ) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, the options, and complaints; `places`, newest first, is not empty.
 
     The defaults are the preset under which most hardware was measured, the newest version that most of it
-    has, and the hardware with that version that shares the most cases with others (`shared`, by fingerprint),
-    the first by name among equals. `imported` are the metrics of other tools' files if nothing else was
-    measured. Raises SharedLabel for a `to` that is the label of several.
+    has, and the hardware with that version that shares the most cases with others (`shared_counts`, by
+    fingerprint), the first by name among equals. `imported_metrics` are the metrics of other tools' files if
+    nothing else was measured. Raises SharedLabel for a `to` that is the label of several.
     """
     complaints: list[str] = []
-    metric = chosen_metric(query, imported or {}, complaints)
+    metric = chosen_metric(query, imported_metrics or {}, complaints)
     presets = _presets(places)
     preset = pick(query, "preset", presets, presets[0], complaints)
     there = [place for place in places if place.preset_name == preset]
@@ -143,41 +145,41 @@ def hardware(
     labels = distinct(own_labels)
 
     def usefulness(fingerprint: str) -> tuple[int, str, str]:
-        return -shared.get(fingerprint, 0), labels[fingerprint], fingerprint
+        return -shared_counts.get(fingerprint, 0), labels[fingerprint], fingerprint
 
     first = min(labels, key=usefulness)
     to = pick_fingerprint(query, "to", labels, first, complaints)
-    sides, refused = _sides(there, to, labels)
-    shown, beyond = sides[:MOST_HARDWARE], max(0, len(sides) - MOST_HARDWARE)
+    sides, refusals = _sides(there, to, labels)
+    columns, beyond = sides[:MOST_HARDWARE], max(0, len(sides) - MOST_HARDWARE)
 
-    versions = _versions(spread, shown)
-    wanted = last(query, "version")
+    versions = _versions(spread, columns)
+    version_text = last(query, "version")
     version = NEWEST
-    if wanted != NEWEST:
+    if version_text != NEWEST:
         builds = {build for build, _, _ in spread}
-        valid = [*versions, *builds] if wanted in builds else list(versions)
-        version = pick(query, "version", valid, _default_version(versions, shown), complaints)
+        valid = [*versions, *builds] if version_text in builds else list(versions)
+        version = pick(query, "version", valid, _default_version(versions, columns), complaints)
     if last(query, "to") is None:
         newest = {place.hardware: place.preset for place in reversed(there)}
-        alike = [side for side in shown if newest[side.hardware] == side.preset]
+        alike = [side for side in columns if newest[side.hardware] == side.preset]
         to = _first_with(version, spread, sorted(alike, key=lambda side: usefulness(side.hardware))) or to
-        sides, refused = _sides(there, to, labels)
-        shown = sides[:MOST_HARDWARE]
-        versions = _versions(spread, shown)
-    shown = tuple(replace(side, build=_build(version, spread, side)) for side in shown)
+        sides, refusals = _sides(there, to, labels)
+        columns = sides[:MOST_HARDWARE]
+        versions = _versions(spread, columns)
+    columns = tuple(replace(side, build=_build(version, spread, side)) for side in columns)
     if version not in (NEWEST, *versions):
-        versions = {version: sum(side.build != "" for side in shown), **versions}
+        versions = {version: sum(side.build != "" for side in columns), **versions}
     prices = _prices(query, sides, complaints)
-    chosen = HardwareView(metric, version, preset, to, prices)
-    return chosen, HardwareChoices(versions, presets, labels, shown, refused, beyond), complaints
+    selection = HardwareView(metric, version, preset, to, prices)
+    return selection, HardwareChoices(versions, presets, labels, columns, refusals, beyond), complaints
 
 
 def _presets(places: Sequence[MeasurementConditions]) -> list[str]:
     """The names of presets: most hardware first, among equals that of the newest run."""
-    used: dict[str, set[str]] = {}
+    hardware_of: dict[str, set[str]] = {}
     for place in places:
-        used.setdefault(place.preset_name, set()).add(place.hardware)
-    return sorted(used, key=lambda name: -len(used[name]))
+        hardware_of.setdefault(place.preset_name, set()).add(place.hardware)
+    return sorted(hardware_of, key=lambda name: -len(hardware_of[name]))
 
 
 def _sides(
@@ -206,25 +208,25 @@ def _sides(
                 machines=place.machines,
                 name=place.hardware_label,
             )
-    ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
-    refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
-    return tuple(ordered), refused
+    in_order = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
+    refusals = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
+    return tuple(in_order), refusals
 
 
-def _versions(found: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
+def _versions(spread: Spread, sides: Sequence[HardwareColumn]) -> dict[str, int]:
     """The versions of all sides, for any device, newest first, with the number of sides of each."""
     own = {(side.hardware, side.preset) for side in sides}
-    there = {(strip_device(build), where, how) for build, where, how in found if (where, how) in own}
-    counted = Counter(version for version, _, _ in there)
-    return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
+    there = {(strip_device(build), where, how) for build, where, how in spread if (where, how) in own}
+    counts = Counter(version for version, _, _ in there)
+    return {version: counts[version] for version in sorted(counts, key=frames.version_order, reverse=True)}
 
 
-def _build(version: str, found: Spread, side: HardwareColumn) -> str:
+def _build(version: str, spread: Spread, side: HardwareColumn) -> str:
     """The build of a version that a side has: exactly that version, else the highest build; empty for none.
 
     Builds of one release differ by their CUDA: `2.15.0+cu126` and `2.15.0+cu130`.
     """
-    own = {build for build, where, how in found if (where, how) == (side.hardware, side.preset)}
+    own = {build for build, where, how in spread if (where, how) == (side.hardware, side.preset)}
     if version in own:
         return version
     return max(
@@ -240,9 +242,9 @@ def _default_version(versions: Mapping[str, int], sides: Sequence[HardwareColumn
     return next((version for version, many in versions.items() if many == most), NEWEST)
 
 
-def _first_with(version: str, found: Spread, sides: Sequence[HardwareColumn]) -> str | None:
+def _first_with(version: str, spread: Spread, sides: Sequence[HardwareColumn]) -> str | None:
     """The first hardware with a version; None if none has it, or for `NEWEST`."""
-    return next((side.hardware for side in sides if _build(version, found, side)), None)
+    return next((side.hardware for side in sides if _build(version, spread, side)), None)
 
 
 def _prices(
@@ -251,7 +253,7 @@ def _prices(
     """The prices in an address: `price=LABEL:2.5`; the label may be the beginning of a fingerprint."""
     labels = {side.hardware: side.label for side in sides}
     own_labels = {side.hardware: side.name for side in sides}
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for text in query.get("price", ()):
         name, colon, number = text.rpartition(":")
         price = _number(number)
@@ -262,8 +264,8 @@ def _prices(
         elif (fingerprint := find_fingerprint(name, labels)) is None:
             complaints.append(unknown_value("hardware", name, labels.values()))
         else:
-            found[fingerprint] = price
-    return tuple(found.items())
+            result[fingerprint] = price
+    return tuple(result.items())
 
 
 def _number(text: str) -> float | None:

@@ -38,24 +38,24 @@ def complete_query(query: Query, names: Sequence[str], complaints: Callable[[Que
 
     `complaints` are those of a view about a query: a remembered value that adds one is left out.
     """
-    chosen = _chosen()
+    context = _chosen()
     _keep({name: query[name] for name in names if name in query})
-    open_names = [name for name in NAMES if name in names and name not in query and chosen.get(name)]
-    every = {**query, **{name: chosen[name] for name in open_names}}
-    if not open_names or _many(complaints, every) <= (expected := len(complaints(query))):
+    open_names = [name for name in NAMES if name in names and name not in query and context.get(name)]
+    every = {**query, **{name: context[name] for name in open_names}}
+    if not open_names or _many(complaints, every) <= (complaint_count := len(complaints(query))):
         return every
-    found = dict(query)
+    result = dict(query)
     for name in open_names:
-        tried = {**found, name: chosen[name]}
-        if _many(complaints, tried) <= expected:
-            found = tried
-    return found
+        candidate = {**result, name: context[name]}
+        if _many(complaints, candidate) <= complaint_count:
+            result = candidate
+    return result
 
 
-def _many(complaints: Callable[[Query], Sequence[str]], tried: Query) -> float:
+def _many(complaints: Callable[[Query], Sequence[str]], candidate: Query) -> float:
     """The number of complaints; infinite if a remembered label is that of several."""
     try:
-        return len(complaints(tried))
+        return len(complaints(candidate))
     except SharedLabel:
         return inf
 
@@ -100,14 +100,14 @@ def narrow_items(
     return [item for item in items if workload_of(item) in workloads] or items
 
 
-def _give_browser(path: str, query: Query, added: Query) -> None:
+def _give_browser(path: str, query: Query, additions: Query) -> None:
     """Pass the browser the context to store, and its additions to the address of the page at `path`."""
-    kept = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}
+    cookie_values = {name: values for name, values in _chosen().items() if name in IN_COOKIE and values}
     about = {
-        "context": urlencode(kept, doseq=True),
+        "context": urlencode(cookie_values, doseq=True),
         "path": path,
         "view": last(query, VIEW) or "",
-        "added": urlencode(added, doseq=True),
+        "added": urlencode(additions, doseq=True),
     }
     attributes = " ".join(f'data-{name}="{escape(text)}"' for name, text in about.items())
     st.html(f"<p hidden {attributes}></p>")
@@ -116,9 +116,9 @@ def _give_browser(path: str, query: Query, added: Query) -> None:
 def _chosen() -> dict[str, list[str]]:
     """The last choices of the reader, by parameter."""
     if _CHOSEN not in st.session_state:
-        written = st.context.cookies.get(COOKIE) or ""
-        found = sanitise_query(parse_qs(written[:_LONGEST]))
-        st.session_state[_CHOSEN] = {name: list(found[name]) for name in IN_COOKIE if name in found}
+        cookie = st.context.cookies.get(COOKIE) or ""
+        result = sanitise_query(parse_qs(cookie[:_LONGEST]))
+        st.session_state[_CHOSEN] = {name: list(result[name]) for name in IN_COOKIE if name in result}
     return st.session_state[_CHOSEN]
 
 

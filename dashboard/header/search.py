@@ -33,16 +33,16 @@ class SearchEntry:
 
 
 def entries(
-    keys: Iterable[SeriesKey], runs: Sequence[RunSummary], found: Iterable[Finding]
+    keys: Iterable[SeriesKey], runs: Sequence[RunSummary], findings: Iterable[Finding]
 ) -> list[SearchEntry]:
     """Findings, runs, versions and cases, each once."""
-    listed = [
+    items = [
         SearchEntry(
             f"Finding {one.id} · {wording.case(one.key.case).text} · {one.state}", links.finding(one.id)
         )
-        for one in found
+        for one in findings
     ]
-    listed += [
+    items += [
         SearchEntry(
             " · ".join(filter(None, ("Run", run.id, run.suite, *map(wording.version, run.torch_versions)))),
             links.run(run.id),
@@ -50,16 +50,16 @@ def entries(
         for run in runs
     ]
     versions = {version for run in runs for version in run.torch_versions if version}
-    listed += [
+    items += [
         SearchEntry(f"PyTorch {version}", links.view(links.HARDWARE, {"version": [version]}))
         for version in sorted(versions, key=version_order, reverse=True)
     ]
     cases = sorted({key.case for key in keys})
-    listed += [
+    items += [
         SearchEntry(f"Case {wording.case(case).text}", links.view(links.HISTORY, {"case": [case]}))
         for case in cases
     ]
-    return [SearchEntry(printable(one.text), one.address) for one in listed]
+    return [SearchEntry(printable(one.text), one.address) for one in items]
 
 
 def button(url: str) -> None:
@@ -71,18 +71,18 @@ def button(url: str) -> None:
 @st.dialog("Search")
 def _dialog(url: str) -> None:
     """A field that finds entries by any part of their text, and opens one."""
-    found = _entries(url)
-    chosen = st.selectbox(
+    result = _entries(url)
+    entry = st.selectbox(
         "Case, finding, run or PyTorch",
-        [one.text for one in found],
+        [one.text for one in result],
         index=None,
         placeholder="Type a part of its name",
         key="search-chosen",
     )
     # Only the content of our file, as in `parts.frame_page`.
     st.html(_FOCUS, unsafe_allow_javascript=True)
-    if chosen is not None:
-        address = urlsplit(next(one.address for one in found if one.text == chosen))
+    if entry is not None:
+        address = urlsplit(next(one.address for one in result if one.text == entry))
         st.switch_page(page_at(address.path.strip("/")).script, query_params=parse_qs(address.query))
 
 

@@ -26,10 +26,10 @@ class Fleet(View):
 
 def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     """The selection in `query`, and complaints."""
-    wanted = last(query, "machine") or ""
-    if not wanted or wanted in machines:
-        return Fleet(wanted), []
-    return Fleet(""), [unknown_value("machine", wanted, machines)]
+    run_id = last(query, "machine") or ""
+    if not run_id or run_id in machines:
+        return Fleet(run_id), []
+    return Fleet(""), [unknown_value("machine", run_id, machines)]
 
 
 #: The most rows of a list on a page, and the most environments.
@@ -66,8 +66,8 @@ class OpenTasks:
 def newest_runs(url: str) -> tuple[RunSummary, ...]:
     """The newest run of each machine, the newest first."""
     database = database_at(url)
-    found = queries.run_summaries(database, environments_in_use.newest_of_machines(database).values())
-    return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
+    records = queries.run_summaries(database, environments_in_use.newest_of_machines(database).values())
+    return tuple(sorted(records.values(), key=lambda run: run.started_at, reverse=True))
 
 
 @cache

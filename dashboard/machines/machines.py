@@ -86,7 +86,7 @@ def machines(
         # Imported runs were measured on other machines.
         if run.source == RunSource.MEASURED:
             newest.setdefault(run.machine, run)
-    found: list[MachineStatus] = []
+    results: list[MachineStatus] = []
     for name in sorted({*schedulers, *newest}):
         state = "alive" if name in living else "silent" if name in silent else "gone"
         state = state if name in schedulers else "by hand"
@@ -94,8 +94,8 @@ def machines(
         # The run of a task that has just begun is not recorded for the task yet.
         measures_there = any(task.job in MEASURING for task in does)
         by_hand = run is not None and run.id in without_task and not measures_there
-        found.append(MachineStatus(name, state, schedulers.get(name), run, does, by_hand))
-    return sorted(found, key=lambda one: one.seriousness)
+        results.append(MachineStatus(name, state, schedulers.get(name), run, does, by_hand))
+    return sorted(results, key=lambda one: one.seriousness)
 
 
 def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
@@ -165,8 +165,8 @@ def table(items: Sequence[MachineStatus], now: datetime) -> DataTable[MachineSta
     return DataTable("Machines", columns, items, ROWS, "more machines; the CSV has all")
 
 
-def abilities(shown: Sequence[Abilities], omitted: int) -> DataTable[Abilities]:
-    """The available telemetry of machines, and the absent one with reasons; `omitted` machines are
+def abilities(rows: Sequence[Abilities], omission_count: int) -> DataTable[Abilities]:
+    """The available telemetry of machines, and the absent one with reasons; `omission_count` machines are
     counted.
     """
     columns: list[Column[Abilities]] = [
@@ -186,7 +186,7 @@ def abilities(shown: Sequence[Abilities], omitted: int) -> DataTable[Abilities]:
         ),
     ]
     rest = "more machines; the CSV has all with telemetry"
-    return DataTable("What machines can measure", columns, shown, rest=rest, omitted=omitted)
+    return DataTable("What machines can measure", columns, rows, rest=rest, omitted=omission_count)
 
 
 def abilities_frame(items: Iterable[Abilities]) -> pd.DataFrame:
@@ -205,10 +205,10 @@ def facts(
 ) -> str:
     """One machine opened: its scheduler, its hardware, and the conditions of its newest run."""
     scheduler = one.scheduler
-    seen = scheduler.seen_at if scheduler else None
+    seen_at = scheduler.seen_at if scheduler else None
     values = {
         "state": one.state,
-        "seen": f"{wording.timestamp(seen)}, {wording.ago(seen, now)}" if seen else None,
+        "seen": f"{wording.timestamp(seen_at)}, {wording.ago(seen_at, now)}" if seen_at else None,
         "started": wording.timestamp(scheduler.started_at) if scheduler else None,
         "version": scheduler.version if scheduler else None,
         "labels": list(scheduler.labels) if scheduler else [],

@@ -28,18 +28,18 @@ def show_machines() -> None:
     parts.title("Machines")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
-    schedules, tasks, found = _state(url, now)
-    view, complaints = chosen(parts.query(), [one.name for one in found])
+    schedules, tasks, statuses = _state(url, now)
+    view, complaints = chosen(parts.query(), [one.name for one in statuses])
     parts.complain(complaints)
-    names = {"": "All machines", **{name: name for name in sorted(one.name for one in found)}}
+    names = {"": "All machines", **{name: name for name in sorted(one.name for one in statuses)}}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Machine", "machine", names, view)
-    opened = next((one for one in found if one.name == view.machine), None)
-    if opened is None:
-        _every_machine(url, schedules, found, tasks, now)
+    machine = next((one for one in statuses if one.name == view.machine), None)
+    if machine is None:
+        _every_machine(url, schedules, statuses, tasks, now)
     else:
         parts.link(links.MACHINES, "← All machines")
-        _one_machine(url, opened, schedules, now)
+        _one_machine(url, machine, schedules, now)
 
 
 def show_schedule() -> None:
@@ -47,31 +47,31 @@ def show_schedule() -> None:
     parts.title("Schedule")
     url = ServerSettings.from_environment().database_url
     now = present_time(url)
-    schedules, tasks, found = _state(url, now)
-    _schedule(url, schedules, found, tasks, now)
+    schedules, tasks, statuses = _state(url, now)
+    _schedule(url, schedules, statuses, tasks, now)
 
 
 def _state(url: str, now: datetime) -> tuple[TodayData, OpenTasks, Sequence[MachineStatus]]:
     """The schedules, the open tasks and the machines; stops the page if there are none."""
     schedules, tasks = morning(url), load.open_tasks(url)
-    found = machines.machines(schedules, load.newest_runs(url), tasks.running, now, load.without_task(url))
-    if not found and not tasks.every and not schedules.parts:
+    statuses = machines.machines(schedules, load.newest_runs(url), tasks.running, now, load.without_task(url))
+    if not statuses and not tasks.every and not schedules.parts:
         _nothing_yet(url)
-    return schedules, tasks, found
+    return schedules, tasks, statuses
 
 
 def _every_machine(
-    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+    url: str, morning: TodayData, statuses: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """Show all machines, their environments and their telemetry."""
-    parts.html(machines.cards(found, tasks, timetable.next_fire_time(morning.plan, now), now))
-    parts.table_section("Machines", machines.table(found, now), "machines.csv")
+    parts.html(machines.cards(statuses, tasks, timetable.next_fire_time(morning.plan, now), now))
+    parts.table_section("Machines", machines.table(statuses, now), "machines.csv")
     _environments(url, now)
-    _abilities(url, found)
+    _abilities(url, statuses)
 
 
 def _schedule(
-    url: str, morning: TodayData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
+    url: str, morning: TodayData, statuses: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """Show the schedules, running and waiting tasks, and the age of the results of each track."""
     _schedules(url, morning, now)
@@ -80,21 +80,21 @@ def _schedule(
         parts.heading("The next seven days")
         parts.caption("In UTC; each schedule's next runs as its scheduler announced.")
         parts.table(coming)
-    _open(url, morning, tasks, found, now)
+    _open(url, morning, tasks, statuses, now)
     parts.table_section("Freshness", timetable.freshness(morning.parts, now), "freshness.csv")
 
 
 def _one_machine(url: str, one: MachineStatus, morning: TodayData, now: datetime) -> None:
     """Show one machine: its facts, its telemetry, its running and waiting tasks."""
-    opened = common.run(url, one.run.id) if one.run else None
-    about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
-    conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
+    stored_run = common.run(url, one.run.id) if one.run else None
+    about = {**stored_run[0].machine.hardware.facts, **stored_run[0].machine.facts} if stored_run else {}
+    conditions = dict(stored_run[0].facts.get("conditions") or {}) if stored_run else {}
     parts.heading(parts.plain(one.name), machines.table([one], now), "machine.csv")
     parts.html(machines.facts(one, about, conditions, now))
     tasks = load.open_tasks(url, one.labels)
     own = {task.id for task in (*one.doing, *filter(one.can_run, tasks.waiting))}
     _open(url, morning, tasks, [one], now, own)
-    if opened and one.run and (tables_html := capabilities.tables(opened[0])):
+    if stored_run and one.run and (tables_html := capabilities.tables(stored_run[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
         parts.heading("What it can measure", lambda: machines.abilities_frame(pairs), "capabilities.csv")
@@ -105,72 +105,75 @@ def _open(
     url: str,
     morning: TodayData,
     tasks: OpenTasks,
-    shown: Sequence[MachineStatus],
+    machine_list: Sequence[MachineStatus],
     now: datetime,
     own: Collection[int] | None = None,
 ) -> None:
     """Show tasks, with `own` only those of these ids; the reason why one waits depends on the others."""
-    found = timetable.explain_tasks(tasks.every, morning, load.wait_reasons(url), now)
-    found = [each for each in found if own is None or each.task.id in own]
-    listed = timetable.open_tasks(found, now, "those" if tasks.newer else "all")
-    parts.heading("Running and waiting tasks", listed, "open-tasks.csv")
+    explained_tasks = timetable.explain_tasks(tasks.every, morning, load.wait_reasons(url), now)
+    explained_tasks = [each for each in explained_tasks if own is None or each.task.id in own]
+    items = timetable.open_tasks(explained_tasks, now, "those" if tasks.newer else "all")
+    parts.heading("Running and waiting tasks", items, "open-tasks.csv")
     by_hand = [
         f"{one.run.id} runs on {one.name}, started by hand {wording.ago(one.run.started_at, now)}"
-        for one in shown
+        for one in machine_list
         if one.by_hand and one.run
     ]
-    sentences = [*([] if found else ["No task of a schedule is running or waiting"]), *by_hand[:ROWS]]
+    sentences = [
+        *([] if explained_tasks else ["No task of a schedule is running or waiting"]),
+        *by_hand[:ROWS],
+    ]
     if sentences:
         parts.caption(parts.plain(f"{'; '.join(sentences)}."))
-    if not found:
+    if not explained_tasks:
         return
     if tasks.newer:
         many = wording.plural(tasks.newer, "newer task")
         parts.caption(f"Only the {len(tasks.waiting):,} oldest waiting tasks are listed, without {many}.")
-    parts.table(listed)
+    parts.table(items)
 
 
 def _schedules(url: str, morning: TodayData, now: datetime) -> None:
     rows = timetable.rows(morning.plan, load.last_scheduled_runs(url))
-    listed = timetable.schedules(rows, now)
-    parts.heading("Schedules", listed, "schedules.csv")
+    items = timetable.schedules(rows, now)
+    parts.heading("Schedules", items, "schedules.csv")
     if not rows:
         parts.caption(r"No scheduler has run yet. It carries out \[schedules\] of pyrometer.toml:")
         parts.code("pyrometer scheduler")
         return
     if not any(row.served for row in rows):
         parts.caption("No scheduler is running, so the next runs are not known.")
-    parts.table(listed)
+    parts.table(items)
 
 
 def _environments(url: str, now: datetime) -> None:
-    found = load.environments(url)
-    if not found:
+    environments = load.environments(url)
+    if not environments:
         return
-    parts.heading("Environments", timetable.environments(found, now), "environments.csv")
+    parts.heading("Environments", timetable.environments(environments, now), "environments.csv")
     parts.caption(f"Of the newest {load.RUNS:,} runs, last used first.")
-    older = [one for one in found if wording.is_nightly(one.torch_version)][NEWEST_NIGHTLIES:]
-    parts.table(timetable.environments([one for one in found if one not in older], now))
+    older = [one for one in environments if wording.is_nightly(one.torch_version)][NEWEST_NIGHTLIES:]
+    parts.table(timetable.environments([one for one in environments if one not in older], now))
     if older:
         title = wording.plural(len(older), "earlier nightly", "earlier nightlies")
         with parts.expander(title):
             parts.table(replace(timetable.environments(older, now), label="Earlier nightlies"))
 
 
-def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
-    ran = [one for one in found if one.run is not None]
+def _abilities(url: str, statuses: Sequence[MachineStatus]) -> None:
+    ran = [one for one in statuses if one.run is not None]
     # Each machine takes a query: the page makes few of them, and only the file makes all.
-    shown = list(islice(_able(url, ran[:ROWS]), _ABLE))
-    if not shown:
+    rows = list(islice(_able(url, ran[:ROWS]), _ABLE))
+    if not rows:
         return
-    looked = ran.index(shown[-1][0]) + 1 if len(shown) == _ABLE else ROWS
+    runs_read = ran.index(rows[-1][0]) + 1 if len(rows) == _ABLE else ROWS
     parts.heading(
         "What machines can measure",
         lambda: machines.abilities_frame(_able(url, ran)),
         "capabilities.csv",
     )
     parts.caption("From the newest runs; open a machine to see each source.")
-    parts.table(machines.abilities(shown, max(0, len(ran) - looked)))
+    parts.table(machines.abilities(rows, max(0, len(ran) - runs_read)))
 
 
 def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
@@ -196,8 +199,8 @@ def _nothing_yet(url: str) -> None:
 
 def _foreign(runs: Mapping[str, int]) -> str:
     """`No machine has a run yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
-    ordered = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
-    counted = ", ".join(f"{many:,} {phrase}" for phrase, many in ordered)
+    in_order = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
+    count_text = ", ".join(f"{many:,} {phrase}" for phrase, many in in_order)
     many = sum(runs.values())
     verb = "is" if many == 1 else "are"
-    return f"No machine has a run yet. There {verb} {wording.plural(many, 'run')}: {counted}."
+    return f"No machine has a run yet. There {verb} {wording.plural(many, 'run')}: {count_text}."

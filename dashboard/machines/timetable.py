@@ -41,10 +41,10 @@ class ScheduleRow:
 def rows(plan: Iterable[ServedSchedule], last_runs: Iterable[LastScheduledRun]) -> list[ScheduleRow]:
     """Every schedule that is served or has run; a name with two different definitions has two rows."""
     last = {last_run.schedule: last_run for last_run in last_runs}
-    found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
-    known = {row.schedule for row in found}
-    found += [ScheduleRow(name, None, last_run) for name, last_run in last.items() if name not in known]
-    return sorted(found, key=lambda row: row.place)
+    matches = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
+    names = {row.schedule for row in matches}
+    matches += [ScheduleRow(name, None, last_run) for name, last_run in last.items() if name not in names]
+    return sorted(matches, key=lambda row: row.place)
 
 
 def next_fire_time(plan: Iterable[ServedSchedule], now: datetime) -> datetime | None:
@@ -187,23 +187,27 @@ class Open:
 
 
 def explain_tasks(
-    tasks: Iterable[Task], morning: TodayData, said: Mapping[int, str], now: datetime
+    tasks: Iterable[Task], morning: TodayData, wait_reasons: Mapping[int, str], now: datetime
 ) -> list[Open]:
     """Every task with the reason why it waits, unschedulable ones first.
 
-    `said` are the reasons why running tasks do not measure yet, by task.
+    `wait_reasons` are the reasons why running tasks do not measure yet, by task.
     """
     reporting = alive(morning.seen, now, morning.patience.silent_minutes)
     status = fleet_status(morning.seen, reporting, tasks, now)
-    found = [
-        Open(task, TaskState.RUNNING, "; ".join(filter(None, (_running_text(task, now), said.get(task.id)))))
+    matches = [
+        Open(
+            task,
+            TaskState.RUNNING,
+            "; ".join(filter(None, (_running_text(task, now), wait_reasons.get(task.id)))),
+        )
         for own in status.running.values()
         for task in own
     ]
     for task, reason in status.waiting:
         text = _because(task, reason, status.silent_takers(task), alone=task.job in MEASURING)
-        found.append(Open(task, reason.why, text))
-    return sorted(found, key=lambda one: one.seriousness)
+        matches.append(Open(task, reason.why, text))
+    return sorted(matches, key=lambda one: one.seriousness)
 
 
 def open_tasks(items: Sequence[Open], now: datetime, every: str = "all") -> DataTable[Open]:
@@ -348,9 +352,9 @@ def _late(one: TrackStatus) -> str:
 
 
 def _done(one: TrackStatus, now: datetime) -> str:
-    done = one.last_done
-    if done is None:
+    task = one.last_done
+    if task is None:
         return '<span class="py-quiet">never</span>'
-    when = wording.ago(done.due_at, now)
-    shown = markup.link(links.run(done.run_id), when) if done.run_id else escape(when)
-    return f"{shown}<small>{escape(wording.timestamp(done.due_at))}</small>"
+    when = wording.ago(task.due_at, now)
+    link = markup.link(links.run(task.run_id), when) if task.run_id else escape(when)
+    return f"{link}<small>{escape(wording.timestamp(task.due_at))}</small>"

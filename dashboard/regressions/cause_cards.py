@@ -23,10 +23,10 @@ def cards(url: str, items: Sequence[FindingCause], now: datetime) -> None:
     """One card for each cause, in the given order."""
     for place, cause in enumerate(items):
         with st.container(border=True, key=f"cause-{cause.tone}-{cause.largest.id}"):
-            _card(url, cause, now, drawn=place < _CHARTS)
+            _card(url, cause, now, with_chart=place < _CHARTS)
 
 
-def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
+def _card(url: str, cause: FindingCause, now: datetime, *, with_chart: bool) -> None:
     one = cause.largest
     marks = [markup.label(each, "odd") for each in causes.marks(cause, now)]
     chips = [markup.chip(kind(one.state, one.direction)), *marks]
@@ -37,7 +37,7 @@ def _card(url: str, cause: FindingCause, now: datetime, *, drawn: bool) -> None:
         + markup.paragraph(causes.sentence(cause))
         + markup.bullets(f"runs differently: {each}" for each in causes.differences(cause))
     )
-    if drawn:
+    if with_chart:
         chart(url, one)
     with st.container(horizontal=True, vertical_alignment="center"):
         triage.acknowledge(url, cause.items, f"triage-{one.id}")
@@ -67,21 +67,23 @@ def course(url: str, one: Finding) -> list[float]:
 
 def chart(url: str, one: Finding) -> None:
     """Show the nights around a finding; nothing if there are too few."""
-    known = trends.history(url, (one.key,), _POINTS)
-    made = night_chart.night_chart(one, known.lines[0], known.tracks_of_place, known.of_line, known.findings)
-    if made is None:
+    history = trends.history(url, (one.key,), _POINTS)
+    chart_data = night_chart.night_chart(
+        one, history.lines[0], history.tracks_of_place, history.of_line, history.findings
+    )
+    if chart_data is None:
         return
     title = wording.metric(one.key.metric).title
     dark = st.context.theme.type == "dark"
     parts.subject(wording.case(one.key.case).text, one.key.hardware_label, one.machine)
     parts.chart(
-        night_chart.spec(wording.with_unit(title, made.unit), made.tracks, dark=dark),
-        made.words,
+        night_chart.spec(wording.with_unit(title, chart_data.unit), chart_data.tracks, dark=dark),
+        chart_data.words,
         file_name=f"finding-{one.id}-nights",
-        count=wording.plural(len(made.nights), "night"),
-        nights=made.nights,
-        changes=made.changes,
-        borders=made.borders,
+        count=wording.plural(len(chart_data.nights), "night"),
+        nights=chart_data.nights,
+        changes=chart_data.changes,
+        borders=chart_data.borders,
     )
 
 
@@ -95,8 +97,8 @@ def _commits(url: str, one: Finding) -> str:
 
 
 def _git_hash(url: str, run: str, environment: str) -> str:
-    found = load.run(url, run)
-    if found is None:
+    stored_run = load.run(url, run)
+    if stored_run is None:
         return ""
-    own = [each for each in found[0].environments if each.fingerprint == environment]
+    own = [each for each in stored_run[0].environments if each.fingerprint == environment]
     return str(own[0].facts.get("torch_git") or "") if own else ""

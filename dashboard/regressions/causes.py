@@ -67,11 +67,11 @@ def causes(findings: Iterable[Finding]) -> list[FindingCause]:
         key = (one.at_run, one.machine, one.old_environment, one.new_environment, one.direction)
         # Candidates are separate from confirmed findings: they may be noise.
         by_cause[*key, one.state].append(one)
-    made = [
+    cause_list = [
         FindingCause(tuple(sorted(own, key=lambda one: (-abs(one.change), one.id))))
         for own in by_cause.values()
     ]
-    return sorted(made, key=_worst_first)
+    return sorted(cause_list, key=_worst_first)
 
 
 def _worst_first(one: FindingCause) -> tuple[object, ...]:
@@ -94,10 +94,10 @@ def sentence(cause: FindingCause) -> str:
     if not cause.confirmed:
         state = STATES[one.state]
         return f"{state[0].upper()}{state[1:]}."
-    measured = f"{wording.plural(cause.pairs, 'pair')}" if cause.pairs else "a session"
-    parts = [f"Confirmed by {measured}, A/B interleaved on {one.machine}"]
-    detected = one.evidence.detected
-    if detected and detected.relative:
+    pairs_text = f"{wording.plural(cause.pairs, 'pair')}" if cause.pairs else "a session"
+    parts = [f"Confirmed by {pairs_text}, A/B interleaved on {one.machine}"]
+    detection = one.evidence.detected
+    if detection and detection.relative:
         parts.append("it is relative to the pinned baseline, which changed as well")
     return f"{'; '.join(parts)}."
 
@@ -146,15 +146,15 @@ def first_seen(cause: FindingCause) -> str:
 
 def marks(cause: FindingCause, now: datetime) -> list[str]:
     """Its triage: `acknowledged by ada`, `muted until 2026-12-01`, `returned`."""
-    found: list[str] = []
+    results: list[str] = []
     for one in cause.items:
         if one.returns_of is not None:
-            found.append(f"returned: finding {one.returns_of} was marked as fixed")
+            results.append(f"returned: finding {one.returns_of} was marked as fixed")
         if one.triage != FindingTriage.OPEN:
-            found.append(f"{one.triage} by {one.owner}" if one.owner else str(one.triage))
+            results.append(f"{one.triage} by {one.owner}" if one.owner else str(one.triage))
         if one.muted_until is not None and one.muted_until > now:
-            found.append(f"muted until {one.muted_until:%Y-%m-%d}")
-    return list(dict.fromkeys(found))
+            results.append(f"muted until {one.muted_until:%Y-%m-%d}")
+    return list(dict.fromkeys(results))
 
 
 def issue_address(cause: FindingCause) -> str:

@@ -111,14 +111,16 @@ def _open(cause: FindingCause) -> str:
     )
 
 
-def open_causes(items: Sequence[FindingCause], omitted: int = 0) -> DataTable[FindingCause]:
-    """Open regressions in short form, a row for each cause; `omitted` ones are counted below."""
+def open_causes(items: Sequence[FindingCause], omission_count: int = 0) -> DataTable[FindingCause]:
+    """Open regressions in short form, a row for each cause; `omission_count` ones are counted below."""
     columns: Sequence[Column[FindingCause]] = (
         Column(label="Cause", format=_cause_cell, link=lambda one: links.finding(one.largest.id)),
         Column(label="Change", format=lambda one: percent(one.largest.change), number=True),
         Column(label="First seen", format=lambda one: f"{one.largest.at:%d %b}"),
     )
-    return DataTable("Still open", columns, items, rest="more: Regressions has all.", omitted=max(0, omitted))
+    return DataTable(
+        "Still open", columns, items, rest="more: Regressions has all.", omitted=max(0, omission_count)
+    )
 
 
 def _cause_cell(one: FindingCause) -> str:
@@ -127,7 +129,7 @@ def _cause_cell(one: FindingCause) -> str:
     return f"{words.text}{more}"
 
 
-def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
+def other_groups(groups: Mapping[FindingGroup, int], selection: Findings) -> str:
     """The number of findings of the chosen schedule in the groups without a tab, with links.
 
     Empty if there are none.
@@ -138,10 +140,11 @@ def other_groups(groups: Mapping[FindingGroup, int], chosen: Findings) -> str:
     }
     parts = [
         markup.link(
-            links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
+            links.findings(schedule=selection.schedule, **address),
+            f"{wording.plural(groups[group], words)} →",
         )
         for group, (words, address) in addresses.items()
-        if groups[group] and group is not chosen.group
+        if groups[group] and group is not selection.group
     ]
     return f'<p class="py-quiet">Also: {" · ".join(parts)}</p>' if parts else ""
 
@@ -317,9 +320,9 @@ def operators(difference: OperatorDifference) -> str:
         number("delta_us", "New - old µs"),
     ]
     runs = (difference.old_run, difference.new_run)
-    traced = " and ".join(markup.link(links.run(run), run) for run in runs)
+    trace_links = " and ".join(markup.link(links.run(run), run) for run in runs)
     table = DataTable("Operators", columns, difference.rows, tall=True, folded=False).html()
-    return f'{table}<p class="py-quiet">Traced in {traced}.</p>'
+    return f'{table}<p class="py-quiet">Traced in {trace_links}.</p>'
 
 
 def evidence_frame(evidence: Rows | Mapping[str, Any]) -> pd.DataFrame:
@@ -365,9 +368,9 @@ def _tone(one: Finding) -> wording.Tone:
 
 
 def _shape(one: Finding) -> str:
-    detected = one.evidence.detected
-    relative = "relative to the baseline, which changed as well" if detected and detected.relative else ""
-    return "; ".join(part for part in (f"a {one.shape}", relative, stricter(detected)) if part)
+    detection = one.evidence.detected
+    relative = "relative to the baseline, which changed as well" if detection and detection.relative else ""
+    return "; ".join(part for part in (f"a {one.shape}", relative, stricter(detection)) if part)
 
 
 def _marks(one: Finding, now: datetime) -> list[str]:

@@ -61,9 +61,9 @@ class Findings(View):
             return False
         if self.state == NEW and (one.decided_at or one.found_at) < now - NEW_PERIOD:
             return False
-        shown = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
+        is_visible = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
         own = self.schedule in (ALL, encode_name(one.schedule))
-        return shown and own and self.direction in (ALL, one.direction)
+        return is_visible and own and self.direction in (ALL, one.direction)
 
 
 def chosen(query: Query, schedules: Sequence[str]) -> tuple[Findings, list[str]]:
@@ -81,10 +81,10 @@ triage_refusal = cache(by_url(store.triage_refusal))
 
 
 @cache
-def findings(url: str, chosen: Findings) -> list[Finding]:
+def findings(url: str, selection: Findings) -> list[Finding]:
     """The findings of a kind, newest first; one more than are listed if there are more."""
-    narrowed = chosen.filters(datetime.now(UTC))
-    return store.findings(database_at(url), **narrowed, newest=MOST_FINDINGS + 1)
+    filters = selection.filters(datetime.now(UTC))
+    return store.findings(database_at(url), **filters, newest=MOST_FINDINGS + 1)
 
 
 @cache
@@ -106,8 +106,8 @@ def triage(url: str, number: int, action: str, who: str, text: str, until: datet
     With a login it is recorded under that name instead of `who`. Raises NotAllowed if the reader may not
     triage, or no longer.
     """
-    signed = reader.signature(who)
-    store.triage(database_at(url), number, action, signed, text, until, datetime.now(UTC))
+    name = reader.signature(who)
+    store.triage(database_at(url), number, action, name, text, until, datetime.now(UTC))
     findings.clear()
     findings_by_group.clear()
     finding.clear()

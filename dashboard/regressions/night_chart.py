@@ -39,18 +39,18 @@ def night_chart(
     one: Finding,
     line: TrendLine,
     tracks: PlaceTracks,
-    changed: Mapping[tuple[str, Place], Sequence[RunChange]],
+    changes: Mapping[tuple[str, Place], Sequence[RunChange]],
     findings: Sequence[Finding],
 ) -> NightChart | None:
     """The newest nights of a finding's series, which reach back to it; None for fewer than two.
 
-    `tracks` are by place, `changed` by the line's letter and place. `findings` are all of the series.
+    `tracks` are by place, `changes` by the line's letter and place. `findings` are all of the series.
     """
-    pinned = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
+    pinned_tracks = {each.baseline for each in tracks.values() if each.baseline and each.track == one.track}
     on_machine = [
         (point, track)
         for point, track in line.points_with_tracks
-        if (track == one.track or track in pinned) and point.machine == one.machine
+        if (track == one.track or track in pinned_tracks) and point.machine == one.machine
     ]
     own = _window([point for point, track in on_machine if track == one.track], one)
     if len(own) < 2:
@@ -68,25 +68,27 @@ def night_chart(
         if own[0].started_at <= point.started_at <= own[-1].started_at
     ]
     at_run = {point.run: point for point in own}
-    found = [
+    matches = [
         (point.started_at, point.point, _label(each), _tone(each))
         for each in findings
         if (point := at_run.get(each.at_run)) and (each.id == one.id or _confirmed(each))
     ]
     moments = [
-        (point.started_at, _border_words(changed[place]))
+        (point.started_at, _border_words(changes[place]))
         for point in own
-        if (place := (line.letter, place_of(point))) in changed and border(changed[place])
+        if (place := (line.letter, place_of(point))) in changes and border(changes[place])
     ]
     metric = wording.metric(one.key.metric)
     many = wording.plural(len(own), "night")
-    baseline = f", beside the pinned {', '.join(sorted(pinned))}" if any(row[3] for row in rows) else ""
+    baseline = (
+        f", beside the pinned {', '.join(sorted(pinned_tracks))}" if any(row[3] for row in rows) else ""
+    )
     return NightChart(
         metric.unit,
         f"{metric.title} of {wording.case(one.key.case).text} over {many} on {one.machine}{baseline}",
         (one.track, *sorted({row[2] for row in rows} - {one.track})),
         pd.DataFrame(rows, columns=["night", "value", "track", "baseline", "torch", "measured"]),
-        pd.DataFrame(found, columns=["night", "value", "label", "tone"]),
+        pd.DataFrame(matches, columns=["night", "value", "label", "tone"]),
         pd.DataFrame(moments, columns=["night", "label"]),
     )
 
@@ -150,7 +152,7 @@ def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
         )
     )
     rule = alt.Chart(alt.NamedData("borders")).mark_rule(color=TONES[dark]["odd"], strokeDash=[3, 3])
-    named = alt.Chart(alt.NamedData("borders")).mark_text(
+    border_labels = alt.Chart(alt.NamedData("borders")).mark_text(
         color=TONES[dark]["odd"], align="left", dx=4, dy=6, baseline="top", fontSize=11
     )
     tone = alt.Color("tone:N", legend=None, scale=_tones(dark))
@@ -159,7 +161,7 @@ def spec(title: str, tracks: tuple[str, ...], *, dark: bool = False) -> Spec:
     return as_spec(
         alt.layer(
             rule.encode(x="night:T", tooltip=[alt.Tooltip("label:N", title="machine")]),
-            named.encode(x="night:T", y=alt.value(0), text="label:N"),
+            border_labels.encode(x="night:T", y=alt.value(0), text="label:N"),
             lines,
             dots.encode(
                 x="night:T", y="value:Q", color=tone, tooltip=[alt.Tooltip("label:N", title="change")]

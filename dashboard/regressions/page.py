@@ -41,11 +41,11 @@ def show() -> None:
     """Show the finding that the address names, else the list."""
     url, now = ServerSettings.from_environment().database_url, datetime.now(UTC)
     query = parts.query()
-    wanted = last(query, "finding")
-    if wanted is None:
+    number_text = last(query, "finding")
+    if number_text is None:
         _show_list(url, query, now)
     else:
-        _show_one(url, query, wanted, now)
+        _show_one(url, query, number_text, now)
 
 
 def _show_list(url: str, query: Query, now: datetime) -> None:
@@ -55,29 +55,29 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
     if not schedules:
         _nothing_found()
         return
-    chosen, complaints = load.chosen(query, schedules)
+    selection, complaints = load.chosen(query, schedules)
     parts.complain(complaints)
-    groups = load.findings_by_group(url, decode_name(chosen.schedule) or None)
-    _choices(chosen, schedules, groups)
-    found = load.findings(url, chosen)
-    older = len(found) > load.MOST_FINDINGS
-    shown = [one for one in found[: load.MOST_FINDINGS] if chosen.holds(one, now)]
-    what = "open regression" if chosen.group is FindingGroup.OPEN else "finding"
-    counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), what)}"
-    parts.heading(counted, lambda: findings.frame(shown), "findings.csv")
-    if others := findings.other_groups(groups, chosen):
+    groups = load.findings_by_group(url, decode_name(selection.schedule) or None)
+    _choices(selection, schedules, groups)
+    finding_list = load.findings(url, selection)
+    older = len(finding_list) > load.MOST_FINDINGS
+    visible = [one for one in finding_list[: load.MOST_FINDINGS] if selection.holds(one, now)]
+    what = "open regression" if selection.group is FindingGroup.OPEN else "finding"
+    count_text = f"{'The newest ' if older else ''}{wording.plural(len(visible), what)}"
+    parts.heading(count_text, lambda: findings.frame(visible), "findings.csv")
+    if others := findings.other_groups(groups, selection):
         parts.html(others)
     if older:
         parts.caption("Older ones: `pyrometer regressions list --all`.")
-    if not shown:
-        st.text("No open regression." if chosen.group is FindingGroup.OPEN else "Nothing of that kind.")
+    if not visible:
+        st.text("No open regression." if selection.group is FindingGroup.OPEN else "Nothing of that kind.")
         return
-    items = sorted(causes.causes(shown), key=lambda one: max(each.id for each in one.items), reverse=True)
+    items = sorted(causes.causes(visible), key=lambda one: max(each.id for each in one.items), reverse=True)
     parts.table(findings.table(items, _pictures(url, items), now))
     parts.caption("A candidate may be noise until an A/B interleaved session confirms it.")
 
 
-def _choices(chosen: load.Findings, schedules: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
+def _choices(selection: load.Findings, schedules: Sequence[str], groups: Mapping[FindingGroup, int]) -> None:
     states = {
         load.NEW: "New",
         **{group: findings.GROUPS[group] for group in load.GROUPS},
@@ -88,26 +88,26 @@ def _choices(chosen: load.Findings, schedules: Sequence[str], groups: Mapping[Fi
         state: f"{words} {groups[FindingGroup(state)]}" if state in groups else words
         for state, words in findings.TABS.items()
     }
-    if chosen.state not in tabs:
-        tabs[chosen.state] = states[chosen.state]
-    parts.segments("Show", "state", tabs, chosen, widget="tab", tabs=True)
+    if selection.state not in tabs:
+        tabs[selection.state] = states[selection.state]
+    parts.segments("Show", "state", tabs, selection, widget="tab", tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Status", "state", states, chosen)
-        parts.select("Schedule", "schedule", choice_labels("All schedules", schedules), chosen)
-        parts.select("Triage", "triage", {ALL: "All", load.OPEN: "Open, not muted"}, chosen)
+        parts.select("Status", "state", states, selection)
+        parts.select("Schedule", "schedule", choice_labels("All schedules", schedules), selection)
+        parts.select("Triage", "triage", {ALL: "All", load.OPEN: "Open, not muted"}, selection)
         parts.segments(
-            "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
+            "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, selection
         )
 
 
 def _pictures(url: str, items: Sequence[FindingCause]) -> dict[int, str]:
     """The nights of the largest finding of each cause, by its id."""
-    made: dict[int, str] = {}
+    lines: dict[int, str] = {}
     for cause in items[:_PICTURES]:
         one = cause.largest
         values = cause_cards.course(url, one)[-findings.NIGHTS :]
-        made[one.id] = markup.sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
-    return made
+        lines[one.id] = markup.sparkline(values, wording.metric(one.key.metric).unit, "nights", cause.tone)
+    return lines
 
 
 def _nothing_found() -> None:
@@ -120,12 +120,12 @@ def _nothing_found() -> None:
 
 def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     """Show one finding; for an unknown id a message above the list."""
-    found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
-    if found is None:
+    log_entry = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if log_entry is None:
         parts.complain([f"There is no finding {number!r} in this database; the page shows the list."])
         _show_list(url, {name: values for name, values in query.items() if name != "finding"}, now)
         return
-    one, log = found
+    one, log = log_entry
     cause = _cause_of(url, one)
     place = one.key.hardware[: links.FINGERPRINT]
     page_context.keep("/regressions", query, hardware=place, workload=one.key.case.rpartition("/")[0])
@@ -138,10 +138,10 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     for part in (findings.cards(one, now), findings.ways(one)):
         parts.html(part)
     _evidence(url, one)
-    listed = findings.log(log)
-    parts.heading("Triage", listed if log else None, f"finding-{one.id}-triage.csv")
+    items = findings.log(log)
+    parts.heading("Triage", items if log else None, f"finding-{one.id}-triage.csv")
     if log:
-        parts.table(listed)
+        parts.table(items)
     else:
         parts.caption("Not triaged yet.")
 
@@ -149,8 +149,8 @@ def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
 def _cause_of(url: str, one: Finding) -> FindingCause:
     """All findings of the cause that a finding belongs to."""
     others = load.findings(url, load.Findings(ALL, ALL, one.direction))
-    found = (cause for cause in causes.causes(others) if any(each.id == one.id for each in cause.items))
-    return next(found, FindingCause((one,)))
+    cause_list = (cause for cause in causes.causes(others) if any(each.id == one.id for each in cause.items))
+    return next(cause_list, FindingCause((one,)))
 
 
 def _actions(url: str, one: Finding, cause: FindingCause) -> None:
@@ -207,8 +207,8 @@ def _kernels(url: str, one: Finding) -> None:
     """
     nights = (one.before_run, one.old_environment), (one.at_run, one.new_environment)
     for about, sides in ((_IN_SESSION, _sides_of_session(url, one)), (_IN_NIGHTS, nights)):
-        found = kernel_changes(*(_outcomes(url, one.key.case, *side) for side in sides)) if sides else ()
-        table = kernels_of_case(found, one.key.case)
+        result = kernel_changes(*(_outcomes(url, one.key.case, *side) for side in sides)) if sides else ()
+        table = kernels_of_case(result, one.key.case)
         if table.rows:
             name = f"finding-{one.id}-kernels.csv"
             parts.table_section("GPU kernels", table, name, f"{about} {sentences.KERNEL_TIMES}")
@@ -218,9 +218,9 @@ def _kernels(url: str, one: Finding) -> None:
 def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[str, str]] | None:
     """The run of the session with its old and new environment; None if it compares no environments."""
     run = one.evidence.confirmation.run
-    found = pages.run(url, run) if run else None
+    stored_run = pages.run(url, run) if run else None
     try:
-        comparison = stored_comparison(found[0].facts) if found else None
+        comparison = stored_comparison(stored_run[0].facts) if stored_run else None
     except ValueError:
         # Written by a later Pyrometer.
         return None
@@ -228,5 +228,5 @@ def _sides_of_session(url: str, one: Finding) -> tuple[tuple[str, str], tuple[st
 
 
 def _outcomes(url: str, case: str, run: str, environment: str) -> list[Outcome]:
-    found = pages.outcomes(url, run, cases=[case])
-    return [each for each in found if each.environment == environment]
+    result = pages.outcomes(url, run, cases=[case])
+    return [each for each in result if each.environment == environment]

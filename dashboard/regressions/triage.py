@@ -57,8 +57,8 @@ def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "tr
 
     Readers without the permission, or with a read-only database, see the reason instead.
     """
-    if refused := refusal(url):
-        st.caption(parts.plain(refused))
+    if refusal_text := refusal(url):
+        st.caption(parts.plain(refusal_text))
         return
     with st.expander(title):
         _form(url, items, key)
@@ -66,10 +66,10 @@ def section(url: str, items: Sequence[Finding], title: str = ONE, key: str = "tr
 
 def refusal(url: str) -> str:
     """The reason why the reader cannot triage, as a sentence; empty if it is possible."""
-    if refused := reader.triage_refused():
-        return refused
-    refused = load.triage_refusal(url)
-    return f"Triage is not possible from this page. {refused}" if refused else ""
+    if refusal_text := reader.triage_refused():
+        return refusal_text
+    refusal_text = load.triage_refusal(url)
+    return f"Triage is not possible from this page. {refusal_text}" if refusal_text else ""
 
 
 def _form(url: str, items: Sequence[Finding], key: str) -> None:
@@ -80,24 +80,24 @@ def _form(url: str, items: Sequence[Finding], key: str) -> None:
         "Action", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key=f"{key}-action"
     )
     # A saved text is in the log; the field is emptied.
-    saved = st.session_state.get(f"{key}-{_SAVED}", 0)
+    save_count = st.session_state.get(f"{key}-{_SAVED}", 0)
     with st.form(key, clear_on_submit=False):
-        called = finding_text.TEXTS.get(action, "Comment")
-        own = f"{key}-text-{saved}" if saved else f"{key}-text"
-        text = st.text_input(called, key=own, max_chars=finding_text.MOST_TEXT)
-        muted = _until(key) if action == "mute" else None
+        label = finding_text.TEXTS.get(action, "Comment")
+        own = f"{key}-text-{save_count}" if save_count else f"{key}-text"
+        text = st.text_input(label, key=own, max_chars=finding_text.MOST_TEXT)
+        mute_end = _until(key) if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Recorded under your name: {name}"))
         who = name or _typed_name(key)
         if not st.form_submit_button("Save"):
             return
-    if _noted(url, items, action, text, who, muted):
-        st.session_state[f"{key}-{_SAVED}"] = saved + 1
+    if _noted(url, items, action, text, who, mute_end):
+        st.session_state[f"{key}-{_SAVED}"] = save_count + 1
         st.rerun()
 
 
 def _noted(
-    url: str, items: Sequence[Finding], action: str, text: str, who: str, muted: datetime | None = None
+    url: str, items: Sequence[Finding], action: str, text: str, who: str, mute_end: datetime | None = None
 ) -> bool:
     """Record an action on each finding; returns whether that was possible, and shows the error otherwise."""
     if problem := finding_text.triage_complaint(action, text, who):
@@ -105,7 +105,7 @@ def _noted(
         return False
     try:
         for one in items:
-            load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+            load.triage(url, one.id, action, who.strip(), text.strip(), mute_end)
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return False
@@ -118,8 +118,8 @@ def _noted(
 
 def _typed_name(key: str) -> str:
     """The name of a reader without a login; it is filled in in all later forms of the session."""
-    known: str = st.session_state.get(_NAME, "")
-    return st.text_input("Name", known, key=f"{key}-who", max_chars=finding_text.MOST_NAME)
+    name: str = st.session_state.get(_NAME, "")
+    return st.text_input("Name", name, key=f"{key}-who", max_chars=finding_text.MOST_NAME)
 
 
 def _until(key: str) -> datetime:

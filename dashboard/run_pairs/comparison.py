@@ -123,11 +123,11 @@ def candidate(run: Run) -> Environment | None:
     return own[-1] if own else None
 
 
-def metrics(a: RunSide, b: RunSide, defined: wording.Definitions | None = None) -> dict[str, str]:
-    """The metrics that both runs have, by name to title: ours, then those that are `defined` by imports."""
+def metrics(a: RunSide, b: RunSide, definitions: wording.Definitions | None = None) -> dict[str, str]:
+    """The metrics of both runs, by name to title: ours, then those that are `definitions` by imports."""
     both = sorted(_metrics(a) & _metrics(b), key=wording.metric_place)
-    known = {**METRICS, **(defined or {})}
-    return wording.titles([name for name in both if name in known], defined or {})
+    catalogue = {**METRICS, **(definitions or {})}
+    return wording.titles([name for name in both if name in catalogue], definitions or {})
 
 
 def _metrics(one: RunSide) -> set[str]:
@@ -175,10 +175,10 @@ def _techniques(old: Collection[str], new: Collection[str]) -> tuple[str, str] |
 
 
 def _outcomes(one: RunSide) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    result: dict[str, list[tuple[str, str]]] = {}
     for outcome in one.own_outcomes:
-        found.setdefault(outcome.case, []).append((outcome.status, outcome.reason))
-    return found
+        result.setdefault(outcome.case, []).append((outcome.status, outcome.reason))
+    return result
 
 
 def _numbers(one: RunSide, metric: str) -> Mapping[str, Measurement]:

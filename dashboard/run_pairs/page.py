@@ -47,25 +47,25 @@ _TRIED, _TRIED_BEFORE = 5, 30
 
 
 def run_pair(
-    query: Query, newest: Sequence[RunSummary], known: Callable[[str], bool], comparable: Comparable
+    query: Query, newest: Sequence[RunSummary], exists: Callable[[str], bool], comparable: Comparable
 ) -> tuple[RunPairView | None, list[str]]:
     """The runs that `query` names, and complaints; None without two runs.
 
     `run`, given twice, names those that were selected in the list of runs, the newer first. The defaults are
     the newest run that has ended and the newest earlier one of the same suite and hardware that is
-    `comparable`. `known` tells whether an id is that of a run; `newest` are the runs to choose from.
+    `comparable`. `exists` tells whether an id is that of a run; `newest` are the runs to choose from.
     """
     ids = [run.id for run in newest]
     b, a, *more = [*query.get("run", ()), "", ""]
     wanted = {"a": last(query, "a") or a, "b": last(query, "b") or b}
     complaints = [
-        unknown_value("run", run_id, ids) for run_id in wanted.values() if run_id and not known(run_id)
+        unknown_value("run", run_id, ids) for run_id in wanted.values() if run_id and not exists(run_id)
     ]
     if any(more):
         complaints.append(
             "Only two runs can be compared: the page shows the newest two of the selected ones."
         )
-    a, b = (run_id if run_id and known(run_id) else "" for run_id in wanted.values())
+    a, b = (run_id if run_id and exists(run_id) else "" for run_id in wanted.values())
     if not b:
         over = [run.id for run in newest if run.state != RunState.RUNNING]
         others = [run_id for run_id in (over if len(over) > 1 else ids) if run_id != a]
@@ -88,9 +88,9 @@ def _before(run_id: str, newest: Sequence[RunSummary], comparable: Comparable) -
     alike = [run for run in others if (run.suite, run.hardware) == (own.suite, own.hardware)]
     # A night is compared with the night before, not with an upgrade in between.
     of_kind = [run for run in alike if run.kind == own.kind]
-    ordered = list(dict.fromkeys(run.id for run in (*of_kind, *alike, *others)))
-    fitting = (each for each in ordered[:_TRIED_BEFORE] if comparable(each, run_id))
-    return next(fitting, next(iter(ordered), ""))
+    in_order = list(dict.fromkeys(run.id for run in (*of_kind, *alike, *others)))
+    fitting = (each for each in in_order[:_TRIED_BEFORE] if comparable(each, run_id))
+    return next(fitting, next(iter(in_order), ""))
 
 
 #: The number of runs to choose from.
@@ -105,45 +105,45 @@ def show() -> None:
     query = parts.query()
     parts.title("Two runs")
     newest = load.recent_runs(url, limit=_OFFERED)
-    chosen, complaints = run_pair(
+    selection, complaints = run_pair(
         _opening(url, query),
         newest,
         lambda run_id: load.run(url, run_id) is not None,
         lambda one, other: comparable(url, one, other),
     )
-    if chosen is None:
+    if selection is None:
         parts.complain(complaints)
         words, command = "to compare it with. This measures another:", "pyrometer run --suite smoke"
         parts.no_match(len(newest), "Only one run", words, command)
         return
-    a, b = _side(url, chosen.a), _side(url, chosen.b)
-    offered = {run.id: _run_label(run) for run in newest}
-    for run_id in (chosen.a, chosen.b):
-        older = load.run(url, run_id) if run_id not in offered else None
-        offered.setdefault(run_id, _run_label(older[1]) if older else run_id)
-    defined = load.metric_definitions(url)
-    both = metrics(a, b, defined) if a is not None and b is not None else {}
-    wanted = page_context.complete_query(query, RunPairView.context, lambda query: _metric(query, both)[1])
+    a, b = _side(url, selection.a), _side(url, selection.b)
+    options = {run.id: _run_label(run) for run in newest}
+    for run_id in (selection.a, selection.b):
+        older = load.run(url, run_id) if run_id not in options else None
+        options.setdefault(run_id, _run_label(older[1]) if older else run_id)
+    definitions = load.metric_definitions(url)
+    both = metrics(a, b, definitions) if a is not None and b is not None else {}
+    ids = page_context.complete_query(query, RunPairView.context, lambda query: _metric(query, both)[1])
     if both:
-        metric, more = _metric(wanted, both)
-        chosen = replace(chosen, metric=metric)
+        metric, more = _metric(ids, both)
+        selection = replace(selection, metric=metric)
         complaints += more
     parts.complain(complaints)
-    with page_context.bar("/compare", query, wanted):
-        parts.select("A, the baseline", "a", offered, chosen)
-        parts.select("B", "b", offered, chosen)
+    with page_context.bar("/compare", query, ids):
+        parts.select("A, the baseline", "a", options, selection)
+        parts.select("B", "b", options, selection)
         if both:
-            parts.select("Metric", "metric", both, chosen)
+            parts.select("Metric", "metric", both, selection)
     if a is None or b is None or not both:
         parts.caption("The two runs have no metric in common.")
         return
-    parts.tab_title(f"{chosen.a} against {chosen.b}")
-    found = compare(a, b, chosen.metric)
-    _headline(found, defined)
-    _cases(found, defined)
-    _kernels(found)
-    _differences(url, found)
-    parts.permanent_link(chosen.address)
+    parts.tab_title(f"{selection.a} against {selection.b}")
+    comparison = compare(a, b, selection.metric)
+    _headline(comparison, definitions)
+    _cases(comparison, definitions)
+    _kernels(comparison)
+    _differences(url, comparison)
+    parts.permanent_link(selection.address)
 
 
 def _opening(url: str, query: Query) -> Query:
@@ -169,62 +169,66 @@ def _metric(query: Query, both: Mapping[str, str]) -> tuple[str, list[str]]:
 
 def _side(url: str, run_id: str) -> RunSide | None:
     """A run in its candidate; None for one without an environment."""
-    known = load.run(url, run_id)
-    environment = None if known is None else candidate(known[0])
-    if known is None or environment is None:
+    stored_run = load.run(url, run_id)
+    environment = None if stored_run is None else candidate(stored_run[0])
+    if stored_run is None or environment is None:
         return None
-    return RunSide(known[0], environment, load.outcomes(url, run_id), load.measurements(url, run_id))
+    return RunSide(stored_run[0], environment, load.outcomes(url, run_id), load.measurements(url, run_id))
 
 
-def _headline(found: RunComparison, defined: wording.Definitions) -> None:
+def _headline(comparison: RunComparison, definitions: wording.Definitions) -> None:
     """Show the overall difference, and the note that it is a hint."""
     parts.html(
         "".join(
             f"<p>{markup.link(links.run(side.run.id), f'{letter}: {tables.title_of(side)}')}</p>"
-            for letter, side in (("A", found.a), ("B", found.b))
+            for letter, side in (("A", comparison.a), ("B", comparison.b))
         )
     )
-    unlike = tables.differences(found)
+    unlike = tables.differences(comparison)
     also = f" Also different: {', '.join(unlike)}." if unlike else ""
     drift = "The runs were not A/B interleaved: every change includes drift of the machine."
-    parts.html(markup.verdict("quiet", "~", "Hint", tables.headline(found, defined), f"{drift}{also}"))
-    if command := tables.paired_command(found):
+    parts.html(
+        markup.verdict("quiet", "~", "Hint", tables.headline(comparison, definitions), f"{drift}{also}")
+    )
+    if command := tables.paired_command(comparison):
         parts.caption("This measures both A/B interleaved and gives a verdict:")
         parts.code(command)
 
 
-def _cases(found: RunComparison, defined: wording.Definitions) -> None:
+def _cases(comparison: RunComparison, definitions: wording.Definitions) -> None:
     """Show broken cases and cases outside the noise; those within it are folded."""
-    every = tables.changes(found, "Cases of both runs", found.cases, defined)
-    parts.heading("What differs", every, f"runs-{found.a.run.id}-{found.b.run.id}.csv")
-    if common := wording.all_cases(wording.common_parameters(one.case for one in found.cases)):
+    every = tables.changes(comparison, "Cases of both runs", comparison.cases, definitions)
+    parts.heading("What differs", every, f"runs-{comparison.a.run.id}-{comparison.b.run.id}.csv")
+    if common := wording.all_cases(wording.common_parameters(one.case for one in comparison.cases)):
         parts.html(markup.paragraph(common))
-    moved = found.with_status(*_MOVED)
-    if moved:
-        parts.table(tables.changes(found, "What differs", moved, defined))
-    elif found.with_status("within"):
+    changes = comparison.with_status(*_MOVED)
+    if changes:
+        parts.table(tables.changes(comparison, "What differs", changes, definitions))
+    elif comparison.with_status("within"):
         parts.caption("No case differs by more than its noise.")
     rest = {
-        "not measured": found.with_status("not measured"),
-        "within noise": found.with_status("within"),
-        "broken in both": found.with_status("broken in both"),
+        "not measured": comparison.with_status("not measured"),
+        "within noise": comparison.with_status("within"),
+        "broken in both": comparison.with_status("broken in both"),
     }
-    for title, folded in rest.items():
-        if folded:
-            with parts.expander(f"{len(folded):,} {title}"):
-                parts.table(tables.changes(found, title, folded, defined))
-    if found.only_a or found.only_b:
-        parts.caption(f"Only in A: {found.only_a:,} cases. Only in B: {found.only_b:,}.")
+    for title, rows in rest.items():
+        if rows:
+            with parts.expander(f"{len(rows):,} {title}"):
+                parts.table(tables.changes(comparison, title, rows, definitions))
+    if comparison.only_a or comparison.only_b:
+        parts.caption(f"Only in A: {comparison.only_a:,} cases. Only in B: {comparison.only_b:,}.")
 
 
-def _kernels(found: RunComparison) -> None:
+def _kernels(comparison: RunComparison) -> None:
     """Show the GPU kernels of the differing cases, if both runs have them."""
-    table = tables.kernels(found, found.with_status(*_MOVED))
-    name = f"kernels-{found.a.run.id}-{found.b.run.id}.csv"
+    table = tables.kernels(comparison, comparison.with_status(*_MOVED))
+    name = f"kernels-{comparison.a.run.id}-{comparison.b.run.id}.csv"
     parts.table_section("GPU kernels", table, name, sentences.KERNELS)
 
 
-def _differences(url: str, found: RunComparison) -> None:
+def _differences(url: str, comparison: RunComparison) -> None:
     """Show the differences of machine, harness, preset and packages."""
-    changes = findings.changes(run_changes.run_changes(database_at(url), found.a.run.id, found.b.run.id))
-    parts.table_section("What else differs", changes, f"changes-{found.b.run.id}.csv")
+    changes = findings.changes(
+        run_changes.run_changes(database_at(url), comparison.a.run.id, comparison.b.run.id)
+    )
+    parts.table_section("What else differs", changes, f"changes-{comparison.b.run.id}.csv")

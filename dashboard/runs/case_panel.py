@@ -51,14 +51,14 @@ def read_case(query: Query, cases: Sequence[str], complaints: list[str]) -> str 
     return case or None
 
 
-def of_upgrade(url: str, run: Run, judged: JudgedUpgrade, row: Row) -> None:
+def of_upgrade(url: str, run: Run, judgement: JudgedUpgrade, row: Row) -> None:
     """Open one case of an upgrade: every metric of both sides, differing operators and kernels, outcomes."""
-    subject = judged.subject
+    subject = judgement.subject
     outcomes = [each for each in load.outcomes(url, run.id) if each.case == row.case]
 
     def body() -> None:
         parts.html(markup.verdict(row.tone, row.sign, row.word.capitalize(), *_change(row)))
-        parts.table_section("Every metric", metrics_table(judged, row.case), f"case-{run.id}.csv")
+        parts.table_section("Every metric", metrics_table(judgement, row.case), f"case-{run.id}.csv")
         _dispatch(subject, row.case)
         kernels = report_tables.kernels_of_case(subject.kernels, row.case)
         parts.table_section("GPU kernels", kernels, f"kernels-{run.id}.csv", sentences.KERNEL_TIMES)
@@ -98,26 +98,28 @@ def of_run(url: str, run: Run, case: str, environment: str, metric: str = "") ->
     _open(wording.case(case).text, body)
 
 
-def of_outcome(url: str, run: Run, opened: Outcome, *, observed: bool, defined: wording.Definitions) -> None:
+def of_outcome(
+    url: str, run: Run, outcome: Outcome, *, has_window: bool, definitions: wording.Definitions
+) -> None:
     """Open one outcome of a run, with the other processes of its case and its history.
 
-    `observed` and `defined` are as in `outcome_section`.
+    `has_window` and `definitions` are as in `outcome_section`.
     """
-    place = opened.case, opened.environment
+    place = outcome.case, outcome.environment
     outcomes = [each for each in load.outcomes(url, run.id) if (each.case, each.environment) == place]
     metrics = {name: None for each in outcomes for name in each.metrics}
     metric = load.EVERY_CASE if load.EVERY_CASE in metrics else next(iter(metrics), "")
 
     def body() -> None:
-        parts.subject(wording.case(opened.case).text, run.machine.hardware.label)
-        blocks = load.samples(url, run.id, *opened.key)
-        outcome_section(run, opened, blocks, observed=observed, defined=defined)
+        parts.subject(wording.case(outcome.case).text, run.machine.hardware.label)
+        blocks = load.samples(url, run.id, *outcome.key)
+        outcome_section(run, outcome, blocks, has_window=has_window, definitions=definitions)
         if len(outcomes) > 1:
             parts.table_section("Processes", processes_table(run, outcomes), f"processes-{run.id}.csv")
         if metric:
-            _history(url, run, opened.case, metric)
+            _history(url, run, outcome.case, metric)
 
-    _open(wording.case(opened.case).text, body, ("case", "environment", "replicate"))
+    _open(wording.case(outcome.case).text, body, ("case", "environment", "replicate"))
 
 
 def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DETAIL, "environment")) -> None:
@@ -125,14 +127,14 @@ def _open(title: str, body: Callable[[], None], names: Sequence[str] = (links.DE
 
     The foot of the page is behind the panel, so the panel has its own button that saves the page.
     """
-    closed, record = partial(_close_panel, names), page_recorder.current()
+    close, record = partial(_close_panel, names), page_recorder.current()
 
     def panel() -> None:
         body()
         if record is not None:
             page_recorder.page_button(record, page_recorder.slug(f"panel {title}"))
 
-    st.dialog(parts.plain(title), width="large", position="right", on_dismiss=closed)(panel)()
+    st.dialog(parts.plain(title), width="large", position="right", on_dismiss=close)(panel)()
 
 
 def _close_panel(names: Sequence[str]) -> None:
@@ -143,20 +145,20 @@ def _close_panel(names: Sequence[str]) -> None:
 
 def _change(row: Row) -> list[str]:
     """The numbers of a case in the deciding metric, then the reason of its verdict."""
-    judged = row.verdict
-    if judged is None or judged.old is None or judged.new is None:
+    verdict = row.verdict
+    if verdict is None or verdict.old is None or verdict.new is None:
         return [row.summary]
-    old, new = (report_wording.quantity(judged.metric, value) for value in (judged.old, judged.new))
-    ends = report_wording.interval(judged.low, judged.high)
-    pairs = wording.plural(judged.n, "pair")
-    text = f"{old} → {new}: {report_wording.change(judged)} [{ends}] over {pairs}"
+    old, new = (report_wording.quantity(verdict.metric, value) for value in (verdict.old, verdict.new))
+    ends = report_wording.interval(verdict.low, verdict.high)
+    pairs = wording.plural(verdict.n, "pair")
+    text = f"{old} → {new}: {report_wording.change(verdict)} [{ends}] over {pairs}"
     return [text, *([row.summary] if row.summary != row.word else [])]
 
 
 def _dispatch(subject: Subject, case: str) -> None:
     """Show the differing operators and kernels of one step of the case, if any."""
-    found = [each for each in subject.dispatch if each.case == case]
-    lines = [line for each in found for line in case_words(each, _MOST_CHANGES)]
+    matches = [each for each in subject.dispatch if each.case == case]
+    lines = [line for each in matches for line in case_words(each, _MOST_CHANGES)]
     if lines:
         parts.heading("What runs differently")
         parts.html(markup.notes(lines))
@@ -169,18 +171,18 @@ def _process_list(run: Run, outcomes: Sequence[Outcome]) -> None:
         return
     table = processes_table(run, outcomes)
     parts.table_section("Processes", table, f"processes-{run.id}.csv")
-    failed = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
-    if failed is not None and failed.log_tail.strip():
-        log_section(failed.log_tail)
+    failure = next((each for each in table.rows if each.status != OutcomeStatus.OK), None)
+    if failure is not None and failure.log_tail.strip():
+        log_section(failure.log_tail)
 
 
 def _history(url: str, run: Run, case: str, metric: str) -> None:
     """Show the history of a case that was measured more than once, with a link to its view."""
     place = run.machine.hardware.fingerprint, run.preset.fingerprint
     query = {"metric": [metric], "hardware": [place[0]], "preset": [place[1]], "case": [case]}
-    found = load_trends(url, query)
-    if found is not None and not found.complaints and len(set(found.drawn.points["x"])) > 1:
-        chart_section.show(found.chosen, found.metric, found.drawn, [])
+    data = load_trends(url, query)
+    if data is not None and not data.complaints and len(set(data.drawn.points["x"])) > 1:
+        chart_section.show(data.chosen, data.metric, data.drawn, [])
     address = links.trends(metric, *place, case)
     parts.link(address, "History →")
 
@@ -200,16 +202,16 @@ def samples_section(blocks: Sequence[Sequence[int]], name: str, left_out: frozen
     `left_out` are the numbers, from 0, of the blocks that do not count.
     """
     parts.heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
-    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
-    values = frames.milliseconds(counted)
+    counting_blocks = [block for number, block in enumerate(blocks) if number not in left_out and block]
+    values = frames.milliseconds(counting_blocks)
     many = sum(map(len, blocks))
     summary = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
     if len(values):
         summary += f", median {wording.quantity(median(values.tolist()), 'ms')}"
-    shown = frames.bulk(values)
-    crosses = len(blocks) - len(counted)
-    parts.caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
-    in_order, distributed = st.columns(2)
+    bulk = frames.bulk(values)
+    crosses = len(blocks) - len(counting_blocks)
+    parts.caption(wording.about_samples(summary, many, frames.MAX_SAMPLES, len(values) - len(bulk), crosses))
+    in_order, distribution = st.columns(2)
     with in_order:
         parts.chart(
             charts.samples_in_order(),
@@ -220,44 +222,44 @@ def samples_section(blocks: Sequence[Sequence[int]], name: str, left_out: frozen
         )
     if not len(values):
         return
-    with distributed:
+    with distribution:
         parts.chart(
             charts.distribution(),
             f"Distribution: {summary}",
             count=summary,
-            bins=frames.histogram(shown),
+            bins=frames.histogram(bulk),
             median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
         )
 
 
 def outcome_section(
     run: Run,
-    opened: Outcome,
+    outcome: Outcome,
     blocks: Sequence[Sequence[int]],
     more: Callable[[], None] | None = None,
     *,
-    observed: bool,
-    defined: wording.Definitions,
+    has_window: bool,
+    definitions: wording.Definitions,
 ) -> None:
     """Show one outcome: its status, the command that repeats it, its samples, the output of `more`, the end
     of its log.
 
-    `observed`: it has a telemetry window, which is linked. `defined`: imported metrics.
+    `has_window`: it has a telemetry window, which is linked. `definitions`: imported metrics.
     """
-    parts.html(tables.outcome_title(opened))
-    if observed:
-        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
+    parts.html(tables.outcome_title(outcome))
+    if has_window:
+        address = links.utilisation(run.id, outcome.case, outcome.environment, outcome.replicate)
         parts.link(address, "Utilisation of GPU and CPUs →")
-    reproduce(run, opened)
-    parts.html(tables.outcome_facts(run, opened, defined))
+    reproduce(run, outcome)
+    parts.html(tables.outcome_facts(run, outcome, definitions))
     if any(blocks):
-        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples_section(blocks, name, rounds.tainted_block_numbers(opened.facts))
-    kernels_section([opened], f"kernels-{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}.csv")
+        name = f"{run.id}-{outcome.case.replace('/', '__')}-{outcome.replicate}"
+        samples_section(blocks, name, rounds.tainted_block_numbers(outcome.facts))
+    kernels_section([outcome], f"kernels-{run.id}-{outcome.case.replace('/', '__')}-{outcome.replicate}.csv")
     if more is not None:
         more()
-    if not came_from(run) or opened.log_tail:
-        log_section(opened.log_tail)
+    if not came_from(run) or outcome.log_tail:
+        log_section(outcome.log_tail)
     st.divider()
 
 
@@ -268,15 +270,15 @@ def kernels_section(outcomes: Iterable[Outcome], file_name: str) -> None:
     )
 
 
-def reproduce(run: Run, opened: Outcome) -> None:
+def reproduce(run: Run, outcome: Outcome) -> None:
     """The command that measures a case of a run again, or the reason why there is none."""
     own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
-    measured = {each.fingerprint: declared_name(each) for each in own}
+    names = {each.fingerprint: declared_name(each) for each in own}
     if source := came_from(run):
         parts.caption(parts.plain(f"It was {source}: Pyrometer cannot measure it again."))
-    elif opened.environment in measured:
+    elif outcome.environment in names:
         parts.caption("Measure it again:")
-        parts.code(reproduce_command(run, opened.case, measured[opened.environment]))
+        parts.code(reproduce_command(run, outcome.case, names[outcome.environment]))
     else:
         parts.caption("The canary runs between sessions, by no command of its own.")
 
@@ -294,11 +296,11 @@ def log_section(text: str) -> None:
 _MOST_PROCESSES = 30
 
 
-def metrics_table(judged: JudgedUpgrade, case: str) -> DataTable[Verdict]:
+def metrics_table(judgement: JudgedUpgrade, case: str) -> DataTable[Verdict]:
     """The verdict on every judged metric of a case, the deciding one first."""
-    upgrade = judged.upgrade
+    upgrade = judgement.upgrade
     every = [upgrade.verdicts, *(table.verdicts for table in upgrade.tables)]
-    found = {each[case].metric: each[case] for each in every if case in each}
+    result = {each[case].metric: each[case] for each in every if case in each}
     columns: list[Column[Verdict]] = [
         Column("metric", "Metric", lambda one: one.metric, lambda one: METRICS[one.metric].title),
         Column(
@@ -314,7 +316,7 @@ def metrics_table(judged: JudgedUpgrade, case: str) -> DataTable[Verdict]:
         Column("pairs", "Pairs", lambda one: one.n, number=True),
         Column("verdict", "Verdict", lambda one: one.word, _verdict_cell),
     ]
-    return DataTable("Every metric", columns, list(found.values()))
+    return DataTable("Every metric", columns, list(result.values()))
 
 
 def _verdict_cell(one: Verdict) -> Markup:
@@ -328,10 +330,12 @@ def processes_table(run: Run, outcomes: Sequence[Outcome]) -> DataTable[Outcome]
 
     Those that were not needed are only counted.
     """
-    started = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
-    ordered = sorted(started, key=lambda one: one.status == OutcomeStatus.OK)
-    left = len(outcomes) - len(ordered)
-    table = tables.outcomes(run, ordered)
+    begun_outcomes = [one for one in outcomes if one.status != OutcomeStatus.SKIPPED] or outcomes
+    in_order = sorted(begun_outcomes, key=lambda one: one.status == OutcomeStatus.OK)
+    remainder = len(outcomes) - len(in_order)
+    table = tables.outcomes(run, in_order)
     columns = [replace(each, label=None) if each.label == "Case" else each for each in table.columns]
     rest = "more, not needed or not listed."
-    return replace(table, label="Processes", columns=columns, most=_MOST_PROCESSES, rest=rest, omitted=left)
+    return replace(
+        table, label="Processes", columns=columns, most=_MOST_PROCESSES, rest=rest, omitted=remainder
+    )

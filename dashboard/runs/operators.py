@@ -44,21 +44,23 @@ _MICROSECONDS = st.column_config.NumberColumn(format="%,.1f")
 _CALLS = st.column_config.NumberColumn(format="%.4g")
 
 
-def section(settings: ServerSettings, run: Run, opened: Outcome, query: Query) -> None:
+def section(settings: ServerSettings, run: Run, outcome: Outcome, query: Query) -> None:
     """Show the operator table of one outcome; nothing for an outcome that was not traced."""
-    if not opened.facts.get("operators"):
+    if not outcome.facts.get("operators"):
         return
-    table = operators(opened.facts["operators"])
-    parts.heading("Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, opened.case)}.csv")
-    left_out, on_device = rows_left_out(opened.facts), _on_device(opened)
-    parts.caption(*wording.about_operators(opened.facts["traced"], left_out, traced_on_device=on_device))
+    table = operators(outcome.facts["operators"])
+    parts.heading(
+        "Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, outcome.case)}.csv"
+    )
+    left_out, on_device = rows_left_out(outcome.facts), _on_device(outcome)
+    parts.caption(*wording.about_operators(outcome.facts["traced"], left_out, traced_on_device=on_device))
     _draw(frames.operators(table, device=on_device))
-    _trace(settings, run, opened)
-    _against(settings.database_url, run, opened, query)
+    _trace(settings, run, outcome)
+    _against(settings.database_url, run, outcome, query)
 
 
-def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
-    own, like = load.like_tables(url, run.id, opened.case)
+def _against(url: str, run: Run, outcome: Outcome, query: Query) -> None:
+    own, like = load.like_tables(url, run.id, outcome.case)
     if own is None or not like:
         parts.caption(
             "No other table of this workload can be subtracted yet.",
@@ -71,26 +73,26 @@ def _against(url: str, run: Run, opened: Outcome, query: Query) -> None:
     if chosen is None:
         return
     changes = difference(operators(chosen.rows), operators(own.rows))
-    name = f"difference-{_slug(run.id, opened.case)}-{_slug(chosen.run, chosen.case)}.csv"
+    name = f"difference-{_slug(run.id, outcome.case)}-{_slug(chosen.run, chosen.case)}.csv"
     parts.heading("Difference", lambda: frames.operator_changes(changes), name)
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
-    on_device = sums[KERNEL] if _on_device(opened) else None
+    on_device = sums[KERNEL] if _on_device(outcome) else None
     left_out = chosen.left_out, own.left_out
     parts.caption(*wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device, left_out))
-    _draw(frames.operator_changes(changes, device=_on_device(opened)))
+    _draw(frames.operator_changes(changes, device=_on_device(outcome)))
 
 
 def subtracted_table(
     query: Query, own: OperatorTable, like: Sequence[OperatorTable]
 ) -> tuple[OperatorTable | None, list[str]]:
     """The table that the URL subtracts from `own`, by run and case, if it is comparable."""
-    wanted = last(query, "against")
-    if not wanted:
+    name = last(query, "against")
+    if not name:
         return None, []
-    found = [table for table in like if table_name(table) == wanted]
-    if found:
-        return found[0], []
-    return None, [f"{wanted} is not an operator table that can be subtracted from that of {table_name(own)}."]
+    matches = [table for table in like if table_name(table) == name]
+    if matches:
+        return matches[0], []
+    return None, [f"{name} is not an operator table that can be subtracted from that of {table_name(own)}."]
 
 
 def table_name(table: OperatorTable) -> str:
@@ -108,8 +110,8 @@ def _draw(frame: pd.DataFrame) -> None:
     st.dataframe(frame, hide_index=True, column_config=config)
 
 
-def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
-    name, note = opened.facts.get("trace"), opened.facts.get("trace_note")
+def _trace(settings: ServerSettings, run: Run, outcome: Outcome) -> None:
+    name, note = outcome.facts.get("trace"), outcome.facts.get("trace_note")
     if not name:
         parts.caption(f"No trace: {parts.plain(str(note))}" if note else "No trace was kept.")
         return
@@ -126,7 +128,7 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
             file.read_bytes,
             file_name=file.name,
             mime="application/gzip",
-            key=f"trace-{run.id}-{opened.case}",
+            key=f"trace-{run.id}-{outcome.case}",
             on_click="ignore",
         )
         parts.caption(
@@ -135,10 +137,10 @@ def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
         )
 
 
-def _choose(options: Mapping[str, str], chosen: OperatorTable | None) -> None:
+def _choose(options: Mapping[str, str], table: OperatorTable | None) -> None:
     """The choice of the table to subtract, which is stored in the URL."""
     key = "choose-against"
-    st.session_state[key] = None if chosen is None else table_name(chosen)
+    st.session_state[key] = None if table is None else table_name(table)
     st.selectbox(
         "Subtract another table of this workload",
         list(options),
@@ -161,12 +163,12 @@ def _write(key: str) -> None:
 
 def _label(table: OperatorTable) -> str:
     technique = table.case.rpartition("/")[2]
-    traced = wording.timestamp(table.started_at)
-    return f"{technique} · torch {table.torch_version} · {table.environment} · {traced}"
+    trace_time = wording.timestamp(table.started_at)
+    return f"{technique} · torch {table.torch_version} · {table.environment} · {trace_time}"
 
 
-def _on_device(opened: Outcome) -> bool:
-    return str(opened.facts.get("device", "cpu")) != "cpu"
+def _on_device(outcome: Outcome) -> bool:
+    return str(outcome.facts.get("device", "cpu")) != "cpu"
 
 
 def _slug(run: str, case: str) -> str:
@@ -193,13 +195,17 @@ class ProfileView(View):
 
 def chosen(query: Query, tables: Sequence[OperatorTable]) -> tuple[OperatorTable, list[str]]:
     """The trace that the address names, else the newest of the remembered workload, and complaints."""
-    wanted = {name: value for name in ("run", "case") if (value := last(query, name))}
-    if not wanted:
+    names_in_query = {name: value for name in ("run", "case") if (value := last(query, name))}
+    if not names_in_query:
         return page_context.narrow_items(tables, attrgetter("workload"))[0], []
-    found = [table for table in tables if all(getattr(table, name) == wanted[name] for name in wanted)]
-    if found:
-        return found[0], []
-    names = " ".join(wanted.values())
+    matches = [
+        table
+        for table in tables
+        if all(getattr(table, name) == names_in_query[name] for name in names_in_query)
+    ]
+    if matches:
+        return matches[0], []
+    names = " ".join(names_in_query.values())
     complaint = f'There is no trace "{names}" among the newest {len(tables)}; the page shows the newest.'
     return tables[0], [complaint]
 
@@ -220,14 +226,14 @@ def show() -> None:
         page_context.keep("/explore", query, workload=table.workload)
     view = ProfileView(table_name(table))
     parts.select("Trace", "table", {table_name(each): _trace_label(each) for each in tables}, view)
-    found = load.run(url, table.run)
+    stored_run = load.run(url, table.run)
     own = (each for each in load.outcomes(url, table.run) if each.case == table.case)
-    opened = next((each for each in own if each.facts.get("operators")), None)
-    if found is None or opened is None:
+    outcome = next((each for each in own if each.facts.get("operators")), None)
+    if stored_run is None or outcome is None:
         parts.complain([f"Run {table.run} has just been deleted from the database."])
         return
     parts.link(links.run(table.run), "The run with all its facts →")
-    section(settings, found[0], opened, query)
+    section(settings, stored_run[0], outcome, query)
     parts.permanent_link(view.address)
 
 

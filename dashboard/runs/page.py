@@ -35,117 +35,119 @@ from records.runs import Run, RunsOnly
 def show() -> None:
     """Show the run that the address names, by id or `latest`, else the list of runs."""
     query = parts.query()
-    wanted = last(query, "run")
+    run_id = last(query, "run")
     settings, now = ServerSettings.from_environment(), datetime.now(UTC)
-    if wanted is None:
+    if run_id is None:
         _show_list(settings.database_url, query, now)
     else:
-        _show_run(settings, wanted, query, now)
+        _show_run(settings, run_id, query, now)
 
 
 def _show_run(settings: ServerSettings, run_id: str, query: Query, now: datetime) -> None:
     url = settings.database_url
     known_id = load.latest_run_id(url) if run_id == "latest" else run_id
-    found = load.run(url, known_id) if known_id else None
-    if found is None:
-        known = [run.id for run in load.recent_runs(url, limit=PAGE)]
-        parts.complain([wording.no_such_run(run_id, known)])
+    stored_run = load.run(url, known_id) if known_id else None
+    if stored_run is None:
+        ids = [run.id for run in load.recent_runs(url, limit=PAGE)]
+        parts.complain([wording.no_such_run(run_id, ids)])
         _show_list(url, {}, now)
         return
-    run, summary = found
+    run, summary = stored_run
     if run_id != run.id:
         # A permanent link needs the id, because `latest` changes.
         page_recorder.pin(links.run(run.id, query))
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
-    defined = load.metric_definitions(url)
-    observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
-    chosen, complaints = chosen_outcome(query, run, outcomes)
+    definitions = load.metric_definitions(url)
+    window_keys = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
+    outcome, complaints = chosen_outcome(query, run, outcomes)
     parts.tab_title(f"{summary.suite}, {run.id}")
     parts.html(tables.run_title(summary, now, tables.source(run)))
     if COMPARED in run.facts:
         address = links.view(links.UPGRADE, {"run": [run.id]})
         parts.link(address, "The verdict on its two environments: Upgrade →")
     parts.complain(complaints)
-    workload = {"workload": chosen.case.rpartition("/")[0]} if chosen is not None else {}
+    workload = {"workload": outcome.case.rpartition("/")[0]} if outcome is not None else {}
     page_context.keep(
         "/runs", query, hardware=run.machine.hardware.fingerprint[: links.FINGERPRINT], **workload
     )
-    if chosen is not None and chosen.facts.get("operators"):
+    if outcome is not None and outcome.facts.get("operators"):
         # A run that traced has only tables, which need the width of the page.
-        blocks = load.samples(url, run.id, *chosen.key)
-        more = partial(operators.section, settings, run, chosen, query)
+        blocks = load.samples(url, run.id, *outcome.key)
+        more = partial(operators.section, settings, run, outcome, query)
         case_panel.outcome_section(
-            run, chosen, blocks, more, observed=chosen.key in observed, defined=defined
+            run, outcome, blocks, more, has_window=outcome.key in window_keys, definitions=definitions
         )
-    elif chosen is not None:
-        case_panel.of_outcome(url, run, chosen, observed=chosen.key in observed, defined=defined)
-    failed = [(summary, one) for one in outcomes if one.status != OutcomeStatus.OK and needed(one)]
-    if failed:
-        parts.heading("Failures", lambda: frames.failures(failed), f"failures-{run.id}.csv")
-        parts.html(tables.failures(failed, now))
+    elif outcome is not None:
+        case_panel.of_outcome(
+            url, run, outcome, has_window=outcome.key in window_keys, definitions=definitions
+        )
+    failures = [(summary, one) for one in outcomes if one.status != OutcomeStatus.OK and needed(one)]
+    if failures:
+        parts.heading("Failures", lambda: frames.failures(failures), f"failures-{run.id}.csv")
+        parts.html(tables.failures(failures, now))
     if run.notes:
         parts.heading("Not measured, with reasons")
         parts.html(markup.notes(run.notes))
     if measurements:
-        _show_measurements(run, measurements, outcomes, defined)
+        _show_measurements(run, measurements, outcomes, definitions)
     # Which processes of an imported run were alive at once is unknown.
     if run.source == RunSource.MEASURED:
         sections.of_run(run, outcomes, measurements)
     if outcomes:
-        _show_outcomes(run, query, outcomes, observed)
+        _show_outcomes(run, query, outcomes, window_keys)
     run_tables.facts_section(run)
 
 
 def chosen_outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
     """The outcome that the URL names by case, environment and replicate, or the first traced one, if any."""
-    wanted = last(query, "case")
-    if wanted is None:
+    case = last(query, "case")
+    if case is None:
         # A run that only traced has nothing else to show.
         return next((o for o in outcomes if o.facts.get("operators")), None), []
-    found = [o for o in outcomes if o.case == wanted]
-    if not found:
-        return None, [unknown_value("case", wanted, {o.case for o in outcomes})]
+    matches = [o for o in outcomes if o.case == case]
+    if not matches:
+        return None, [unknown_value("case", case, {o.case for o in outcomes})]
     environment, replicate = last(query, "environment"), last(query, "replicate")
     if environment:
-        fingerprint = find_fingerprint(environment, {o.environment: "" for o in found})
-        found = [o for o in found if o.environment == fingerprint]
+        fingerprint = find_fingerprint(environment, {o.environment: "" for o in matches})
+        matches = [o for o in matches if o.environment == fingerprint]
     if replicate is not None:
-        found = [o for o in found if str(o.replicate) == replicate]
-    if not found:
+        matches = [o for o in matches if str(o.replicate) == replicate]
+    if not matches:
         where = f"replicate {replicate or '?'} in environment {environment or '?'}"
-        return None, [f"Run {run.id} has no {where} of {wanted}."]
-    return found[0], []
+        return None, [f"Run {run.id} has no {where} of {case}."]
+    return matches[0], []
 
 
 def _show_measurements(
     run: Run,
     measurements: Sequence[Measurement],
     outcomes: Sequence[Outcome],
-    defined: wording.Definitions,
+    definitions: wording.Definitions,
 ) -> None:
     """Show the medians of every case, and folded the intervals."""
-    counted = tables.items_of(outcomes)
-    every = tables.measurements(run, measurements, defined, counted)
+    item_names = tables.items_of(outcomes)
+    every = tables.measurements(run, measurements, definitions, item_names)
     parts.heading("Measurements", every, f"measurements-{run.id}.csv")
     parts.caption("Medians over n replicates, each a fresh process.")
-    parts.table(run_tables.by_case(run, measurements, defined, counted))
+    parts.table(run_tables.by_case(run, measurements, definitions, item_names))
     with parts.expander("Intervals and spread of every metric"):
         parts.caption("Spread: standard deviation of the replicates' logarithms.")
         parts.table(every)
 
 
 def _show_outcomes(
-    run: Run, query: Query, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]
+    run: Run, query: Query, outcomes: Sequence[Outcome], window_keys: Collection[tuple[str, str, int]]
 ) -> None:
     """Show the outcomes in pages, those that are not ok first; the CSV file has all."""
     parts.heading("Outcomes", lambda: tables.outcomes(run, outcomes), f"outcomes-{run.id}.csv")
     complaints: list[str] = []
     page = list_page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
     parts.complain(complaints)
-    ordered = sorted(outcomes, key=lambda outcome: outcome.status == OutcomeStatus.OK)
-    shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
-    parts.table(tables.outcomes(run, shown, observed))
+    in_order = sorted(outcomes, key=lambda outcome: outcome.status == OutcomeStatus.OK)
+    page_rows = in_order[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
+    parts.table(tables.outcomes(run, page_rows, window_keys))
     pages = -(-len(outcomes) // tables.OUTCOMES)
     if pager := markup.pager(partial(links.outcomes, query), page, pages, ("Before", "After")):
         parts.html(pager)
@@ -162,14 +164,14 @@ def list_page(query: Query, rows: int, per_page: int, complaints: list[str], nam
 
     An invalid number is a complaint.
     """
-    wanted = last(query, name) or "1"
+    text = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
     # Python refuses to parse numbers of thousands of digits: the text is cut.
-    shown = min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
-    if wanted != str(shown):
+    number = min(max(1, int(text[:_DIGITS])), pages) if text.isdecimal() else 1
+    if text != str(number):
         there = "there is one page" if pages == 1 else f"pages are 1 to {pages:,}"
-        complaints.append(f'"{wanted}" is not a page ({name}): {there}; this is page {shown:,}.')
-    return shown
+        complaints.append(f'"{text}" is not a page ({name}): {there}; this is page {number:,}.')
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,30 +216,30 @@ def _show_list(url: str, query: Query, now: datetime) -> None:
         parts.nothing_measured()
         return
     suites, machines = load.suites_and_machines(url)
-    chosen, complaints = selection(query, suites, machines)
+    filters, complaints = selection(query, suites, machines)
     counts = load.runs_by_category(url)
-    total = load.count_runs(url, chosen.only)
+    total = load.count_runs(url, filters.only)
     page = list_page(query, total, PAGE, complaints)
     parts.complain(complaints)
     kinds = {ALL: f"All {sum(counts.values()):,}"}
     kinds |= {
-        kind: f"{kind.capitalize()} {many:,}" for kind, many in counts.items() if many or kind == chosen.kind
+        kind: f"{kind.capitalize()} {many:,}" for kind, many in counts.items() if many or kind == filters.kind
     }
-    parts.segments("Kind", "kind", kinds, chosen, tabs=True)
+    parts.segments("Kind", "kind", kinds, filters, tabs=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Suite", "suite", choice_labels("All suites", suites), chosen)
-        parts.select("Machine", "machine", choice_labels("All machines", machines), chosen)
-        parts.select("State", "state", choice_labels("All states", tuple(RunState)), chosen)
-        parts.field("Search all runs", "text", chosen, _TEXT)
+        parts.select("Suite", "suite", choice_labels("All suites", suites), filters)
+        parts.select("Machine", "machine", choice_labels("All machines", machines), filters)
+        parts.select("State", "state", choice_labels("All states", tuple(RunState)), filters)
+        parts.field("Search all runs", "text", filters, _TEXT)
     if total == 0:
-        st.text("No such run." if chosen.text else "No run of that kind.")
+        st.text("No such run." if filters.text else "No run of that kind.")
         st.html(markup.link(links.RUNS, "All runs →"))
         return
-    runs = load.recent_runs(url, limit=PAGE, offset=PAGE * (page - 1), only=chosen.only)
-    whole = partial(load.every_run, url, chosen.only)
+    runs = load.recent_runs(url, limit=PAGE, offset=PAGE * (page - 1), only=filters.only)
+    whole = partial(load.every_run, url, filters.only)
     parts.heading(wording.plural(total, "run"), lambda: tables.runs(whole(), now), "runs.csv")
-    compared = len(runs) > 1
-    table = tables.runs(runs, now, load.sources(url, runs), compared=compared)
-    parts.html(tables.run_list(table, compared=compared, paged=total > PAGE))
-    if pager := markup.pager(chosen.page, page, -(-total // PAGE)):
+    selectable = len(runs) > 1
+    table = tables.runs(runs, now, load.sources(url, runs), selectable=selectable)
+    parts.html(tables.run_list(table, selectable=selectable, has_pages=total > PAGE))
+    if pager := markup.pager(filters.page, page, -(-total // PAGE)):
         st.html(pager)

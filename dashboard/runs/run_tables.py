@@ -38,33 +38,35 @@ class MeasuredCase:
 def by_case(
     run: Run,
     items: Sequence[Measurement],
-    defined: wording.Definitions | None = None,
-    counted: Mapping[str, str] | None = None,
+    definitions: wording.Definitions | None = None,
+    item_names: Mapping[str, str] | None = None,
 ) -> DataTable[MeasuredCase]:
     """The medians of a run: see `tables.measurements`, which has a row for each of these numbers."""
-    found: dict[tuple[str, str], dict[str, Measurement]] = {}
+    result: dict[tuple[str, str], dict[str, Measurement]] = {}
     for each in items:
-        found.setdefault((each.case, each.environment), {})[each.metric] = each
-    rows = [MeasuredCase(*key, found[key]) for key in sorted(found)]
+        result.setdefault((each.case, each.environment), {})[each.metric] = each
+    rows = [MeasuredCase(*key, result[key]) for key in sorted(result)]
     common = wording.common_parameters(dict.fromkeys(row.case for row in rows))
     metrics = sorted({each.metric for each in items}, key=wording.metric_place)
-    titles = wording.titles(metrics, defined or {})
+    titles = wording.titles(metrics, definitions or {})
     tool = tables.source_tool(run)
 
     def column(name: str) -> Column[MeasuredCase]:
-        units = {row.case: tables.unit_of(name, (counted or {}).get(row.case), defined) for row in rows}
+        units = {
+            row.case: tables.unit_of(name, (item_names or {}).get(row.case), definitions) for row in rows
+        }
         own = {units[row.case] for row in rows if name in row.metrics}
-        shared = own.pop() if len(own) == 1 else ""
-        meaning = f"as {tool} reports it" if tool else wording.metric(name, defined).meaning
+        common_unit = own.pop() if len(own) == 1 else ""
+        meaning = f"as {tool} reports it" if tool else wording.metric(name, definitions).meaning
 
         def cell(row: MeasuredCase) -> str:
-            return _cell(row.metrics.get(name), units[row.case], with_unit=not shared)
+            return _cell(row.metrics.get(name), units[row.case], with_unit=not common_unit)
 
         def point(row: MeasuredCase) -> float | None:
             return row.metrics[name].point if name in row.metrics else None
 
         return Column(
-            "", wording.with_unit(titles[name], shared), point, html=cell, number=True, help=meaning
+            "", wording.with_unit(titles[name], common_unit), point, html=cell, number=True, help=meaning
         )
 
     columns: list[Column[MeasuredCase]] = [
@@ -87,8 +89,8 @@ def _cell(one: Measurement | None, unit: str, *, with_unit: bool) -> str:
         "spread": wording.percent(one.spread),
         "n": f"{one.n:,}",
     }
-    said = ", ".join(f"{name} {value}" for name, value in about.items() if value != wording.NONE)
-    return f'<span title="{escape(said)}">{escape(text)}</span>'
+    texts = ", ".join(f"{name} {value}" for name, value in about.items() if value != wording.NONE)
+    return f'<span title="{escape(texts)}">{escape(text)}</span>'
 
 
 #: Facts that are shown elsewhere: the telemetry of the machine, and the comparison of an upgrade.

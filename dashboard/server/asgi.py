@@ -66,8 +66,8 @@ class SecurityHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                sent = [self._secure_cookie(name, value) for name, value in message.get("headers", ())]
-                message["headers"] = [*sent, *self._headers]
+                headers = [self._secure_cookie(name, value) for name, value in message.get("headers", ())]
+                message["headers"] = [*headers, *self._headers]
             await send(message)
 
         if self._encrypted:
@@ -191,8 +191,8 @@ def metrics_text(request: Request) -> Response:
     headers = {"cache-control": "no-store"}
     try:
         settings = ServerSettings.from_environment()
-        opened = database.database_at(settings.database_url)
-        text = metrics.exposition(opened, datetime.now(UTC), settings.metrics_cases)
+        connection = database.database_at(settings.database_url)
+        text = metrics.exposition(connection, datetime.now(UTC), settings.metrics_cases)
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
         return Response(f"{why}\n", 503, headers=headers, media_type="text/plain")

@@ -39,21 +39,21 @@ def case_results(
     for task in recent_nights(database, now):
         if (task.schedule, task.part) in runs:
             parts[task.schedule, task.part].append(task)
-    found: list[ExportedCase] = []
-    exported = 0
+    results: list[ExportedCase] = []
+    export_count = 0
     for (schedule, part), tasks in sorted(parts.items())[:RESULT_PARTS]:
-        if len(found) == most:
+        if len(results) == most:
             break
         nights = _nights(database, tasks, runs[schedule, part])
-        if len(found) + len(nights) <= most:
-            exported += 1
-            found += [ExportedCase(schedule, part, each) for each in nights]
-    return found, len(parts) - exported
+        if len(results) + len(nights) <= most:
+            export_count += 1
+            results += [ExportedCase(schedule, part, each) for each in nights]
+    return results, len(parts) - export_count
 
 
 def _nights(database: Database, tasks: list[Task], newest: str) -> tuple[CaseNight, ...]:
     """The cases of the run `newest` of a part; `tasks` are its nights, newest first."""
     one = TrackStatus(tuple(tasks), tuple((task.due_at, task.state) for task in tasks))
-    found = points_of_runs(database, recent_runs(one, newest), METRICS)
-    findings = findings_of_series(database, tuple(found))
-    return headlines_since_changes(one, newest, found, findings, partial(lines, database))
+    series_points = points_of_runs(database, recent_runs(one, newest), METRICS)
+    findings = findings_of_series(database, tuple(series_points))
+    return headlines_since_changes(one, newest, series_points, findings, partial(lines, database))

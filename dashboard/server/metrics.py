@@ -30,10 +30,10 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
 
     At most `results` cases have value, change and verdict. Raises DatabaseError.
     """
-    counted = tallies(database)
-    seen: dict[str, float] = {}
+    tally = tallies(database)
+    last_seen: dict[str, float] = {}
     for one in schedulers(database):
-        seen[one.machine] = max(seen.get(one.machine, 0.0), one.seen_at.timestamp())
+        last_seen[one.machine] = max(last_seen.get(one.machine, 0.0), one.seen_at.timestamp())
     return "".join(
         [
             _family("build_info", "gauge", "Always 1; the version of Pyrometer.", _build()),
@@ -43,7 +43,7 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
                 "Time at which a part of a schedule was last done, by the clock of its machine.",
                 [
                     ({"schedule": schedule, "part": part}, at.timestamp())
-                    for (schedule, part), at in counted.succeeded.items()
+                    for (schedule, part), at in tally.succeeded.items()
                 ],
             ),
             _family(
@@ -51,19 +51,19 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
                 "gauge",
                 "Stored tasks by state.",
                 # 0 without a failure: a rule on a missing time series never fires.
-                [({"state": state}, counted.tasks.get(state, 0)) for state in TaskState],
+                [({"state": state}, tally.tasks.get(state, 0)) for state in TaskState],
             ),
             _family(
                 "task_failures_total",
                 "counter",
                 "Stored tasks of a schedule that failed or were lost.",
-                [({"schedule": schedule}, count) for schedule, count in counted.failures.items()],
+                [({"schedule": schedule}, count) for schedule, count in tally.failures.items()],
             ),
             _family(
                 "scheduler_seen_timestamp_seconds",
                 "gauge",
                 "Time of the last heartbeat of a machine's scheduler.",
-                [({"machine": machine}, at) for machine, at in seen.items()],
+                [({"machine": machine}, at) for machine, at in last_seen.items()],
             ),
             _family(
                 "findings",
@@ -71,7 +71,7 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
                 "Changes that detection saw in a series, by state and direction.",
                 [
                     ({"state": state, "direction": direction}, count)
-                    for (state, direction), count in counted.findings.items()
+                    for (state, direction), count in tally.findings.items()
                 ],
             ),
             _family(
@@ -80,8 +80,8 @@ def exposition(database: Database, now: datetime, results: int = 0) -> str:
                 "Confirmed regressions that are neither triaged nor muted.",
                 [({}, open_regressions(database, now))],
             ),
-            *_cases(database, counted.runs),
-            *(_results(database, now, counted.runs, results) if results else ()),
+            *_cases(database, tally.runs),
+            *(_results(database, now, tally.runs, results) if results else ()),
         ]
     )
 
@@ -93,17 +93,17 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
     # Of a run with several environments the last one is used: it is the candidate. A case that broke in it
     # has no latency, even if it has one in the other.
     candidates = {each.run: each.environment for each in measured_for(database, first.values()) if each.last}
-    ended = endings(database, list(first.values()), only=candidates)
+    ending_list = endings(database, list(first.values()), only=candidates)
     latency: list[tuple[Labels, float]] = []
     replicates: list[tuple[Labels, float]] = []
     began: list[tuple[Labels, float]] = []
-    exported, parts = 0, 0
+    export_count, parts = 0, 0
     for (schedule, part), run in first.items():
         # A run can be stored or deleted between two queries.
-        cases = dict.fromkeys(one.case for one in ended[run] if run in summaries)
-        if exported + len(cases) > _CASES:
+        cases = dict.fromkeys(one.case for one in ending_list[run] if run in summaries)
+        if export_count + len(cases) > _CASES:
             continue
-        exported, parts = exported + len(cases), parts + 1
+        export_count, parts = export_count + len(cases), parts + 1
         of = {case: {"schedule": schedule, "part": part, "case": case} for case in cases}
         points = {
             one.case: one.point
@@ -112,7 +112,7 @@ def _cases(database: Database, runs: Mapping[tuple[str, str], str]) -> list[str]
         }
         latency += [(labels, points[case] / 1e3) for case, labels in of.items() if case in points]
         replicates += [
-            ({**of[one.case], "status": one.status}, one.count) for one in ended[run] if one.case in of
+            ({**of[one.case], "status": one.status}, one.count) for one in ending_list[run] if one.case in of
         ]
         began += [(labels, summaries[run].started_at.timestamp()) for labels in of.values()]
     return [
@@ -145,11 +145,11 @@ def _results(database: Database, now: datetime, runs: Mapping[tuple[str, str], s
     # Imported here: the modules take long to import, and few servers use these metrics.
     from dashboard.server.case_results import RESULT_PARTS, case_results
 
-    found, left_out = case_results(database, now, runs, most)
+    result, left_out = case_results(database, now, runs, most)
     values: list[tuple[Labels, float]] = []
     changes: list[tuple[Labels, float]] = []
     verdicts: list[tuple[Labels, float]] = []
-    for one in found:
+    for one in result:
         night = one.night
         labels = {
             "schedule": one.schedule,

@@ -115,5 +115,5 @@ def _why(error: OSError) -> str:
 
 def _url_host(host: str) -> str:
     # A browser cannot open 0.0.0.0 or ::, which mean every address of this machine.
-    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{shown}]" if ":" in shown else shown
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{name}]" if ":" in name else name

@@ -47,8 +47,8 @@ def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakE
     step = step_ms / 1e3
 
     def after(at: float | None) -> float | None:
-        found = math.inf if at is None or at <= 1 else compile_seconds / (step * (at - 1))
-        return found if math.isfinite(found) else None
+        result = math.inf if at is None or at <= 1 else compile_seconds / (step * (at - 1))
+        return result if math.isfinite(result) else None
 
     steps = compile_seconds / (step * (ratio - 1))
     seconds = steps * step * ratio
@@ -83,5 +83,5 @@ def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
     medians may differ.
     """
     more = second.own[COLD].point - (first.own[COLD].point if COLD in first.own else 0.0)
-    saved = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
-    return max(0.0, more / saved) if saved > 0 else None
+    save_count = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
+    return max(0.0, more / save_count) if save_count > 0 else None

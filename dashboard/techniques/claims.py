@@ -17,13 +17,13 @@ ClaimRow = tuple[Claim, str, str, ClaimMeasurement]
 
 
 def claims(
-    claimed: Claimed, named: Callable[[str, str], str], versions: Mapping[str, str]
+    claim_results: Claimed, name_of: Callable[[str, str], str], versions: Mapping[str, str]
 ) -> DataTable[ClaimRow]:
     """Every claim with every case that it applies to; `kind` is the meaning of both numbers.
 
-    `named` is the HTML of a case in an environment; `versions` are the PyTorches of environments.
+    `name_of` is the HTML of a case in an environment; `versions` are the PyTorches of environments.
     """
-    first = {claim: measured[0][:2] for claim, measured in claimed.items()}
+    first = {claim: measured[0][:2] for claim, measured in claim_results.items()}
 
     def once(cell: Callable[[ClaimRow], str]) -> Callable[[ClaimRow], str]:
         # As in the table of measurements, equal cells of consecutive rows are printed once.
@@ -43,11 +43,11 @@ def claims(
         Column("high", value=lambda row: row[3].high),
         Column("n", "n", lambda row: row[3].n, _pairs, number=True),
         Column("reason", value=lambda row: refusal(row[3].reason)),
-        Column("case", "Case", lambda row: row[1], html=lambda row: named(row[1], row[2])),
+        Column("case", "Case", lambda row: row[1], html=lambda row: name_of(row[1], row[2])),
         *([torch] if versions else []),
         Column("environment", value=lambda row: row[2]),
     ]
-    rows = [(claim, *each) for claim, measured in claimed.items() for each in measured]
+    rows = [(claim, *each) for claim, measured in claim_results.items() for each in measured]
     return DataTable("Claimed, and measured here", columns, rows)
 
 
@@ -75,12 +75,12 @@ def _measurement_text(row: ClaimRow) -> str:
 
 
 def _interval(row: ClaimRow) -> str:
-    claim, _, _, found = row
-    if found.point is None:
-        return reason_text(refusal(found.reason))
-    if found.low is None or found.high is None:
+    claim, _, _, result = row
+    if result.point is None:
+        return reason_text(refusal(result.reason))
+    if result.low is None or result.high is None:
         return wording.NONE
-    return f"{_number(claim, found.low)} to {_number(claim, found.high)}"
+    return f"{_number(claim, result.low)} to {_number(claim, result.high)}"
 
 
 def _pairs(row: ClaimRow) -> str:

@@ -35,8 +35,10 @@ def table(
     one_run: bool = False,
 ) -> DataTable[TechniqueResult]:
     """The cases as a table, without columns that have no values; with `one_run` without the run."""
-    known = [group for group in groups if _stays(group) or any(_known(group, case) for case in cases)]
-    columns = [column for group in known for column in group]
+    groups_with_values = [
+        group for group in groups if _stays(group) or any(_known(group, case) for case in cases)
+    ]
+    columns = [column for group in groups_with_values for column in group]
     if one_run:
         columns = [replace(column, label=None) if column is RUN[0] else column for column in columns]
     columns.append(Column("torch", value=lambda case: version))
@@ -101,23 +103,27 @@ def metric(name: str, title: str = "", *, base: bool = False, unit: str = "") ->
     `unit` replaces that of the metric.
     """
     metric = wording.metric(name)
-    shown = unit or ("" if metric.unit in ("share", "count") else metric.unit)
-    words = (title or metric.title) + (f" ({shown})" if shown else "")
+    unit_text = unit or ("" if metric.unit in ("share", "count") else metric.unit)
+    words = (title or metric.title) + (f" ({unit_text})" if unit_text else "")
     prefix = f"baseline_{name}" if base else name
 
     def values(case: TechniqueResult) -> Mapping[str, object]:
-        found = (case.base if base else case.own).get(name)
-        if found is None:
+        measurement = (case.base if base else case.own).get(name)
+        if measurement is None:
             return {}
-        ends = {f"{prefix}_low": found.low, f"{prefix}_high": found.high, f"{prefix}_n": found.n}
-        return {prefix: found.point, **ends}
+        ends = {
+            f"{prefix}_low": measurement.low,
+            f"{prefix}_high": measurement.high,
+            f"{prefix}_n": measurement.n,
+        }
+        return {prefix: measurement.point, **ends}
 
     def cell(case: TechniqueResult) -> Markup:
-        found = (case.base if base else case.own).get(name)
-        if found is None:
+        measurement = (case.base if base else case.own).get(name)
+        if measurement is None:
             return Markup(wording.NONE)
-        point, about = _value(found.point, metric.unit), f"n{_TIED}{found.n}"
-        ends = [_value(end, metric.unit) for end in (found.low, found.high) if end is not None]
+        point, about = _value(measurement.point, metric.unit), f"n{_TIED}{measurement.n}"
+        ends = [_value(end, metric.unit) for end in (measurement.low, measurement.high) if end is not None]
         # If all replicates agree, as for sizes and counts, the interval is left out.
         if set(ends) - {point}:
             about = f"{' to '.join(ends)}, {about}"
@@ -131,23 +137,23 @@ def gain(kind: str, title: str) -> ColumnGroup:
     name = kind.replace("-", "_").replace(" ", "_")
 
     def values(case: TechniqueResult) -> Mapping[str, object]:
-        found = case.gains.get(kind)
-        if found is None:
+        gain = case.gains.get(kind)
+        if gain is None:
             return {}
-        ends = {f"{name}_low": found.low, f"{name}_high": found.high, f"{name}_n": found.n}
-        left = {f"{name}_left_out": found.left_out, f"{name}_disturbed": found.disturbed}
-        about = {f"{name}_against": found.against, f"{name}_reason": refusal(found.reason)}
-        return {name: found.ratio, **ends, **left, **about}
+        ends = {f"{name}_low": gain.low, f"{name}_high": gain.high, f"{name}_n": gain.n}
+        counts = {f"{name}_left_out": gain.left_out, f"{name}_disturbed": gain.disturbed}
+        about = {f"{name}_against": gain.against, f"{name}_reason": refusal(gain.reason)}
+        return {name: gain.ratio, **ends, **counts, **about}
 
     def cell(case: TechniqueResult) -> Markup:
-        found = case.gains.get(kind)
-        if found is None:
+        gain = case.gains.get(kind)
+        if gain is None:
             return Markup(wording.NONE)
-        if found.ratio is None:
-            return Markup("{}<small>{}</small>").format(wording.NONE, refusal(found.reason))
-        sign, _, tone = status(found)
+        if gain.ratio is None:
+            return Markup("{}<small>{}</small>").format(wording.NONE, refusal(gain.reason))
+        sign, _, tone = status(gain)
         return Markup('<strong class="py-{}">{} {}</strong><small>{}</small>').format(
-            tone, sign, wording.gain(found), about_gain(found)
+            tone, sign, wording.gain(gain), about_gain(gain)
         )
 
     about = ("low", "high", "n", "left_out", "disturbed", "against", "reason")
@@ -201,58 +207,56 @@ def peak_memory() -> ColumnGroup:
     return (replace(plain[0], format=cell), *plain[1:])
 
 
-def status(found: Gain) -> tuple[str, str, wording.Tone]:
+def status(gain: Gain) -> tuple[str, str, wording.Tone]:
     """The verdict of a gain's interval: a sign, a word and its tone.
 
     Less is better for memory and size, more for everything else.
     """
-    if found.low is None or found.high is None:
-        return "?", "one pair" if found.n < 2 else "no interval", "quiet"
-    less_is_better = found.kind in ("memory", "size")
+    if gain.low is None or gain.high is None:
+        return "?", "one pair" if gain.n < 2 else "no interval", "quiet"
+    less_is_better = gain.kind in ("memory", "size")
     words = ("more", "less") if less_is_better else ("faster", "slower")
-    if found.kind == "efficiency":
+    if gain.kind == "efficiency":
         # 100 % is the ideal, so that a lower value is not a failure.
         return "", "of ideal", "quiet"
-    if found.low > 1:
+    if gain.low > 1:
         return "▲", words[0], "bad" if less_is_better else "good"
-    if found.high < 1:
+    if gain.high < 1:
         return "▼", words[1], "good" if less_is_better else "bad"
     return "~", "unclear", "quiet"
 
 
-def about_gain(found: Gain) -> str:
+def about_gain(gain: Gain) -> str:
     """The interval and n of a gain, with the numbers of pairs left out and disturbed."""
-    parts = (
-        [f"n{_TIED}{found.n}"] if found.low is None else [wording.gain_interval(found), f"n{_TIED}{found.n}"]
-    )
-    if found.left_out:
-        parts.append(f"{found.left_out:,} left out")
-    if found.disturbed:
-        parts.append(f"{found.disturbed:,} disturbed")
+    parts = [f"n{_TIED}{gain.n}"] if gain.low is None else [wording.gain_interval(gain), f"n{_TIED}{gain.n}"]
+    if gain.left_out:
+        parts.append(f"{gain.left_out:,} left out")
+    if gain.disturbed:
+        parts.append(f"{gain.disturbed:,} disturbed")
     return ", ".join(parts)
 
 
 def _pays_values(case: TechniqueResult) -> Mapping[str, object]:
-    found = break_even.of(case)
-    if found is None:
+    pay_back = break_even.of(case)
+    if pay_back is None:
         return {}
-    ends = {"pays_after_fewest": found.fewest, "pays_after_most": found.most}
-    return {"pays_after_steps": found.steps, **ends, "pays_after_baseline_seconds": found.seconds}
+    ends = {"pays_after_fewest": pay_back.fewest, "pays_after_most": pay_back.most}
+    return {"pays_after_steps": pay_back.steps, **ends, "pays_after_baseline_seconds": pay_back.seconds}
 
 
 def _pays_cell(case: TechniqueResult) -> Markup:
-    found = break_even.of(case)
-    if found is None:
+    pay_back = break_even.of(case)
+    if pay_back is None:
         slower = 0 < case.times <= 1 and break_even.COLD in case.own
         return Markup("never<small>not faster</small>") if slower else Markup(wording.NONE)
-    if found.fewest is None:
+    if pay_back.fewest is None:
         alone = case.speed_up is not None and case.speed_up.n < 2
         about = f"{'one pair: ' if alone else ''}no interval"
-    elif found.most is None:
-        about = f"{break_even.in_words(found.fewest)} at best, perhaps never"
+    elif pay_back.most is None:
+        about = f"{break_even.in_words(pay_back.fewest)} at best, perhaps never"
     else:
-        about = f"{break_even.in_words(found.fewest)} to {break_even.in_words(found.most)}"
-    return Markup("{}<small>{}</small>").format(break_even.in_words(found.steps), about)
+        about = f"{break_even.in_words(pay_back.fewest)} to {break_even.in_words(pay_back.most)}"
+    return Markup("{}<small>{}</small>").format(break_even.in_words(pay_back.steps), about)
 
 
 PAYS = _columns(

@@ -50,7 +50,7 @@ def axis(cases: Sequence[TechniqueResult]) -> tuple[float, float]:
 
 def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) -> pd.DataFrame:
     """The points of `charts.pareto`; those of the `best` cases are named."""
-    named = {case.case for case in best}
+    names = {case.case for case in best}
     rows: list[dict[str, object]] = []
     for case in cases:
         fast, small = case.speed_up, case.ratio("memory")
@@ -60,20 +60,20 @@ def pareto(cases: Sequence[TechniqueResult], best: Sequence[TechniqueResult]) ->
         rows.append(
             {
                 "technique": name,
-                "label": name if case.case in named else "",
-                "best": case.case in named,
+                "label": name if case.case in names else "",
+                "best": case.case in names,
                 "speed_up": fast.ratio,
                 "memory": small.ratio,
                 "status": status(fast)[1],
             }
         )
-    found = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
     if rows:
         # The name of a point is on its right, in the right half of the chart on its left.
-        middle = (found["speed_up"].min() + found["speed_up"].max()) / 2
-        found["left"] = found["speed_up"] <= middle
-        found["right"] = ~found["left"]
-    return found
+        middle = (frame["speed_up"].min() + frame["speed_up"].max()) / 2
+        frame["left"] = frame["speed_up"] <= middle
+        frame["right"] = ~frame["left"]
+    return frame
 
 
 def rank_curves(cases: Sequence[TechniqueResult]) -> Curves | None:
@@ -114,11 +114,11 @@ def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
     If several runs measured a workload, the newest is used. Its techniques are lines, at most six of which
     are drawn.
     """
-    found: dict[str, Curves] = {}
+    result: dict[str, Curves] = {}
     for reading in readings:
         for title, lines in _by_workload(reading).items():
             several = {name: each for name, each in lines.items() if len(each) > 1}
-            if title in found or not several:
+            if title in result or not several:
                 continue
             names = tuple(several)[: charts.MAX_CASES]
             rows = [
@@ -132,26 +132,26 @@ def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
                 if name not in names
                 for row in _batches("", name, several[name], reading.run)
             ]
-            found[title] = Curves(title, names, pd.DataFrame(rows), pd.DataFrame(rest), len(several))
-    return list(found.values())
+            result[title] = Curves(title, names, pd.DataFrame(rows), pd.DataFrame(rest), len(several))
+    return list(result.values())
 
 
 def curve_title(workload: str) -> str:
     """The title of the batch curve with a point of a workload (a case key without its technique)."""
-    parted = _without_batch(f"{workload}/eager")
-    return wording.workload_title(parted[1].workload) if parted is not None else ""
+    parts = _without_batch(f"{workload}/eager")
+    return wording.workload_title(parts[1].workload) if parts is not None else ""
 
 
 def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
     """By workload without batch, and by technique: the measured batches with their metrics."""
-    found: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
+    result: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
     for case, metrics in sorted(reading.metrics.items(), key=_eager_first):
-        if (parted := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
+        if (parts := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
             continue
-        batch, rest = parted
-        lines = found.setdefault(wording.workload_title(rest.workload), {})
+        batch, rest = parts
+        lines = result.setdefault(wording.workload_title(rest.workload), {})
         lines.setdefault(str(rest), []).append((batch, metrics))
-    return found
+    return result
 
 
 def _eager_first(item: tuple[str, Metrics]) -> tuple[bool, str]:
@@ -173,14 +173,14 @@ def _without_batch(case: str) -> tuple[int, CaseKey] | None:
 def _batches(
     letter: str, name: str, points: Sequence[tuple[int, Metrics]], run: str
 ) -> list[dict[str, object]]:
-    ordered = sorted(points, key=lambda each: each[0])
+    in_order = sorted(points, key=lambda each: each[0])
     rows: list[dict[str, object]] = []
-    for batch, metrics in ordered:
+    for batch, metrics in in_order:
         rate = metrics["throughput"]
         rows.append(
             {
                 "letter": letter,
-                "last": batch == ordered[-1][0],
+                "last": batch == in_order[-1][0],
                 "case": wording.case(name).text,
                 "batch": batch,
                 "throughput": rate.point,

@@ -40,14 +40,14 @@ _readings_cache = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False
 @load.cache
 def versions(url: str, hardware: str, preset: str) -> list[str]:
     """The PyTorch versions with measured techniques there, newest version first."""
-    found = releases.technique_versions(database_at(url), load.EVERY_CASE, hardware, preset)
-    return sorted(found, key=frames.version_order, reverse=True)
+    result = releases.technique_versions(database_at(url), load.EVERY_CASE, hardware, preset)
+    return sorted(result, key=frames.version_order, reverse=True)
 
 
 @load.cache
 def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
-    found = releases.points_of_version(
+    result = releases.points_of_version(
         database_at(url),
         load.EVERY_CASE,
         version,
@@ -57,19 +57,19 @@ def points(url: str, hardware: str, preset: str, version: str) -> list[SeriesPoi
         newest=POINTS_OF_A_CASE,
     )
     # Of two that began at the same moment the one that was stored last is the newer, as in every other list.
-    return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
+    return sorted((point for _, point in reversed(result)), key=lambda point: point.started_at, reverse=True)
 
 
 @load.cache
 def open_regressions(url: str, hardware: str, version: str, workload: str) -> list[Finding]:
     """Open regressions in the latency of a workload's cases, of this PyTorch version or one before it."""
     newest = frames.version_order(version)
-    found = findings.findings(
+    finding_list = findings.findings(
         database_at(url), group=(FindingGroup.OPEN, datetime.now(UTC)), newest=_FINDINGS
     )
     return [
         one
-        for one in found
+        for one in finding_list
         if (one.key.case.rpartition("/")[0], one.key.hardware) == (workload, hardware)
         and one.key.metric in ("latency", load.EVERY_CASE)
         and frames.version_order(one.new_torch_version) <= newest
@@ -79,8 +79,8 @@ def open_regressions(url: str, hardware: str, version: str, workload: str) -> li
 def run_readings(url: str, run_ids: Sequence[str], version: str, baseline: str = EAGER) -> list[TechniqueRun]:
     """The readings of these runs for a version, newest run first; runs without it are left out."""
     every = (_reading(url, run_id, version, baseline) for run_id in run_ids)
-    found = [reading for reading in every if reading is not None]
-    return sorted(found, key=lambda reading: reading.started_at, reverse=True)
+    matches = [reading for reading in every if reading is not None]
+    return sorted(matches, key=lambda reading: reading.started_at, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +103,20 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
     missing = {point.case for point in newest_first}
-    found: list[TechniqueRun] = []
+    results: list[TechniqueRun] = []
     unread: list[str] = []
-    for run_id, measured in cases.items():
-        if not missing & measured:
+    for run_id, case_points in cases.items():
+        if not missing & case_points:
             continue
-        if len(found) == MOST_RUNS:
+        if len(results) == MOST_RUNS:
             unread.append(run_id)
         elif (reading := _reading(url, run_id, version)) is not None:
-            found.append(reading)
+            results.append(reading)
             missing -= {one.case for one in reading.brought if one.is_conclusive}
-    left = missing & {case for run_id in unread for case in cases[run_id]}
+    unread_cases = missing & {case for run_id in unread for case in cases[run_id]}
     many = Counter(point.case for point in newest_first)
-    cut = {case for case in missing - left if many[case] >= POINTS_OF_A_CASE}
-    return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
+    cut = {case for case in missing - unread_cases if many[case] >= POINTS_OF_A_CASE}
+    return Newest(results, tuple(unread), frozenset(unread_cases), frozenset(cut))
 
 
 @load.cache
@@ -130,15 +130,15 @@ def newest_with_ratios(
     """
     looks = 0
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
-        found = coverage.technique_runs(
+        result = coverage.technique_runs(
             database_at(url), hardware=hardware, preset=preset, limit=_RUNS_AT_ONCE, offset=offset
         )
-        for run_id in found:
+        for run_id in result:
             if (where := _place_with_ratios(url, run_id, version, but)) is not None:
                 return where
             if (looks := looks + 1) == _LOOKS:
                 return None
-        if len(found) < _RUNS_AT_ONCE:
+        if len(result) < _RUNS_AT_ONCE:
             break
     return None
 
@@ -151,8 +151,8 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
     run = record[0]
     for each in reversed(run.environments):
         where = Where(run.machine.hardware.fingerprint, run.preset.fingerprint, each.torch_version)
-        wanted = version in ("", each.torch_version, public(each.torch_version))
-        if not each.torch_version or not wanted or where == but:
+        name = version in ("", each.torch_version, public(each.torch_version))
+        if not each.torch_version or not name or where == but:
             continue
         reading = _reading(url, run_id, each.torch_version)
         if reading is not None and reading.has_ratio:
@@ -173,25 +173,32 @@ def with_ratios(url: str, place: Where, *, elsewhere: bool) -> Where | None:
 
 
 def _reading(url: str, run_id: str, version: str, baseline: str = EAGER) -> TechniqueRun | None:
-    found = load.run(url, run_id)
-    if found is None or environment_of(found[0], version) is None:
+    stored_run = load.run(url, run_id)
+    if stored_run is None or environment_of(stored_run[0], version) is None:
         return None
-    run, summary = found
-    unreached = (
+    run, summary = stored_run
+    missing_count = (
         max(0, summary.planned - sum(summary.counts.values())) if summary.state != RunState.COMPLETE else 0
     )
-    ended = sum(summary.counts.values())
-    return _build_reading(url, run_id, version, baseline, summary.state, unreached, ended, run)
+    outcome_count = sum(summary.counts.values())
+    return _build_reading(url, run_id, version, baseline, summary.state, missing_count, outcome_count, run)
 
 
 @_readings_cache
 def _build_reading(
-    url: str, run_id: str, version: str, baseline: str, state: str, unreached: int, ended: int, _run: Run
+    url: str,
+    run_id: str,
+    version: str,
+    baseline: str,
+    state: str,
+    missing_count: int,
+    outcome_count: int,
+    _run: Run,
 ) -> TechniqueRun:
-    """As `results.read_techniques`; `ended` is only a part of the key."""
+    """As `results.read_techniques`; `outcome_count` is only a part of the key."""
     database = database_at(url)
     outcomes = queries.outcomes_of_run(database, run_id)
     reading = read_techniques(
         _run, version, outcomes, queries.measurements_of_run(database, run_id), baseline
     )
-    return replace(reading, state=state, unreached=unreached)
+    return replace(reading, state=state, unreached=missing_count)

@@ -48,43 +48,44 @@ def show() -> None:
     query = page_context.complete_query(
         address, view.Techniques.context, lambda query: view.techniques(query, places, ask)[2]
     )
-    chosen, offer, complaints = view.techniques(query, places, ask)
+    selection, offer, complaints = view.techniques(query, places, ask)
     parts.complain(complaints)
     if not offer.versions:
         parts.caption("No PyTorch version has a result under a technique.")
         st.stop()
     bar = page_context.bar("/explore", address, query)
     with bar:
-        parts.select("Hardware", "hardware", wording.hardware_choices(offer.hardware), chosen)
-        parts.select("PyTorch", "version", version_choices(offer.versions), chosen)
+        parts.select("Hardware", "hardware", wording.hardware_choices(offer.hardware), selection)
+        parts.select("PyTorch", "version", version_choices(offer.versions), selection)
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
-        parts.select("Preset", "preset", offer.presets, chosen)
-        parts.select("Runs", "run", offer.runs, chosen)
-    readings = _readings(url, chosen, offer, places)
+        parts.select("Preset", "preset", offer.presets, selection)
+        parts.select("Runs", "run", offer.runs, selection)
+    readings = _readings(url, selection, offer, places)
     cases = best_of(readings)
     if not cases:
-        parts.caption(f"No technique with torch {parts.plain(chosen.version)} is in this selection.")
+        parts.caption(f"No technique with torch {parts.plain(selection.version)} is in this selection.")
         st.stop()
 
-    chosen, detail = _workload(chosen, cases, address, (bar, row))
-    parts.subject(
-        offer.hardware[chosen.hardware], f"PyTorch {chosen.version}", wording.workload_title(chosen.workload)
-    )
-    parts.tab_title(f"Techniques: {wording.workload_title(chosen.workload)}")
-    if chosen.baseline != EAGER:
-        readings = load.run_readings(url, [one.run for one in readings], chosen.version, chosen.baseline)
-    regressed = load.open_regressions(url, chosen.hardware, chosen.version, chosen.workload)
-    sections.all_of_them(chosen, readings, regressed, datetime.now(UTC))
+    selection, detail = _workload(selection, cases, address, (bar, row))
+    title = wording.workload_title(selection.workload)
+    parts.subject(offer.hardware[selection.hardware], f"PyTorch {selection.version}", title)
+    parts.tab_title(f"Techniques: {title}")
+    if selection.baseline != EAGER:
+        readings = load.run_readings(
+            url, [one.run for one in readings], selection.version, selection.baseline
+        )
+    regressions = load.open_regressions(url, selection.hardware, selection.version, selection.workload)
+    sections.all_of_them(selection, readings, regressions, datetime.now(UTC))
     offer_pairs("Techniques of imported runs", technique_pairs(url))
-    parts.permanent_link(chosen.permanent_address([reading.run for reading in readings]))
-    opened = next((case for case in cases if case.case == detail), None)
-    if opened is not None and (run := _run(url, opened.run)) is not None:
-        case_panel.of_run(url, run, opened.case, opened.environment, pages.EVERY_CASE)
+    parts.permanent_link(selection.permanent_address([reading.run for reading in readings]))
+    case_result = next((case for case in cases if case.case == detail), None)
+    if case_result is not None and (run := _run(url, case_result.run)) is not None:
+        case_panel.of_run(url, run, case_result.case, case_result.environment, pages.EVERY_CASE)
 
 
 def _workload(
-    chosen: view.Techniques,
+    selection: view.Techniques,
     cases: Sequence[TechniqueResult],
     address: Query,
     rows: tuple[DeltaGenerator, DeltaGenerator],
@@ -92,39 +93,39 @@ def _workload(
     """The selection with its workload and baseline, with their choices in `rows`, and the opened case."""
     bar, row = rows
     workloads = ranking.workloads(cases)
-    if "workload" not in address and chosen.workload not in workloads:
+    if "workload" not in address and selection.workload not in workloads:
         # A remembered workload that these runs did not measure.
-        chosen = chosen.after("workload", "")
-    chosen, complaints = view.resolve_selection(chosen, workloads, partial(ranking.baselines, cases))
+        selection = selection.after("workload", "")
+    selection, complaints = view.resolve_selection(selection, workloads, partial(ranking.baselines, cases))
     detail = case_panel.read_case(parts.query(), [case.case for case in cases], complaints)
     parts.complain(complaints)
     with bar:
         titles = {each: wording.workload_title(each) for each in workloads}
-        parts.select("Workload", "workload", titles, chosen)
+        parts.select("Workload", "workload", titles, selection)
     with row:
-        offered = (EAGER, *ranking.baselines(cases, chosen.workload))
-        baselines = {each: technique_words(each) for each in offered}
-        parts.select("Baseline", "baseline", baselines, chosen)
-    return chosen, detail
+        options = (EAGER, *ranking.baselines(cases, selection.workload))
+        baselines = {each: technique_words(each) for each in options}
+        parts.select("Baseline", "baseline", baselines, selection)
+    return selection, detail
 
 
 def _readings(
     url: str,
-    chosen: view.Techniques,
+    selection: view.Techniques,
     offer: view.TechniqueChoices,
     places: Sequence[MeasurementConditions],
 ) -> list[TechniqueRun]:
     """The readings of the chosen runs, else of the newest; with a link to other runs if none has a ratio."""
-    if chosen.runs:
-        readings = load.run_readings(url, chosen.runs, chosen.version)
+    if selection.runs:
+        readings = load.run_readings(url, selection.runs, selection.version)
     else:
-        newest = load.newest(url, offer.points, chosen.version)
+        newest = load.newest(url, offer.points, selection.version)
         readings = newest.readings
-        sections.not_read(chosen, newest)
+        sections.not_read(selection, newest)
     if not any(reading.has_ratio for reading in readings):
-        chosen_place = view.Where(chosen.hardware, chosen.preset, chosen.version)
+        chosen_place = view.Where(selection.hardware, selection.preset, selection.version)
         # If runs were selected, the newest ones of the same place are other runs.
-        if other_place := load.with_ratios(url, chosen_place, elsewhere=not chosen.runs):
+        if other_place := load.with_ratios(url, chosen_place, elsewhere=not selection.runs):
             where = view.elsewhere(chosen_place, other_place, places)
             words = f"These runs have no speed-up; other runs do, {where} →"
             address = view.Techniques(*other_place, view.NEWEST).address
@@ -134,5 +135,5 @@ def _readings(
 
 def _run(url: str, run_id: str) -> Run | None:
     """A run by its id."""
-    found = pages.run(url, run_id)
-    return None if found is None else found[0]
+    stored_run = pages.run(url, run_id)
+    return None if stored_run is None else stored_run[0]

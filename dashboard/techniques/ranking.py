@@ -65,35 +65,35 @@ def grid(cases: Sequence[TechniqueResult]) -> TechniqueGrid:
 
 
 def ranking(
-    readings: Sequence[TechniqueRun], brought: Sequence[TechniqueResult], workload: str
+    readings: Sequence[TechniqueRun], results: Sequence[TechniqueResult], workload: str
 ) -> WorkloadRanking:
-    """The ranking of one workload, from the `brought` cases of the runs that were read."""
+    """The ranking of one workload, from the `results` cases of the runs that were read."""
     baseline = readings[0].baseline
-    own = [case for case in brought if case.key.workload == workload]
+    own = [case for case in results if case.key.workload == workload]
     well = [case for case in own if case.failed is None]
     well = [case for case in well if not case.several_ranks]
-    timed = [case for case in well if case.speed_up is not None]
+    timed_cases = [case for case in well if case.speed_up is not None]
     return WorkloadRanking(
         workload,
         baseline,
-        tuple(sorted(timed, key=lambda case: (-case.times, case.case))),
-        _base(readings, f"{workload}/{baseline}", timed),
+        tuple(sorted(timed_cases, key=lambda case: (-case.times, case.case))),
+        _base(readings, f"{workload}/{baseline}", timed_cases),
         tuple(case for case in well if case.speed_up is None),
         tuple(case for case in own if case.failed is not None),
     )
 
 
 def _base(
-    readings: Sequence[TechniqueRun], case: str, timed: Sequence[TechniqueResult]
+    readings: Sequence[TechniqueRun], case: str, timed_cases: Sequence[TechniqueResult]
 ) -> TechniqueResult | None:
-    runs = {one.run for one in timed}
-    found = next((each for each in readings if {each.run} == runs and case in each.metrics), None)
+    runs = {one.run for one in timed_cases}
+    result = next((each for each in readings if {each.run} == runs and case in each.metrics), None)
     key = key_of(case)
-    if found is None or key is None:
+    if result is None or key is None:
         return None
-    metrics = found.metrics[case]
+    metrics = result.metrics[case]
     environment = next((one.environment for one in metrics.values()), "")
-    return TechniqueResult(case, key, found.run, environment, {}, metrics, {}, {})
+    return TechniqueResult(case, key, result.run, environment, {}, metrics, {}, {})
 
 
 def memory(case: TechniqueResult) -> float | None:
@@ -111,43 +111,43 @@ def memory_words(share: float) -> str:
 
 def pareto(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     """The cases that no other exceeds in both speed-up and memory, among those whose memory is known."""
-    known = [(case, case.times, share) for case in cases if (share := memory(case)) is not None]
+    triples = [(case, case.times, share) for case in cases if (share := memory(case)) is not None]
     return [
         case
-        for case, fast, small in known
+        for case, fast, small in triples
         if not any(
-            one >= fast and other <= small and (one, other) != (fast, small) for _, one, other in known
+            one >= fast and other <= small and (one, other) != (fast, small) for _, one, other in triples
         )
     ]
 
 
-def advice(found: WorkloadRanking) -> list[str]:
+def advice(ranking: WorkloadRanking) -> list[str]:
     """The recommendation as sentences about the measured numbers; the first one names the fastest.
 
     Only pairs without disturbance count, and only the run with the most techniques, because machines drift
     between runs.
     """
-    against = technique_words(found.baseline)
-    quiet = [case for case in found.cases if case.speed_up and not case.speed_up.disturbed]
+    against = technique_words(ranking.baseline)
+    quiet = [case for case in ranking.cases if case.speed_up and not case.speed_up.disturbed]
     runs = Counter(case.run for case in quiet)
     one_run = [case for case in quiet if case.run == runs.most_common(1)[0][0]]
-    proved = [case for case in one_run if _proved(case)]
-    bound = [*_launch_bound(found, against), *_roofline(found, against)]
-    if not proved:
-        return [f"Stay with {against}: no technique measured here is proved faster.", *bound]
-    best, *rest = proved
+    proved_cases = [case for case in one_run if _proved(case)]
+    bounds = [*_launch_bound(ranking, against), *_roofline(ranking, against)]
+    if not proved_cases:
+        return [f"Stay with {against}: no technique measured here is proved faster.", *bounds]
+    best, *rest = proved_cases
     peers = [case.technique for case in rest if _high(case) >= _low(best)]
     fastest = f"among the fastest, with {', '.join(peers)}" if peers else "the fastest"
     lines = [f"{best.technique} is {fastest}: {_numbers(best)}."]
-    plain = next((case for case in proved if _simpler(case, best)), None)
+    plain = next((case for case in proved_cases if _simpler(case, best)), None)
     if plain is not None:
         lines.append(f"{plain.technique} alone gives {_numbers(plain)}, with nothing to compile.")
-    return [*lines, *_pays(best, plain, against), *_sooner(best, proved), *bound]
+    return [*lines, *_pays(best, plain, against), *_sooner(best, proved_cases), *bounds]
 
 
-def _roofline(found: WorkloadRanking, against: str) -> list[str]:
+def _roofline(ranking: WorkloadRanking, against: str) -> list[str]:
     """The bound of the baseline on a card with published peaks."""
-    own = found.base.own if found.base is not None else {}
+    own = ranking.base.own if ranking.base is not None else {}
     ridge, share = own.get("intensity_by_ridge"), own.get("roofline_share")
     if ridge is None or share is None:
         return []
@@ -155,8 +155,8 @@ def _roofline(found: WorkloadRanking, against: str) -> list[str]:
     return [f"{against} is bound by {what} and reaches {_percent(share.point)} of that bound."]
 
 
-def _launch_bound(found: WorkloadRanking, against: str) -> list[str]:
-    share = found.base.own.get("launch_bound") if found.base is not None else None
+def _launch_bound(ranking: WorkloadRanking, against: str) -> list[str]:
+    share = ranking.base.own.get("launch_bound") if ranking.base is not None else None
     if share is None:
         return []
     idle = _percent(share.point)
@@ -176,15 +176,16 @@ def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) ->
     """The break-even of the best one's compiling, against the baseline and the techniques that compile
     nothing.
     """
-    paid = break_even.of(best)
-    if paid is None:
+    pay_back = break_even.of(best)
+    if pay_back is None:
         return []
     seconds = wording.duration(best.own[break_even.COLD].point)
     warm = break_even.of(best, break_even.WARM)
-    filled = f"; {break_even.in_words(warm.steps)} steps with a filled cache" if warm is not None else ""
+    warm_note = f"; {break_even.in_words(warm.steps)} steps with a filled cache" if warm is not None else ""
     text = (
         f"Compiling takes {seconds} with an empty cache; against {against} it has paid after "
-        f"{break_even.in_words(paid.steps)} steps ({wording.duration(paid.seconds)} of work{filled})"
+        f"{break_even.in_words(pay_back.steps)} steps "
+        f"({wording.duration(pay_back.seconds)} of work{warm_note})"
     )
     alike = plain is not None and plain.facts.get("items") == best.facts.get("items")
     steps = break_even.overtakes(plain, best) if plain is not None and alike else None
@@ -193,22 +194,22 @@ def _pays(best: TechniqueResult, plain: TechniqueResult | None, against: str) ->
     return [f"{text}."]
 
 
-def _sooner(best: TechniqueResult, proved: Sequence[TechniqueResult]) -> list[str]:
+def _sooner(best: TechniqueResult, proved_cases: Sequence[TechniqueResult]) -> list[str]:
     """The technique whose compiling pays first, and the number of steps after which the best one is ahead of
     it.
     """
-    alike = [case for case in proved if case.facts.get("items") == best.facts.get("items")]
-    steps = {case.case: paid.steps for case in alike if (paid := break_even.of(case)) is not None}
-    timed = [case for case in alike if case.case in steps]
-    if best not in timed:
+    alike = [case for case in proved_cases if case.facts.get("items") == best.facts.get("items")]
+    steps = {case.case: pay_back.steps for case in alike if (pay_back := break_even.of(case)) is not None}
+    timed_cases = [case for case in alike if case.case in steps]
+    if best not in timed_cases:
         return []
-    soonest = min(timed, key=lambda case: steps[case.case])
+    soonest = min(timed_cases, key=lambda case: steps[case.case])
     ahead = break_even.overtakes(soonest, best)
     if ahead is None or _high(soonest) >= _low(best):
         return []
-    paid = break_even.in_words(steps[soonest.case])
+    pay_back = break_even.in_words(steps[soonest.case])
     return [
-        f"{soonest.technique} has paid after {paid} steps; {best.technique} is ahead of it from "
+        f"{soonest.technique} has paid after {pay_back} steps; {best.technique} is ahead of it from "
         f"{break_even.in_words(ahead)} on."
     ]
 

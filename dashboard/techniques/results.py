@@ -130,8 +130,8 @@ def technique_words(technique: str) -> str:
 
 def environment_of(run: Run, version: str) -> str | None:
     """The fingerprint of a run's environment with a PyTorch version; the last one, which is the candidate."""
-    found = [each.fingerprint for each in run.environments if each.torch_version == version]
-    return found[-1] if found else None
+    matches = [each.fingerprint for each in run.environments if each.torch_version == version]
+    return matches[-1] if matches else None
 
 
 def read_techniques(
@@ -150,7 +150,7 @@ def read_techniques(
     """
     environment = environment or environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
-    found = gains(own, _baselines_under(baseline))
+    result = gains(own, _baselines_under(baseline))
     devices = [outcome.facts.get("device") for outcome in own if outcome.status == OutcomeStatus.OK]
     metrics: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
@@ -159,8 +159,8 @@ def read_techniques(
     replicates: dict[str, list[Outcome]] = {}
     for outcome in own:
         replicates.setdefault(outcome.case, []).append(outcome)
-    brought = [
-        _brought(run.id, key, case, replicates, found.get((case, each[0].environment), ()), metrics)
+    results = [
+        _brought(run.id, key, case, replicates, result.get((case, each[0].environment), ()), metrics)
         for case, each in replicates.items()
         if (key := key_of(case)) is not None and case != f"{key.workload}/{baseline}"
     ]
@@ -169,10 +169,10 @@ def read_techniques(
         run.suite,
         run.started_at,
         version,
-        tuple(brought),
+        tuple(results),
         metrics,
         # Claims are about eager fp32.
-        findings(own, found, claims_for) if baseline == EAGER else {},
+        findings(own, result, claims_for) if baseline == EAGER else {},
         bool(devices) and all(device == "cpu" for device in devices),
         frozenset(case for case, each in replicates.items() if gain_refusal(each, ())),
         baseline=baseline,
@@ -201,29 +201,29 @@ def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     An older one is used only if the newer one is not conclusive: a case that was wrong or crashed since has
     no speed-up any more. They are in the order of measuring, so that cases of one workload stay together.
     """
-    found: dict[str, TechniqueResult] = {}
+    result: dict[str, TechniqueResult] = {}
     for reading in readings:
         for one in reading.brought:
-            earlier = found.get(one.case)
+            earlier = result.get(one.case)
             # A case that is ok since then is no longer broken.
             if earlier is None or (
                 not earlier.is_conclusive and (one.has_ratio or (earlier.failed and one.is_conclusive))
             ):
-                found[one.case] = one
-    return list(found.values())
+                result[one.case] = one
+    return list(result.values())
 
 
 def claims_of(readings: Sequence[TechniqueRun], results: Sequence[TechniqueResult]) -> Claimed:
     """The claims, each with the reading that represents its case elsewhere on the page."""
     speaks = {one.case: one.run for one in results}
-    found: dict[Any, list[tuple[str, str, Any]]] = {}
+    result: dict[Any, list[tuple[str, str, Any]]] = {}
     for reading in readings:
-        for claim, measured in reading.claimed.items():
+        for claim, claim_results in reading.claimed.items():
             # A claim may also be about a case without a technique, for which the newest reading is used.
-            own = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
+            own = [each for each in claim_results if speaks.setdefault(each[0], reading.run) == reading.run]
             if own:
-                found.setdefault(claim, []).extend(own)
-    return found
+                result.setdefault(claim, []).extend(own)
+    return result
 
 
 @lru_cache(maxsize=4096)
@@ -264,8 +264,8 @@ def _brought(
 
 def _failure(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
     """The status of a failed case, with the reason, and the number of replicates if not all failed."""
-    ended = side([(each.status, each.reason) for each in replicates])
-    if ended.status == OutcomeStatus.OK:
+    side_result = side([(each.status, each.reason) for each in replicates])
+    if side_result.status == OutcomeStatus.OK:
         return None
-    alike = [each.reason for each in replicates if each.status == ended.status]
-    return ended.status, side_reason(ended) if len(alike) < len(replicates) else alike[0]
+    alike = [each.reason for each in replicates if each.status == side_result.status]
+    return side_result.status, side_reason(side_result) if len(alike) < len(replicates) else alike[0]

@@ -119,47 +119,47 @@ class _About:
 
 
 def all_of_them(
-    chosen: Techniques, readings: Sequence[TechniqueRun], regressed: Sequence[Finding], now: datetime
+    selection: Techniques, readings: Sequence[TechniqueRun], regressions: Sequence[Finding], now: datetime
 ) -> None:
     """Show every section for the runs that were read, newest first; at least one.
 
-    `regressed` are the open regressions of the chosen workload.
+    `regressions` are the open regressions of the chosen workload.
     """
     cases = best_of(readings)
     about = _About(readings[0].torch_version, len({case.run for case in cases}) == 1)
-    found = ranking.ranking(readings, cases, chosen.workload)
+    workload_ranking = ranking.ranking(readings, cases, selection.workload)
     parts.html(runs(readings, cases, now))
-    _matrix(chosen, cases, readings, about)
-    _workload(chosen, found, regressed, about)
-    _memory_and_claims(found, readings, cases)
-    _scaling([case for case in cases if _scales(case, chosen.workload)], about)
-    _batches(readings, chosen.workload)
-    _details(found, about)
+    _matrix(selection, cases, readings, about)
+    _workload(selection, workload_ranking, regressions, about)
+    _memory_and_claims(workload_ranking, readings, cases)
+    _scaling([case for case in cases if _scales(case, selection.workload)], about)
+    _batches(readings, selection.workload)
+    _details(workload_ranking, about)
     _failures([case for case in cases if case.failed is not None], about)
 
 
-def of_run(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
+def of_run(run: Run, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]) -> None:
     """Show the gains of each technique of one run in each of its environments, and published claims."""
     readings = [
-        read_techniques(run, each.torch_version, outcomes, measured, environment=each.fingerprint)
+        read_techniques(run, each.torch_version, outcomes, measurements, environment=each.fingerprint)
         for each in run.environments
     ]
-    claimed: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = {}
+    claim_results: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = {}
     for reading in readings:
         for claim, own in reading.claimed.items():
-            claimed.setdefault(claim, []).extend(own)
-    known = [both for both in zip(run.environments, readings, strict=True) if both[1].has_ratio]
-    for environment, reading in known:
+            claim_results.setdefault(claim, []).extend(own)
+    pairs = [both for both in zip(run.environments, readings, strict=True) if both[1].has_ratio]
+    for environment, reading in pairs:
         title, end = "What each technique brings", ""
-        if len(known) > 1:
+        if len(pairs) > 1:
             title, end = f"{title} in {environment.name}", f"-{links.short(environment.fingerprint)}"
         table = _tabular(title, _OF_RUN, reading.brought, _About(reading.torch_version, one_run=True))
         parts.table_section(parts.plain(title), table, f"gains-{run.id}{end}.csv", _ABOUT_GAINS)
-    table = claims.claims(claimed, lambda case, each: tables.case(run, case, each), torch_versions(run))
+    table = claims.claims(claim_results, lambda case, each: tables.case(run, case, each), torch_versions(run))
     parts.table_section(table.label, table, f"claims-{run.id}.csv")
 
 
-def not_read(chosen: Techniques, newest: Newest) -> None:
+def not_read(selection: Techniques, newest: Newest) -> None:
     """The number of cases with older runs that the page does not read, with a link; empty for none."""
     if newest.cut:
         parts.caption(
@@ -175,7 +175,7 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
         f"{wording.plural(len(newest.runs), 'older run')} measured "
         f"{wording.plural(len(newest.cases), 'case')} without a ratio in these runs.",
     )
-    parts.link(chosen.of_runs(newest.runs), "The next older runs →")
+    parts.link(selection.of_runs(newest.runs), "The next older runs →")
 
 
 def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
@@ -185,8 +185,8 @@ def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now
         for each in readings
         if any(case.run == each.run for case in cases)
     ]
-    listed = "".join(f"<li>{row}</li>" for row in rows)
-    return f'<ul class="py-runs">{listed}</ul>'
+    items = "".join(f"<li>{row}</li>" for row in rows)
+    return f'<ul class="py-runs">{items}</ul>'
 
 
 def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: datetime) -> str:
@@ -200,45 +200,45 @@ def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: dateti
 def summary(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """The number of cases that are faster than the baseline, as a sentence."""
     against = technique_words(readings[0].baseline)
-    timed = [found for case in frames.single_rank_cases(cases) if (found := case.speed_up) is not None]
-    statuses = [columns.status(found)[1] for found in timed]
+    gains = [gain for case in frames.single_rank_cases(cases) if (gain := case.speed_up) is not None]
+    statuses = [columns.status(found)[1] for found in gains]
     faster, slower = statuses.count("faster"), statuses.count("slower")
-    noisy = sum(found.disturbed > 0 for found in timed)
-    counted = [f"{faster:,} of {len(timed):,} faster than {against}"]
-    counted += [f"{slower:,} slower"] if slower else []
-    counted += [f"{unclear:,} unclear"] if (unclear := len(timed) - faster - slower) else []
+    noisy = sum(found.disturbed > 0 for found in gains)
+    count_text = [f"{faster:,} of {len(gains):,} faster than {against}"]
+    count_text += [f"{slower:,} slower"] if slower else []
+    count_text += [f"{unclear:,} unclear"] if (unclear := len(gains) - faster - slower) else []
     if noisy:
-        counted.append(f"{noisy:,} disturbed (*)")
-    return f"{', '.join(counted)}."
+        count_text.append(f"{noisy:,} disturbed (*)")
+    return f"{', '.join(count_text)}."
 
 
 def endings_text(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """The statuses of the cases' replicates, in a few words."""
-    if failed := sum(case.failed is not None for case in cases):
-        return f"{wording.plural(failed, 'case')} not measured: see the reasons below."
-    if lost := sum(case.lost for case in cases):
-        return f"{wording.plural(lost, 'replicate')} not ok."
+    if failure_count := sum(case.failed is not None for case in cases):
+        return f"{wording.plural(failure_count, 'case')} not measured: see the reasons below."
+    if lost_count := sum(case.lost for case in cases):
+        return f"{wording.plural(lost_count, 'replicate')} not ok."
     runs = {case.run for case in cases}
-    unreached = sum(each.unreached for each in readings if each.run in runs)
-    return f"All that ran are ok, {unreached:,} did not run." if unreached else "All ended well."
+    missing_count = sum(each.unreached for each in readings if each.run in runs)
+    return f"All that ran are ok, {missing_count:,} did not run." if missing_count else "All ended well."
 
 
 def _matrix(
-    chosen: Techniques, cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About
+    selection: Techniques, cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About
 ) -> None:
     """Show all workloads by techniques, with links to each workload."""
-    title = f"Speed-up over {technique_words(chosen.baseline)}"
+    title = f"Speed-up over {technique_words(selection.baseline)}"
     parts.heading(title, _tabular(title, (*_EVERY, columns.RUN), cases, about), "techniques.csv")
     if frames.single_rank_cases(cases):
         parts.caption(parts.plain(summary(cases, readings)))
         parts.caption(parts.plain(endings_text(cases, readings)))
     else:
         _no_ratio(cases, readings)
-    found = ranking.grid(cases)
-    heads = [_workload_head(chosen, each) for each in found.workloads]
+    cells = ranking.grid(cases)
+    heads = [_workload_head(selection, each) for each in cells.workloads]
     lines = [
-        (HeatHead(technique_words(name), chip=True), [each and _cell(chosen, each) for each in own])
-        for name, own in found.lines
+        (HeatHead(technique_words(name), chip=True), [each and _cell(selection, each) for each in own])
+        for name, own in cells.lines
     ]
     matrix = HeatMap(title, heads, lines).html()
     if any(case.has_ratio for case in cases):
@@ -249,29 +249,29 @@ def _matrix(
         parts.html(matrix)
 
 
-def _workload_head(chosen: Techniques, workload: str) -> HeatHead:
+def _workload_head(selection: Techniques, workload: str) -> HeatHead:
     title, parameters = wording.workload(workload)
-    return HeatHead(title, parameters, chosen.of_workload(workload), chosen=workload == chosen.workload)
+    return HeatHead(title, parameters, selection.of_workload(workload), chosen=workload == selection.workload)
 
 
-def _cell(chosen: Techniques, case: TechniqueResult) -> HeatCell:
+def _cell(selection: Techniques, case: TechniqueResult) -> HeatCell:
     """One case of the matrix; it is shaded only if its interval proves a change."""
-    name, link = wording.case(case.case).text, chosen.case_address(case.case)
+    name, link = wording.case(case.case).text, selection.case_address(case.case)
     if case.failed is not None:
         status = wording.status(case.failed[0])
         about = f"{name}: {case.failed[1]}"
         return HeatCell(status.sign, "", status.word, status.tone, about=about, link=link)
-    found = case.ratio("efficiency") if case.several_ranks else case.speed_up
-    if found is None:
+    gain = case.ratio("efficiency") if case.several_ranks else case.speed_up
+    if gain is None:
         every = (each.reason for each in case.gains.values() if each.reason is not None)
         reason = next(every, None)
         about = f"{name}: {refusal(reason)}" if reason else name
         return HeatCell(wording.NONE, "no ratio", about=about, link=link)
-    sign, word, tone = columns.status(found)
-    star = "*" if found.disturbed else ""
-    shade = 0.0 if tone == "quiet" or not found.ratio else min(1.0, abs(math.log(found.ratio)) / _FULL_SHADE)
-    about = f"{name}: {columns.about_gain(found)}"
-    return HeatCell(sign, word, f"{wording.gain(found)}{star}", tone, shade, about, link)
+    sign, word, tone = columns.status(gain)
+    star = "*" if gain.disturbed else ""
+    shade = 0.0 if tone == "quiet" or not gain.ratio else min(1.0, abs(math.log(gain.ratio)) / _FULL_SHADE)
+    about = f"{name}: {columns.about_gain(gain)}"
+    return HeatCell(sign, word, f"{wording.gain(gain)}{star}", tone, shade, about, link)
 
 
 def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:
@@ -290,33 +290,33 @@ def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]
 
 
 def _workload(
-    chosen: Techniques, found: WorkloadRanking, regressed: Sequence[Finding], about: _About
+    selection: Techniques, workload_ranking: WorkloadRanking, regressions: Sequence[Finding], about: _About
 ) -> None:
     """Show the chosen workload: the recommendation, and its techniques in one table, fastest first."""
-    title, parameters = wording.workload(found.workload)
-    ends = frames.axis(found.cases)
-    against = technique_words(found.baseline)
+    title, parameters = wording.workload(workload_ranking.workload)
+    ends = frames.axis(workload_ranking.cases)
+    against = technique_words(workload_ranking.baseline)
     groups: tuple[ColumnGroup, ...] = (
-        columns.opened_technique(chosen.case_address),
+        columns.opened_technique(selection.case_address),
         columns.speed_up(f"Speed-up over {against}", ends),
         _LATENCY,
-        metric("throughput", "Throughput", unit=f"{found.unit}/s"),
+        metric("throughput", "Throughput", unit=f"{workload_ranking.unit}/s"),
         columns.peak_memory(),
         metric("compile_cold", "Compile, cold"),
         columns.PAYS,
         metric("error", "Error"),
         columns.RUN,
     )
-    rows = [*found.cases, *found.others]
-    if found.base is not None:
-        rows.insert(sum(case.times >= 1 for case in found.cases), found.base)
+    rows = [*workload_ranking.cases, *workload_ranking.others]
+    if workload_ranking.base is not None:
+        rows.insert(sum(case.times >= 1 for case in workload_ranking.cases), workload_ranking.base)
     table = _tabular(title, groups, rows, about)
     parts.heading(f"{title} {parameters}".strip(), table if rows else None, "techniques-workload.csv")
-    if found.cases:
-        first, *more = ranking.advice(found)
+    if workload_ranking.cases:
+        first, *more = ranking.advice(workload_ranking)
         parts.html(markup.strong(first) + "".join(f"<p>{escape(line)}</p>" for line in more))
-    if regressed:
-        parts.html("".join(map(_regression, regressed)))
+    if regressions:
+        parts.html("".join(map(_regression, regressions)))
     if not rows:
         parts.caption("No technique of this workload is ok: see the reasons below.")
         return
@@ -326,32 +326,32 @@ def _workload(
 def _regression(one: Finding) -> str:
     """The note that a technique or the baseline has an open regression."""
     technique = technique_words(one.key.case.rpartition("/")[2])
-    said = (
+    texts = (
         f"{technique} has an open regression, {percent(one.change)} since {one.at:%Y-%m-%d}, "
         "and ratios with it include that."
     )
-    return f"<p>{escape(said)} {markup.link(links.finding(one.id), f'Finding {one.id} →')}</p>"
+    return f"<p>{escape(texts)} {markup.link(links.finding(one.id), f'Finding {one.id} →')}</p>"
 
 
 def _memory_and_claims(
-    found: WorkloadRanking, readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult]
+    workload_ranking: WorkloadRanking, readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult]
 ) -> None:
     """Show speed-up by memory, and the claims about this workload."""
-    rows = frames.pareto(found.cases, ranking.pareto(found.cases))
+    rows = frames.pareto(workload_ranking.cases, ranking.pareto(workload_ranking.cases))
     mine = claims_of(readings, cases)
-    claimed = {
+    claim_results = {
         claim: own
         for claim, measured in mine.items()
-        if (own := [each for each in measured if each[0].rpartition("/")[0] == found.workload])
+        if (own := [each for each in measured if each[0].rpartition("/")[0] == workload_ranking.workload])
     }
-    drawn = len(rows) > 1
-    both = st.columns([2, 3]) if drawn and claimed else [st.container()] * 2
-    if drawn:
+    has_chart = len(rows) > 1
+    both = st.columns([2, 3]) if has_chart and claim_results else [st.container()] * 2
+    if has_chart:
         with both[0]:
             _pareto(rows)
-    if claimed:
+    if claim_results:
         with both[1]:
-            table = claims.claims(claimed, lambda case, _: _technique(case), {})
+            table = claims.claims(claim_results, lambda case, _: _technique(case), {})
             parts.table_section("Claims check", table, "techniques-claims.csv")
 
 
@@ -375,9 +375,9 @@ def _pareto(rows: pd.DataFrame) -> None:
     parts.caption("Named: no other technique is both faster and smaller.")
 
 
-def _details(found: WorkloadRanking, about: _About) -> None:
+def _details(ranking: WorkloadRanking, about: _About) -> None:
     """Show every metric of the workload's techniques, folded."""
-    rows = [*([found.base] if found.base is not None else []), *found.cases, *found.others]
+    rows = [*([ranking.base] if ranking.base is not None else []), *ranking.cases, *ranking.others]
     if not rows:
         return
     with st.expander("All metrics of these techniques"):

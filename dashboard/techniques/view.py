@@ -118,16 +118,16 @@ def techniques(
     the label of several hardware or presets.
     """
     complaints: list[str] = []
-    wanted = last(query, "run") or NEWEST
-    named_runs = [] if wanted == NEWEST else wanted.split(_AND)
+    run_text = last(query, "run") or NEWEST
+    named_runs = [] if run_text == NEWEST else run_text.split(_AND)
     names = named_runs[:_NAMED_RUNS]
     if len(names) < len(named_runs):
         complaints.append(
             f"The address names {len(named_runs):,} runs; only the first {_NAMED_RUNS} are used."
         )
     runs = {name: ask.run(name) for name in names}
-    known = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
-    first = next((run for run in known.values() if run is not None), None)
+    own_runs = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
+    first = next((run for run in own_runs.values() if run is not None), None)
     opening_place = None if first is not None else _opening_place(query, places, ask)
     home = _home(first, opening_place, places)
 
@@ -150,28 +150,29 @@ def techniques(
     version = pick_version(query, "version", versions, opening, complaints)
 
     points = ask.points(chosen_hardware, chosen_preset, version)
-    offered = list(dict.fromkeys(point.run for point in points))
-    kept: list[str] = []
-    for name, run in known.items():
+    options = list(dict.fromkeys(point.run for point in points))
+    named_ids: list[str] = []
+    for name, run in own_runs.items():
         if _fits(run, chosen_hardware, chosen_preset, version):
-            kept.append(name)
+            named_ids.append(name)
             continue
         about = f"Run {name} has no results of torch {version} there; the page shows a default."
-        complaints.append(unknown_value("run", name, offered) if run is None else about)
-    chosen = Techniques(
+        complaints.append(unknown_value("run", name, options) if run is None else about)
+    selection = Techniques(
         chosen_hardware,
         chosen_preset,
         version,
-        _AND.join(kept) or NEWEST,
+        _AND.join(named_ids) or NEWEST,
         last(query, "workload") or "",
         last(query, "baseline") or "",
     )
-    offer = TechniqueChoices(distinct(hardware), distinct(presets), versions, _runs(points, kept), points)
-    return chosen, offer, complaints
+    run_options = _runs(points, named_ids)
+    offer = TechniqueChoices(distinct(hardware), distinct(presets), versions, run_options, points)
+    return selection, offer, complaints
 
 
 def resolve_selection(
-    chosen: Techniques, workloads: Sequence[str], techniques_of: Callable[[str], Sequence[str]]
+    selection: Techniques, workloads: Sequence[str], techniques_of: Callable[[str], Sequence[str]]
 ) -> tuple[Techniques, list[str]]:
     """The selection after the runs are read, and complaints about values that none of them has.
 
@@ -179,15 +180,15 @@ def resolve_selection(
     possible baselines of one.
     """
     complaints: list[str] = []
-    workload, baseline = chosen.workload or workloads[0], chosen.baseline or EAGER
+    workload, baseline = selection.workload or workloads[0], selection.baseline or EAGER
     if workload not in workloads:
         complaints.append(unknown_value("workload", workload, workloads))
         workload = workloads[0]
-    known = (EAGER, *techniques_of(workload))
-    if baseline not in known:
-        complaints.append(unknown_value("baseline", baseline, known))
+    baselines = (EAGER, *techniques_of(workload))
+    if baseline not in baselines:
+        complaints.append(unknown_value("baseline", baseline, baselines))
         baseline = EAGER
-    return replace(chosen, workload=workload, baseline=baseline), complaints
+    return replace(selection, workload=workload, baseline=baseline), complaints
 
 
 def elsewhere(chosen_place: Where, other_place: Where, places: Sequence[MeasurementConditions]) -> str:
@@ -229,8 +230,8 @@ def _home(
 def _candidate(run: Run | None, versions: Sequence[str]) -> str:
     """The version of the last environment of a run, if it is an option; else the newest one."""
     own = [each.torch_version for each in run.environments] if run is not None else []
-    found = [version for version in own if version in versions]
-    return found[-1] if found else next(iter(versions), "")
+    matches = [version for version in own if version in versions]
+    return matches[-1] if matches else next(iter(versions), "")
 
 
 def _fits(run: Run | None, hardware: str, preset: str, version: str) -> bool:
@@ -242,11 +243,15 @@ def _fits(run: Run | None, hardware: str, preset: str, version: str) -> bool:
     )
 
 
-def _runs(points: Sequence[SeriesPoint], kept: Sequence[str]) -> dict[str, str]:
+def _runs(points: Sequence[SeriesPoint], runs_in_address: Sequence[str]) -> dict[str, str]:
     """The runs to choose from, including the selected ones as one option."""
     moments = {point.run: point.started_at for point in points}
     newest_first = sorted(moments, key=lambda run: moments[run], reverse=True)[:_OFFERED_RUNS]
-    named = {run: f"{run}, {wording.timestamp(moments[run])}" for run in newest_first}
-    if kept and (joined := _AND.join(kept)) not in named:
-        named[joined] = f"{kept[0]} and {len(kept) - 1} more" if len(kept) > 1 else kept[0]
-    return {NEWEST: "The newest of each case", **named}
+    labels = {run: f"{run}, {wording.timestamp(moments[run])}" for run in newest_first}
+    if runs_in_address and (joint := _AND.join(runs_in_address)) not in labels:
+        labels[joint] = (
+            f"{runs_in_address[0]} and {len(runs_in_address) - 1} more"
+            if len(runs_in_address) > 1
+            else runs_in_address[0]
+        )
+    return {NEWEST: "The newest of each case", **labels}

@@ -36,13 +36,13 @@ def strip(one: TrackStatus) -> str:
     """The newest nights as signs, newest last."""
     nights = one.nights[::-1]
     states = [state for _, state in nights]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    count_text = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     signs = "".join(
         f'<span class="py-night py-{wording.status(state).tone}" '
         f'title="{escape(f"{wording.timestamp(due)}: {state}")}">{wording.status(state).sign}</span>'
         for due, state in nights
     )
-    label = f"The newest {wording.plural(len(nights), 'night')}, oldest first: {counted}"
+    label = f"The newest {wording.plural(len(nights), 'night')}, oldest first: {count_text}"
     return f'<span class="py-strip" role="img" aria-label="{escape(label)}">{signs}</span>'
 
 
@@ -75,10 +75,16 @@ def _card(one: TrackStatus, now: datetime) -> str:
         # A finished task is not displayed as good if its results are not.
         state = replace(state, sign=wording.SIGNS[one.tone], tone=one.tone)
     where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
-    spoiled = (
+    disturbance_text = (
         f'<span class="py-odd">! {escape(counted_outcomes(one.disturbed))}</span>' if one.disturbed else ""
     )
-    lines = [_when(one, now), _what(one), _coverage(one), spoiled, escape(task.error) if task.error else ""]
+    lines = [
+        _when(one, now),
+        _what(one),
+        _coverage(one),
+        disturbance_text,
+        escape(task.error) if task.error else "",
+    ]
     nights = f"{strip(one)}<small>{escape(_missing(one))}</small>" if len(one.nights) > 1 else ""
     return (
         f'<section class="py-card py-edge py-edge-{one.tone}"><p class="py-label">{escape(where)}</p>'
@@ -96,8 +102,8 @@ def _when(one: TrackStatus, now: datetime) -> str:
         due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
     elif task.started_at and task.state == TaskState.RUNNING:
         due += f", runs for {in_words(now - task.started_at)}"
-    unserved = f"no scheduler can run {task.label or 'it'}"
-    return escape(f"{due}; {unserved}" if one.unschedulable else due)
+    unserved_note = f"no scheduler can run {task.label or 'it'}"
+    return escape(f"{due}; {unserved_note}" if one.unschedulable else due)
 
 
 def _what(one: TrackStatus) -> str:

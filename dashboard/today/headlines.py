@@ -95,9 +95,9 @@ def moving_tracks(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
     Pinned ones, which are the baseline, are left out unless all are pinned.
     """
     able = [(one.night_task.due_at, one) for one in parts if one.scheduled and one.night_task]
-    unpinned = [each for each in able if each[1].newest.track != each[1].newest.baseline]
+    followed = [each for each in able if each[1].newest.track != each[1].newest.baseline]
     richest = sorted(
-        unpinned or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name)
+        followed or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name)
     )
     return [one for _, one in richest]
 
@@ -121,23 +121,23 @@ def recent_runs(one: TrackStatus, newest: str) -> tuple[str, ...]:
 def headlines_since_changes(
     one: TrackStatus,
     newest: str,
-    found: Lines,
+    series_points: Lines,
     findings: Sequence[Finding],
     lines: Callable[[tuple[SeriesKey, ...], tuple[str, ...]], Lines],
 ) -> tuple[CaseNight, ...]:
-    """As `headlines`, with the nights before a change that is older than the points in `found`; `lines` reads
-    them.
+    """As `headlines`, with the nights before a change that is older than the points in `series_points`;
+    `lines` reads them.
     """
-    made = headlines(one, newest, found, findings)
-    if changed := tuple(each.key for each in made if each.finding):
-        made = headlines(one, newest, {**found, **lines(changed, runs_of(one))}, findings)
-    return made
+    nights = headlines(one, newest, series_points, findings)
+    if changed_keys := tuple(each.key for each in nights if each.finding):
+        nights = headlines(one, newest, {**series_points, **lines(changed_keys, runs_of(one))}, findings)
+    return nights
 
 
 def headlines(
-    one: TrackStatus, newest: str, found: Lines, findings: Iterable[Finding]
+    one: TrackStatus, newest: str, series_points: Lines, findings: Iterable[Finding]
 ) -> tuple[CaseNight, ...]:
-    """The cases of the run `newest` of a track, one metric of each; `found` are their points.
+    """The cases of the run `newest` of a track, one metric of each; `series_points` are their points.
 
     `findings` are those in these series, oldest first.
     """
@@ -146,12 +146,12 @@ def headlines(
     for each in findings:
         if (each.schedule, each.track, each.label) == (task.schedule, task.track, task.label):
             own.setdefault(identity(each.key), []).append(each)
-    made = [
+    nights = [
         _headline(key, points, point, own.get(identity(key), ()))
-        for key, points in found.items()
+        for key, points in series_points.items()
         if (point := _point_of(points, newest)) and point.environment_kind != EnvironmentKind.CANARY
     ]
-    best = {each.key.case: each for each in sorted(made, key=lambda each: -METRICS.index(each.key.metric))}
+    best = {each.key.case: each for each in sorted(nights, key=lambda each: -METRICS.index(each.key.metric))}
     return tuple(sorted(best.values(), key=_order))
 
 
@@ -166,13 +166,13 @@ def _headline(
     ]
     # If several machines take turns in a track, each has its own nights and findings.
     findings = [each for each in findings if each.machine == latest.machine]
-    confirmed = [
+    confirmed_findings = [
         each for each in findings if each.state == FindingState.CONFIRMED and each.at <= latest.started_at
     ]
-    last = max(confirmed, key=_at, default=None)
+    last = max(confirmed_findings, key=_at, default=None)
     least = threshold_of(key.metric).log
     # A later change that is not listed any more hides no regression that is open.
-    listed = max((each for each in confirmed if _stands(each, before)), key=_at, default=None)
+    listed = max((each for each in confirmed_findings if _stands(each, before)), key=_at, default=None)
     if listed is not None:
         earlier = [each.point for each in before if each.started_at < listed.at]
         return CaseNight(key, latest, against(earlier, latest.point, least), listed)
@@ -197,16 +197,16 @@ def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
 def rows(items: Sequence[CaseNight], tracks: int) -> tuple[CaseNight, ...]:
     """The headlines with a row: confirmed ones, then those outside noise as far as there is room."""
     apart = [each for each in items if each.verdict not in ("within noise", "too few nights")]
-    confirmed = sum(each.finding is not None for each in apart)
-    return tuple(apart[: max(confirmed, _LEAST, _ROWS // max(1, tracks))])
+    confirmed_count = sum(each.finding is not None for each in apart)
+    return tuple(apart[: max(confirmed_count, _LEAST, _ROWS // max(1, tracks))])
 
 
 def summary(items: Sequence[CaseNight]) -> str:
     """`36 of 39 cases within noise (±1.2 % in the median), 1 confirmed worse, 2 outside noise`."""
     verdicts = [each.verdict for each in items]
     bands = [each.against.band for each in items if each.verdict == "within noise" and each.against]
-    known = [band for band in bands if band is not None]
-    size = f" (±{wording.significant(100 * math.expm1(median(known)), 2)} % in the median)" if known else ""
+    sizes = [band for band in bands if band is not None]
+    size = f" (±{wording.significant(100 * math.expm1(median(sizes)), 2)} % in the median)" if sizes else ""
     inside = f"{verdicts.count('within noise')} of {wording.plural(len(items), 'case')} within noise{size}"
     others = (
         ("worse", "confirmed worse"),
@@ -215,8 +215,8 @@ def summary(items: Sequence[CaseNight]) -> str:
         ("outside noise", "outside noise and not confirmed"),
         ("too few nights", "with too few nights"),
     )
-    counted = [f"{verdicts.count(word)} {words}" for word, words in others if word in verdicts]
-    return ", ".join([inside, *counted])
+    count_text = [f"{verdicts.count(word)} {words}" for word, words in others if word in verdicts]
+    return ", ".join([inside, *count_text])
 
 
 def history(items: Sequence[CaseNight]) -> str:
@@ -283,15 +283,15 @@ def _further(one: CaseNight) -> str:
     return "<br>".join(links_html)
 
 
-def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]:
+def pictures(nights: Collection[CaseNight], series_points: Lines) -> dict[SeriesKey, str]:
     """The sparklines of the displayed headlines, over the nights of their track."""
-    made: dict[SeriesKey, str] = {}
-    for one in shown:
-        values = [point.point for point in found.get(one.key, ())]
-        made[one.key] = markup.sparkline(
+    case_nights: dict[SeriesKey, str] = {}
+    for one in nights:
+        values = [point.point for point in series_points.get(one.key, ())]
+        case_nights[one.key] = markup.sparkline(
             values[-COURSE:], wording.metric(one.key.metric).unit, "nights", one.tone
         )
-    return made
+    return case_nights
 
 
 def frame(items: Iterable[TrackHeadlines]) -> pd.DataFrame:
@@ -307,7 +307,7 @@ def frame(items: Iterable[TrackHeadlines]) -> pd.DataFrame:
 
 
 def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
-    task, compared, finding = part.newest, one.against, one.finding
+    task, level, finding = part.newest, one.against, one.finding
     about = ("run", "point", "low", "high", "smallest", "largest", "n")
     return {
         "schedule": task.schedule,
@@ -321,10 +321,10 @@ def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
         "torch": one.latest.torch_version,
         **{name: getattr(one.latest, name) for name in about},
         "verdict": one.verdict,
-        "level": compared.level if compared else None,
-        "level_nights": compared.nights if compared else 0,
-        "ratio": ratio(compared.change) if compared else None,
-        "noise_ratio": ratio(compared.band) if compared and compared.band is not None else None,
+        "level": level.level if level else None,
+        "level_nights": level.nights if level else 0,
+        "ratio": ratio(level.change) if level else None,
+        "noise_ratio": ratio(level.band) if level and level.band is not None else None,
         "finding": finding.id if finding else None,
         "finding_ratio": ratio(finding.change) if finding else None,
     }
@@ -347,38 +347,44 @@ def _order(one: CaseNight) -> tuple[object, ...]:
 MOST_WORKLOADS = 12
 
 
-def matrix(label: str, nights: Sequence[CaseNight], lost: Sequence[LostCase] = ()) -> tuple[HeatMap, int]:
+def matrix(
+    label: str, nights: Sequence[CaseNight], lost_cases: Sequence[LostCase] = ()
+) -> tuple[HeatMap, int]:
     """The newest night of each case of a track, coloured ones first, and the number of workloads left out.
 
-    `lost` are cases that are no longer measured. Only confirmed changes are good or bad.
+    `lost_cases` are cases that are no longer measured. Only confirmed changes are good or bad.
     """
     cells: dict[tuple[str, tuple[str, str]], HeatCell] = {}
-    measured = ((each.key.case, _night_cell(each)) for each in nights)
-    for key, cell in (*measured, *((each.case, _lost_cell(each)) for each in lost)):
+    night_cells = ((each.key.case, _night_cell(each)) for each in nights)
+    for key, cell in (*night_cells, *((each.case, _lost_cell(each)) for each in lost_cases)):
         words = wording.case(key)
         cells[words.technique or "eager", (words.workload, words.parameters)] = cell
-    coloured = {workload for (_, workload), cell in cells.items() if cell.tone != "quiet"}
-    workloads = sorted({workload for _, workload in cells}, key=lambda each: (each not in coloured, each))
+    coloured_workloads = {workload for (_, workload), cell in cells.items() if cell.tone != "quiet"}
+    workloads = sorted(
+        {workload for _, workload in cells}, key=lambda each: (each not in coloured_workloads, each)
+    )
     techniques = sorted({technique for technique, _ in cells}, key=lambda name: (name != "eager", name))
-    shown = workloads[:MOST_WORKLOADS]
-    lines = [(HeatHead(name, chip=True), [cells.get((name, each)) for each in shown]) for name in techniques]
-    return HeatMap(label, [HeatHead(*each) for each in shown], lines), len(workloads) - len(shown)
+    columns = workloads[:MOST_WORKLOADS]
+    lines = [
+        (HeatHead(name, chip=True), [cells.get((name, each)) for each in columns]) for name in techniques
+    ]
+    return HeatMap(label, [HeatHead(*each) for each in columns], lines), len(workloads) - len(columns)
 
 
 def _lost_cell(one: LostCase) -> HeatCell:
     """A crashed case is broken; one that was disturbed, lost or not reached is not."""
     if one.status in FAILED:
         return HeatCell("×", "", "broke", "bad")
-    ended = wording.status(one.status)
-    if ended.tone == "bad":
-        return HeatCell(wording.SIGNS["odd"], "", ended.word, "odd")
-    return HeatCell(ended.sign, "", ended.word, ended.tone)
+    status = wording.status(one.status)
+    if status.tone == "bad":
+        return HeatCell(wording.SIGNS["odd"], "", status.word, "odd")
+    return HeatCell(status.sign, "", status.word, status.tone)
 
 
 def _night_cell(one: CaseNight) -> HeatCell:
     # Also for a confirmed change of which less than half remained.
-    known = one.finding or one.candidate
-    link = links.finding(known.id) if known else ""
+    change = one.finding or one.candidate
+    link = links.finding(change.id) if change else ""
     if one.finding is not None and one.left:
         sign = "▲" if one.finding.change > 0 else "▼"
         return HeatCell(sign, one.finding.direction, percent(one.finding.change), one.tone, link=link)

@@ -90,16 +90,16 @@ def morning(url: str) -> TodayData:
     """The status of each target of each schedule, and the live schedulers."""
     database, now = database_at(url), present_time(url)
     tasks = recent_nights(database, now)
-    missed = queue_queries.missed_runs(database, {task.schedule for task in tasks}, now - _BACK)
-    seen = queue_queries.schedulers(database)
-    waits = announced_patience(seen)
-    plan = served_schedules(seen, now, waits.silent_minutes)
-    silent = outages(database, seen, now, waits)
+    missed_runs = queue_queries.missed_runs(database, {task.schedule for task in tasks}, now - _BACK)
+    schedulers = queue_queries.schedulers(database)
+    waits = announced_patience(schedulers)
+    plan = served_schedules(schedulers, now, waits.silent_minutes)
+    silent = outages(database, schedulers, now, waits)
     overdue = {one.name: one for one in silent.nights}
     return TodayData(
-        parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
+        parts=tuple(standings(tasks, missed_runs, schedulers, plan, now, waits, overdue)),
         silent=silent.machines,
-        seen=tuple(seen),
+        seen=tuple(schedulers),
         plan=tuple(plan),
         patience=waits,
     )
@@ -109,10 +109,10 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
     """Parts with their newest run and their coverage, the worst first."""
     newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
     summaries = _summaries(url, tuple(run for run in newest if run))
-    spent = _spent(url, tuple(one.newest.id for one in parts))
+    durations = _spent(url, tuple(one.newest.id for one in parts))
     share = morning(url).patience.disturbed_share
-    found = [with_results(one, summaries, endings(url, one), spent, share) for one in parts]
-    return sorted(found, key=lambda one: one.seriousness)
+    matches = [with_results(one, summaries, endings(url, one), durations, share) for one in parts]
+    return sorted(matches, key=lambda one: one.seriousness)
 
 
 def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
@@ -156,8 +156,8 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
     alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)
     for key in keys:
         alike[key.metric, key.hardware, key.preset][key.case] = key
-    found: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
+    result: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
     for of_case in alike.values():
         for point in series_queries.series(database_at(url), list(of_case.values()), newest=newest):
-            found[of_case[point.case]][point.run] = point
-    return {key: tuple(points.values())[-newest:] for key, points in found.items()}
+            result[of_case[point.case]][point.run] = point
+    return {key: tuple(points.values())[-newest:] for key, points in result.items()}

@@ -32,34 +32,34 @@ def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     if not own:
         # Imported runs have no last night: they are listed, and compared in History.
         show_imports(url, runs)
-        _failures(url, runs, own, now, mixed=False)
+        _failures(url, runs, own, now, has_imports=False)
         return
-    mixed = not all(run.source == RunSource.MEASURED for run in runs)
+    has_imports = not all(run.source == RunSource.MEASURED for run in runs)
     last = own[0]
     spare = 0
     if last.counts.get(OutcomeStatus.SKIPPED):
         spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
-    parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
+    parts.html(tables.last_run(last, load.count_runs(url), now, own=has_imports, spare=spare))
     if len(own) < FEW:
         first_run(url, last)
-    _failures(url, runs, own, now, mixed=mixed)
+    _failures(url, runs, own, now, has_imports=has_imports)
     if len(own) != 1:
         # A single run cannot be compared: its page has the numbers.
         _headlines(url, now)
 
 
 def _failures(
-    url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
+    url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, has_imports: bool
 ) -> None:
     # Pairs that a comparison leaves out do not describe the cases; its page shows them.
     comparing = today_load.compared(url, tuple(run.id for run in own))
     alone = [run for run in own if run.id not in comparing]
-    searched = alone if own else [run for run in runs if run.source != RunSource.IMPORTED]
-    found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
-    if found:
-        which = f"last {SEARCHED} {'own ' if mixed else ''}runs"
-        parts.heading(f"Failures in the {which}", lambda: frames.failures(found), "not-ok.csv")
-        parts.html(tables.failures(found, now))
+    runs_searched = alone if own else [run for run in runs if run.source != RunSource.IMPORTED]
+    matches = [item for item in load.failures(url, runs_searched[:SEARCHED]) if problems.needed(item[1])]
+    if matches:
+        which = f"last {SEARCHED} {'own ' if has_imports else ''}runs"
+        parts.heading(f"Failures in the {which}", lambda: frames.failures(matches), "not-ok.csv")
+        parts.html(tables.failures(matches, now))
 
 
 def _headlines(url: str, now: datetime) -> None:
@@ -109,13 +109,13 @@ def bars(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     A label is shortened if it still names one case only; a star marks a ratio that is not reliable, because
     other programs used part of a core in some pair.
     """
-    found = [
+    matches = [
         (gain, gain.ratio)
         for own in gains(outcomes, baselines).values()
         for gain in own
         if gain.kind == "speed-up" and gain.ratio is not None
     ]
-    short = Counter(_short(gain.case) for gain, _ in found)
+    short = Counter(_short(gain.case) for gain, _ in matches)
     rows = [
         {
             "label": _short(gain.case) if short[_short(gain.case)] == 1 else wording.case(gain.case).text,
@@ -125,7 +125,7 @@ def bars(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "high": gain.high,
             "text": f"{wording.times(ratio)}{'*' if gain.disturbed else ''}",
         }
-        for gain, ratio in found
+        for gain, ratio in matches
     ]
     return sorted(rows, key=lambda row: -row["ratio"])
 
@@ -141,12 +141,12 @@ def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
     Those of the canary are not planned and do not count.
     """
     canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
-    needed = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
-    bad = [one.status for one in needed if one.status != OutcomeStatus.OK]
+    needed_outcomes = [one for one in outcomes if problems.needed(one) and one.environment not in canaries]
+    bad = [one.status for one in needed_outcomes if one.status != OutcomeStatus.OK]
     sentences: list[str] = []
     for status in dict.fromkeys(bad):
         sentences.append(
-            f"{bad.count(status)} of {wording.plural(len(needed), 'process', 'processes')} {status}"
+            f"{bad.count(status)} of {wording.plural(len(needed_outcomes), 'process', 'processes')} {status}"
         )
         if status == OutcomeStatus.CONTENDED:
             sentences.append(_WHEN_QUIET)
@@ -155,24 +155,24 @@ def limits(run: Run, outcomes: Sequence[Outcome]) -> list[str]:
 
 def first_run(url: str, last: RunSummary) -> None:
     """Show the newest run of a new machine."""
-    found = load.run(url, last.id)
-    if found is None:
+    stored_run = load.run(url, last.id)
+    if stored_run is None:
         return
     outcomes = load.outcomes(url, last.id)
-    if drawn := bars(outcomes):
-        rows = pd.DataFrame(drawn)
+    if bar_rows := bars(outcomes):
+        rows = pd.DataFrame(bar_rows)
         parts.heading("What this machine says", lambda: rows, f"speed-ups-{last.id}.csv")
         parts.caption("Speed-up over eager fp32 in one run, with 95 % interval.")
-        if any("*" in one["text"] for one in drawn):
+        if any("*" in one["text"] for one in bar_rows):
             parts.caption(_DISTURBED)
-        best = drawn[0]
-        alt_text = f"{wording.plural(len(drawn), 'speed-up')}, the largest {best['text']}: {best['label']}"
+        best = bar_rows[0]
+        alt_text = f"{wording.plural(len(bar_rows), 'speed-up')}, the largest {best['text']}: {best['label']}"
         dark = st.context.theme.type == "dark"
         parts.subject(last.hardware, f"PyTorch {', '.join(last.torch_versions)}", f"suite {last.suite}")
-        parts.chart(charts.speed_ups(len(drawn), dark=dark), alt_text, rows=rows)
-    if limited := limits(found[0], outcomes):
+        parts.chart(charts.speed_ups(len(bar_rows), dark=dark), alt_text, rows=rows)
+    if limit_notes := limits(stored_run[0], outcomes):
         parts.heading("What limited it")
-        parts.html(markup.notes(limited))
+        parts.html(markup.notes(limit_notes))
     next_steps(last)
 
 
@@ -194,8 +194,8 @@ def next_steps(last: RunSummary) -> None:
 
 def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
     """Show the imported and submitted runs, and links to their comparisons."""
-    counted = machine_load.foreign_runs(url)
-    if not counted:
+    count_text = machine_load.foreign_runs(url)
+    if not count_text:
         return
     parts.heading("What came in")
     keys = load.series_keys(url)
@@ -203,7 +203,7 @@ def show_imports(url: str, runs: Sequence[RunSummary]) -> None:
     workloads = wording.plural(len({case.rpartition("/")[0] for case in cases}), "workload")
     hardware = Counter(key.hardware_label for key in keys)
     versions = dict.fromkeys(version for run in runs for version in run.torch_versions)
-    lines = [f"{wording.plural(many, 'run')} {words}" for words, many in counted.most_common()]
+    lines = [f"{wording.plural(many, 'run')} {words}" for words, many in count_text.most_common()]
     lines += [
         f"{wording.plural(len(cases), 'case')} of {workloads}, {len(keys):,} series",
         f"Hardware: {some(list(dict(hardware.most_common())), _NAMED)}",

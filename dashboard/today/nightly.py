@@ -24,33 +24,33 @@ LOOKED, CARDS, FINDINGS = 24, 12, 40
 STILL_OPEN, OPEN_CARDS, NEXT = 8, 3, 4
 
 
-def show(url: str, chosen: TodayView, now: datetime) -> None:
+def show(url: str, selection: TodayView, now: datetime) -> None:
     """Show what needs attention, the changes with their causes, the quality of the night, and open
     regressions.
     """
     morning = load.morning(url)
-    looked = load.results(url, morning.parts[:LOOKED])
-    every = (*looked, *morning.parts[LOOKED:])
-    found = verdict.new_findings(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
-    failed = _case_problems(url, looked)
-    summary = verdict.verdict(every, morning.silent, found, problems.newly_failed(failed))
+    track_statuses = load.results(url, morning.parts[:LOOKED])
+    every = (*track_statuses, *morning.parts[LOOKED:])
+    result = verdict.new_findings(*load.recent_findings(url, int(selection.days)), selection.since(now), now)
+    failures = _case_problems(url, track_statuses)
+    summary = verdict.verdict(every, morning.silent, result, problems.newly_failed(failures))
     parts.title(f"Today: {summary.needs}")
-    parts.html(verdict.banner(summary, found))
-    tracks = headlines.headline_tracks(looked)
+    parts.html(verdict.banner(summary, result))
+    tracks = headlines.headline_tracks(track_statuses)
     items = [each for one in tracks if (each := _track_headlines(url, one, len(tracks)))]
     wide, narrow = st.columns([0.68, 0.32], gap="medium")
-    older = _older(url, found, now)
+    older = _older(url, result, now)
     with wide:
-        _findings(url, found, chosen, now)
-        if older and not found.items:
+        _findings(url, result, selection, now)
+        if older and not result.items:
             parts.caption("Still open from earlier nights:")
             # Without new findings the open ones are shown with chart and buttons.
             cause_cards.cards(url, causes.causes(older)[:OPEN_CARDS], now)
-        _problems(failed)
-        _changes(items, len(headlines.moving_tracks(looked)), now)
+        _problems(failures)
+        _changes(items, len(headlines.moving_tracks(track_statuses)), now)
     with narrow:
-        _trust(url, looked)
-        _tracks(looked, every, now)
+        _trust(url, track_statuses)
+        _tracks(track_statuses, every, now)
         _still_open(older)
         _next_runs(morning, now)
 
@@ -64,41 +64,43 @@ def first_night(url: str, now: datetime) -> None:
         parts.html(f"<p>{escape(sentence)}: {markup.link(links.MACHINES, 'Machines →')}</p>")
 
 
-def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
+def _tracks(track_statuses: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
     tracks = [one for one in every if one.scheduled]
-    shown = (tracks or every)[:CARDS]
+    visible = (tracks or every)[:CARDS]
     parts.heading("Last night", lambda: cards.frame(every), "last-night.csv")
-    parts.html(cards.cards(shown, now))
-    rest = [f"{wording.plural(len(tracks) - len(shown), 'track')} more"] if len(tracks) > len(shown) else []
+    parts.html(cards.cards(visible, now))
+    rest = (
+        [f"{wording.plural(len(tracks) - len(visible), 'track')} more"] if len(tracks) > len(visible) else []
+    )
     if tracks and len(every) > len(tracks):
         rest.append(f"{wording.plural(len(every) - len(tracks), 'track')} no longer scheduled")
     if rest:
         more = f"and {' and '.join(rest)}: Machines →"
         parts.link(links.MACHINES, more)
-    if len(tracks) > len(looked):
-        parts.caption(f"Coverage was checked for {len(looked)} of {len(tracks):,} tracks.")
+    if len(tracks) > len(track_statuses):
+        parts.caption(f"Coverage was checked for {len(track_statuses)} of {len(tracks):,} tracks.")
 
 
-def _findings(url: str, found: verdict.NewFindings, chosen: TodayView, now: datetime) -> None:
-    shown = found.items[:FINDINGS]
-    parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
-    parts.segments("Decided within", "days", DAYS, chosen)
-    if not shown:
-        many = wording.plural(found.known, "finding")
+def _findings(url: str, new_findings: verdict.NewFindings, selection: TodayView, now: datetime) -> None:
+    visible = new_findings.items[:FINDINGS]
+    parts.heading("New findings", lambda: findings.frame(new_findings.items), "new-findings.csv")
+    parts.segments("Decided within", "days", DAYS, selection)
+    if not visible:
+        many = wording.plural(new_findings.known, "finding")
         parts.caption(
             f"Nothing new except {many} that are triaged or muted."
-            if found.known
-            else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate is waiting."
+            if new_findings.known
+            else f"Nothing was confirmed within {DAYS[selection.days]}, and no candidate is waiting."
         )
         return
-    cause_cards.cards(url, causes.causes(shown), now)
-    if (more := len(found.items) - len(shown)) > 0:
+    cause_cards.cards(url, causes.causes(visible), now)
+    if (more := len(new_findings.items) - len(visible)) > 0:
         parts.link(links.findings(), f"and {more:,} more: Regressions →")
 
 
-def _older(url: str, found: verdict.NewFindings, now: datetime) -> list[Finding]:
+def _older(url: str, findings: verdict.NewFindings, now: datetime) -> list[Finding]:
     """The open regressions that are not new."""
-    new = {one.id for one in found.items}
+    new = {one.id for one in findings.items}
     return [one for one in load.still_open(url) if one.id not in new and not one.silenced(now)]
 
 
@@ -124,44 +126,46 @@ def _next_runs(morning: TodayData, now: datetime) -> None:
     )
     parts.heading("Next runs")
     if coming:
-        listed = (f"{schedule}: {wording.timestamp(moment)}" for moment, schedule in coming[:NEXT])
-        parts.html(markup.bullets(listed))
+        items = (f"{schedule}: {wording.timestamp(moment)}" for moment, schedule in coming[:NEXT])
+        parts.html(markup.bullets(items))
     else:
         parts.caption("No scheduler is running, so the next runs are not known.")
     parts.link(links.SCHEDULE, "Schedule →")
 
 
-def _trust(url: str, looked: Sequence[TrackStatus]) -> None:
+def _trust(url: str, track_statuses: Sequence[TrackStatus]) -> None:
     """Show the quality of the last night's numbers."""
     outside: list[str] = []
     within: list[str] = []
-    for one in headlines.headline_tracks(looked):
+    for one in headlines.headline_tracks(track_statuses):
         newest = one.night_task.run_id if one.night_task and not one.unmeasured else None
         if newest is not None:
-            found = load.points_of_runs(url, headlines.recent_runs(one, newest))
-            moved, still = verdict.canary_sentences(found, newest)
-            outside += moved
+            series_points = load.points_of_runs(url, headlines.recent_runs(one, newest))
+            shifts, still = verdict.canary_sentences(series_points, newest)
+            outside += shifts
             within += still
-    answer = verdict.trust(looked, outside)
-    seen, every = (
-        verdict.measured_machines(headlines.headline_tracks(looked)),
-        verdict.measured_machines(looked),
+    answer = verdict.trust(track_statuses, outside)
+    checked_machines, every = (
+        verdict.measured_machines(headlines.headline_tracks(track_statuses)),
+        verdict.measured_machines(track_statuses),
     )
-    if unseen := len(every - seen):
-        within.append(f"the canary was checked on {len(seen)} of {len(seen) + unseen} machines")
+    if unseen := len(every - checked_machines):
+        within.append(
+            f"the canary was checked on {len(checked_machines)} of {len(checked_machines) + unseen} machines"
+        )
     parts.html(markup.card_title("Can I trust last night?", markup.label(answer.word, answer.tone)))
     parts.html(markup.bullets(dict.fromkeys((*answer.sentences, *within))))
 
 
-def _case_problems(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
-    endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
-    return problems.problems(looked, endings)
+def _case_problems(url: str, track_statuses: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
+    endings = {run: each for one in track_statuses for run, each in load.endings(url, one).items()}
+    return problems.problems(track_statuses, endings)
 
 
-def _problems(found: Sequence[problems.CaseProblem]) -> None:
-    if found:
-        parts.heading("Failures last night", lambda: problems.frame(found), "not-ok.csv")
-        parts.html(problems.table(found))
+def _problems(case_problems: Sequence[problems.CaseProblem]) -> None:
+    if case_problems:
+        parts.heading("Failures last night", lambda: problems.frame(case_problems), "not-ok.csv")
+        parts.html(problems.table(case_problems))
 
 
 def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> None:
@@ -177,11 +181,15 @@ def _changes(items: Sequence[TrackHeadlines], tracks: int, now: datetime) -> Non
         address = headlines.history(one.headlines)
         paragraph = f"<p>{escape(headlines.summary(one.headlines))} · {markup.link(address, 'History →')}</p>"
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>{paragraph}')
-        lost = one.part.coverage.lost if one.part.coverage else ()
-        cells, omitted = headlines.matrix(f"All cases: {where}", one.headlines, lost)
-        more = f'<p class="py-quiet">and {omitted:,} more workloads in the CSV file</p>' if omitted else ""
+        lost_cases = one.part.coverage.lost if one.part.coverage else ()
+        cells, omission_count = headlines.matrix(f"All cases: {where}", one.headlines, lost_cases)
+        more = (
+            f'<p class="py-quiet">and {omission_count:,} more workloads in the CSV file</p>'
+            if omission_count
+            else ""
+        )
         body = cells.html() + more
-        if one.rows or lost:
+        if one.rows or lost_cases:
             parts.html(body)
         else:
             with parts.expander(wording.plural(len(one.headlines), "case")):
@@ -196,12 +204,14 @@ def _track_headlines(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines 
     newest = one.night_task.run_id if one.night_task else None
     if newest is None:
         return None
-    found = load.points_of_runs(url, headlines.recent_runs(one, newest))
-    series_findings = load.findings_of(url, tuple(found))
-    made = headlines.headlines_since_changes(one, newest, found, series_findings, partial(load.lines, url))
-    if not made:
+    series_points = load.points_of_runs(url, headlines.recent_runs(one, newest))
+    series_findings = load.findings_of(url, tuple(series_points))
+    nights = headlines.headlines_since_changes(
+        one, newest, series_points, series_findings, partial(load.lines, url)
+    )
+    if not nights:
         return None
-    shown = headlines.rows(made, tracks)
-    keys = tuple(each.key for each in shown)
-    course = load.lines(url, keys, headlines.runs_of(one)) if shown else {}
-    return TrackHeadlines(one, made, shown, headlines.pictures(shown, course))
+    rows = headlines.rows(nights, tracks)
+    keys = tuple(each.key for each in rows)
+    course = load.lines(url, keys, headlines.runs_of(one)) if rows else {}
+    return TrackHeadlines(one, nights, rows, headlines.pictures(rows, course))

@@ -52,25 +52,25 @@ def problems(
     parts: Iterable[TrackStatus], endings: Mapping[str, Sequence[OutcomeCount]]
 ) -> list[CaseProblem]:
     """The failures in the newest ended night of each part, worst first."""
-    found: list[CaseProblem] = []
+    results: list[CaseProblem] = []
     for one in parts:
         night = one.night
         if night is None or not one.scheduled:
             continue
         task, run = night.task, night.runs[0]
         name = part_label(task.schedule, task.part)
-        lost = {each.case for each in one.coverage.lost} if one.coverage else set[str]()
+        lost_cases = {each.case for each in one.coverage.lost} if one.coverage else set[str]()
         before = endings.get(night.before[0], ()) if night.before else None
-        known = None if before is None else {(each.case, each.status) for each in before}
+        earlier = None if before is None else {(each.case, each.status) for each in before}
         bad = {each.case for each in before or () if _is_bad(each)}
-        ended: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
         for each in endings.get(run, ()):
-            ended[each.case] += each.count if _needed(each.status, each.reason) else 0
+            totals[each.case] += each.count if _needed(each.status, each.reason) else 0
         for each in endings.get(run, ()):
             if each.status != OutcomeStatus.OK and _needed(each.status, each.reason):
-                since = _since(each, lost, known)
-                newly = each.case not in lost and each.case not in bad
-                found.append(
+                since = _since(each, lost_cases, earlier)
+                newly = each.case not in lost_cases and each.case not in bad
+                results.append(
                     CaseProblem(
                         name,
                         task.machine,
@@ -81,10 +81,10 @@ def problems(
                         each.count,
                         since,
                         newly,
-                        ended[each.case],
+                        totals[each.case],
                     )
                 )
-    return sorted(found, key=_worst_first)
+    return sorted(results, key=_worst_first)
 
 
 def newly_failed(items: Iterable[CaseProblem]) -> int:
@@ -115,10 +115,10 @@ class Cause:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The reasons, most frequent first."""
-        counted: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for one in self.items:
-            counted[one.reason] += one.count
-        return tuple(reason for reason, _ in counted.most_common() if reason)
+            counts[one.reason] += one.count
+        return tuple(reason for reason, _ in counts.most_common() if reason)
 
 
 def causes(items: Iterable[CaseProblem]) -> list[Cause]:
@@ -131,27 +131,29 @@ def causes(items: Iterable[CaseProblem]) -> list[Cause]:
         # Reasons of disturbances contain the lost share of time, which differs between cases.
         why = () if one.status in DISTURBED else (one.reason, one.since)
         by_cause[one.part, one.machine, one.run, one.status, *why].append(one)
-    found = [Cause(tuple(own)) for own in by_cause.values() if any(one.since for one in own)]
-    return sorted(found, key=lambda each: min(_worst_first(one) for one in each.items))
+    matches = [Cause(tuple(own)) for own in by_cause.values() if any(one.since for one in own)]
+    return sorted(matches, key=lambda each: min(_worst_first(one) for one in each.items))
 
 
 def table(items: Sequence[CaseProblem]) -> str:
     """A row for each cause with its folded cases; failures that also occurred in the earlier night are
     counted.
     """
-    found = causes(items)
+    cause_list = causes(items)
     columns: list[Column[Cause]] = [
         Column("", "Outcome", html=_outcome),
         Column("", "Why", html=lambda one: _why(one.reasons)),
         Column("", "Cases", html=lambda one: _cases(one.items)),
         Column("", "Where", html=lambda one: _where(one.items)),
     ]
-    parts: list[str] = [DataTable("Outcomes that are not ok", columns, found[:_ROWS]).html()] if found else []
-    if len(found) > _ROWS:
-        left = [one for each in found[_ROWS:] for one in each.items]
-        parts.append(_rest(f"and {len(found) - _ROWS:,} more", left))
-    listed = {id(one) for each in found for one in each.items}
-    if as_before := [one for one in items if id(one) not in listed]:
+    parts: list[str] = (
+        [DataTable("Outcomes that are not ok", columns, cause_list[:_ROWS]).html()] if cause_list else []
+    )
+    if len(cause_list) > _ROWS:
+        rest = [one for each in cause_list[_ROWS:] for one in each.items]
+        parts.append(_rest(f"and {len(cause_list) - _ROWS:,} more", rest))
+    entries = {id(one) for each in cause_list for one in each.items}
+    if as_before := [one for one in items if id(one) not in entries]:
         parts.append(_rest("As in the earlier night", as_before))
     return "".join(parts)
 
@@ -200,21 +202,23 @@ def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
 
 def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     """A line for many failures: their statuses, and the runs whose pages list them."""
-    counted = Counter(one.status for one in items)
-    counts = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
+    counter = Counter(one.status for one in items)
+    counts = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counter.most_common())
     runs: dict[str, str] = defaultdict(str)
     for one in items:
         runs[one.run] = one.part
-    named = some([markup.link(links.run(run), part) for run, part in runs.items()], _ROWS)
-    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {named}</p>'
+    links_text = some([markup.link(links.run(run), part) for run, part in runs.items()], _ROWS)
+    return f'<p class="py-quiet">{escape(title)}: {escape(counts)} in {links_text}</p>'
 
 
-def _since(ending: OutcomeCount, lost: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
-    if ending.case in lost:
+def _since(
+    ending: OutcomeCount, lost_cases: Collection[str], earlier: Collection[tuple[str, str]] | None
+) -> str:
+    if ending.case in lost_cases:
         return _FELL
-    if known is None:
+    if earlier is None:
         return _FIRST
-    return "" if (ending.case, ending.status) in known else _NEW
+    return "" if (ending.case, ending.status) in earlier else _NEW
 
 
 def _needed(status: OutcomeStatus, reason: str) -> bool:

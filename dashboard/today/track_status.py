@@ -56,21 +56,21 @@ class ServedSchedule:
 
 
 def served_schedules(
-    seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int
+    schedulers: Sequence[SchedulerSeen], now: datetime, silent_minutes: int
 ) -> list[ServedSchedule]:
     """Every schedule that any scheduler serves, by name; equal ones of several schedulers once."""
-    living = {one.owner for one in alive(seen, now, silent_minutes)}
+    living = {one.owner for one in alive(schedulers, now, silent_minutes)}
     by_schedules: dict[ServedSchedule, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
-    for one in seen:
+    for one in schedulers:
         zone = str(one.facts.get("timezone") or "UTC")
         for body in _bodies(one.facts.get("schedules")):
             by_schedules[_about(body, zone)].append((one, _moments(body.get("next"))))
-    found: list[ServedSchedule] = []
+    results: list[ServedSchedule] = []
     for about, own in by_schedules.items():
-        _, announced = max(own, key=lambda each: each[0].seen_at)
+        _, schedule = max(own, key=lambda each: each[0].seen_at)
         by = tuple(sorted({one.machine for one, _ in own}))
-        found.append(replace(about, next=announced, by=by, alive=any(one.owner in living for one, _ in own)))
-    return sorted(found, key=lambda each: (each.schedule, not each.alive, each.cron))
+        results.append(replace(about, next=schedule, by=by, alive=any(one.owner in living for one, _ in own)))
+    return sorted(results, key=lambda each: (each.schedule, not each.alive, each.cron))
 
 
 def _about(body: Mapping[str, Any], zone: str) -> ServedSchedule:
@@ -93,8 +93,8 @@ def _about(body: Mapping[str, Any], zone: str) -> ServedSchedule:
 
 
 def _bodies(value: object) -> list[Mapping[str, Any]]:
-    listed = cast(list[object], value) if isinstance(value, list) else []
-    return [cast(Mapping[str, Any], each) for each in listed if isinstance(each, Mapping)]
+    items = cast(list[object], value) if isinstance(value, list) else []
+    return [cast(Mapping[str, Any], each) for each in items if isinstance(each, Mapping)]
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -102,15 +102,15 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _moments(value: object) -> tuple[datetime, ...]:
-    found: list[datetime] = []
+    results: list[datetime] = []
     for text in _texts(value):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
             continue
         if moment.tzinfo is not None:
-            found.append(moment)
-    return tuple(sorted(found))
+            results.append(moment)
+    return tuple(sorted(results))
 
 
 #: The number of nights of a part that are displayed.
@@ -209,8 +209,8 @@ class TrackStatus:
         tone = (
             "bad" if self.lost_count or self.unschedulable or self.blank else wording.status(self.state).tone
         )
-        spoiled = self.scheduled and (self.failed > 0 or self.disturbed is not None)
-        return "odd" if spoiled and tone != "bad" else tone
+        has_problem = self.scheduled and (self.failed > 0 or self.disturbed is not None)
+        return "odd" if has_problem and tone != "bad" else tone
 
     @property
     def missing(self) -> int:
@@ -242,8 +242,8 @@ class TrackStatus:
 
 def standings(
     tasks: Iterable[Task],
-    missed: Mapping[str, Sequence[datetime]],
-    seen: Sequence[SchedulerSeen],
+    missed_runs: Mapping[str, Sequence[datetime]],
+    schedulers: Sequence[SchedulerSeen],
     plan: Sequence[ServedSchedule],
     now: datetime,
     patience: Patience,
@@ -258,108 +258,114 @@ def standings(
     for task in tasks:
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
-    able = eligible_machines(one for one in present(alive(seen, now, minutes)) if measures(one))
+    able = eligible_machines(one for one in present(alive(schedulers, now, minutes)) if measures(one))
     busy = {task.machine for task in tasks if task.state == TaskState.RUNNING}
     fire_times = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
-    unplanned_ones = _overdue_schedules(tasks, missed, plan, off, now)
-    served = _schedule_names(plan)
-    found: list[TrackStatus] = []
+    unplanned_ones = _overdue_schedules(tasks, missed_runs, plan, off, now)
+    served_names = _schedule_names(plan)
+    results: list[TrackStatus] = []
     for (schedule, part), own in parts.items():
         name = part_label(schedule, part)
         since = unplanned_ones.get(schedule)
         late = overdue.get(name) or (since and unplanned_outage(name, since, now, hours)) or None
         # Two runs without a task for a part: it was taken out of the schedule.
-        dropped = sum(due_at > own[0].due_at for due_at in fire_times[schedule]) >= _WITHOUT
+        was_dropped = sum(due_at > own[0].due_at for due_at in fire_times[schedule]) >= _WITHOUT
         # A disabled schedule runs only when it is triggered by hand: it has no missing nights.
         silent_since = own[0].due_at if schedule in off else since
-        gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
-        scheduled = (served is None or schedule in served) and not dropped and not gone
-        without = _missed_of(own, missed.get(schedule, ()), fire_times[schedule])
+        is_gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
+        is_scheduled = (served_names is None or schedule in served_names) and not was_dropped and not is_gone
+        without = _missed_of(own, missed_runs.get(schedule, ()), fire_times[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = wait_reason(own[0], able, busy, now).why if own[0].state == TaskState.WAITING else None
-        found.append(TrackStatus(tuple(own), tuple(nights), late if scheduled else None, waits, scheduled))
-    return sorted(found, key=lambda one: one.seriousness)
+        results.append(
+            TrackStatus(tuple(own), tuple(nights), late if is_scheduled else None, waits, is_scheduled)
+        )
+    return sorted(results, key=lambda one: one.seriousness)
 
 
 def with_results(
     one: TrackStatus,
     summaries: Mapping[str, RunSummary],
     endings: Mapping[str, Sequence[OutcomeCount]],
-    spent: Mapping[int, tuple[float, int]],
+    durations: Mapping[int, tuple[float, int]],
     disturbed_share: float,
 ) -> TrackStatus:
     """A part with its newest run, its coverage, its duration and its disturbances.
 
-    `endings` are by run, `spent` is by task; disturbances are mentioned from `disturbed_share` on.
+    `endings` are by run, `durations` is by task; disturbances are mentioned from `disturbed_share` on.
     """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     night = one.night
-    ended = endings.get(night.runs[0], ()) if night else ()
-    spoiled = machine_disturbance(
-        night.task.machine if night else "", [{each.status: each.count} for each in ended]
+    night_endings = endings.get(night.runs[0], ()) if night else ()
+    disturbance = machine_disturbance(
+        night.task.machine if night else "", [{each.status: each.count} for each in night_endings]
     )
     return replace(
         one,
         summary=summaries.get(run or ""),
         coverage=coverage(night, endings) if night and night.before else None,
-        spent=spent.get(one.newest.id),
-        failed=sum(each.count for each in ended if each.status in FAILED),
-        disturbed=spoiled if spoiled.reported(disturbed_share) else None,
+        spent=durations.get(one.newest.id),
+        failed=sum(each.count for each in night_endings if each.status in FAILED),
+        disturbed=disturbance if disturbance.reported(disturbed_share) else None,
     )
 
 
 def _by_schedule(tasks: Iterable[Task]) -> dict[str, list[Task]]:
-    found: dict[str, list[Task]] = defaultdict(list)
+    by_schedule: dict[str, list[Task]] = defaultdict(list)
     for task in tasks:
-        found[task.schedule].append(task)
-    return found
+        by_schedule[task.schedule].append(task)
+    return by_schedule
 
 
-def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
+def _nights(own: Iterable[Task], missed_runs: Iterable[datetime]) -> list[Night]:
     """The result of each moment."""
-    found: dict[datetime, str] = dict.fromkeys(missed, "missed")
+    result: dict[datetime, str] = dict.fromkeys(missed_runs, "missed")
     for task in own:
-        found[task.due_at] = task.state
-    return list(found.items())
+        result[task.due_at] = task.state
+    return list(result.items())
 
 
 def _missed_of(
-    own: Sequence[Task], missed: Iterable[datetime], fire_times: Collection[datetime]
+    own: Sequence[Task], missed_runs: Iterable[datetime], fire_times: Collection[datetime]
 ) -> list[datetime]:
     """The missed runs of a schedule that would have had a task for a target, as far as known.
 
     Runs before its first task do not count if an earlier fire time had no task for it, nor runs after its
     newest one if a later fire time had none: the target was added or removed meanwhile.
     """
-    joined, left = own[-1].due_at > min(fire_times), own[0].due_at < max(fire_times)
-    return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
+    was_added, was_removed = own[-1].due_at > min(fire_times), own[0].due_at < max(fire_times)
+    return [
+        at
+        for at in missed_runs
+        if not (was_added and at < own[-1].due_at) and not (was_removed and at > own[0].due_at)
+    ]
 
 
 def _overdue_schedules(
     tasks: Iterable[Task],
-    missed: Mapping[str, Sequence[datetime]],
+    missed_runs: Mapping[str, Sequence[datetime]],
     plan: Iterable[ServedSchedule],
     off: Collection[str],
     now: datetime,
 ) -> dict[str, datetime]:
     """By schedule, the time since which a run is missing in the queue."""
-    announced: dict[str, list[datetime]] = defaultdict(list)
+    announced_times: dict[str, list[datetime]] = defaultdict(list)
     living: set[str] = set()
     for each in plan:
         if each.enabled:
-            announced[each.schedule] += each.next
+            announced_times[each.schedule] += each.next
             living |= {each.schedule} if each.alive else set()
-    found: dict[str, datetime] = {}
+    result: dict[str, datetime] = {}
     for schedule, own in _by_schedule(tasks).items():
         # While a scheduler is running nothing is missing: due runs are planned within seconds.
         if schedule in living or schedule in off:
             continue
-        due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
-        since = unplanned_since(due, announced[schedule], now)
+        due = sorted({task.due_at for task in own} | set(missed_runs.get(schedule, ())), reverse=True)
+        since = unplanned_since(due, announced_times[schedule], now)
         if since is not None:
-            found[schedule] = since
-    return found
+            result[schedule] = since
+    return result
 
 
 def _schedule_names(plan: Sequence[ServedSchedule]) -> frozenset[str] | None:

@@ -56,17 +56,17 @@ def new_findings(
     `still_open` is the number of confirmed regressions that are open and not muted, old and new.
     """
     new = [one for one in recent if (one.decided_at or one.found_at) >= since]
-    left = list(waiting)
-    unsilenced = _active_findings(new, now)
-    candidates = _active_findings(left, now)
-    confirmed = [one for one in unsilenced if one.state == FindingState.CONFIRMED]
-    regressions = tuple(one for one in confirmed if one.direction == "worse")
+    rest = list(waiting)
+    active_findings = _active_findings(new, now)
+    candidates = _active_findings(rest, now)
+    confirmed_findings = [one for one in active_findings if one.state == FindingState.CONFIRMED]
+    regressions = tuple(one for one in confirmed_findings if one.direction == "worse")
     return NewFindings(
         regressions=regressions,
-        improvements=tuple(one for one in confirmed if one.direction == "better"),
-        machine=tuple(one for one in unsilenced if one.state == FindingState.MACHINE),
+        improvements=tuple(one for one in confirmed_findings if one.direction == "better"),
+        machine=tuple(one for one in active_findings if one.state == FindingState.MACHINE),
         waiting=candidates,
-        known=len(new) - len(unsilenced) + len(left) - len(candidates),
+        known=len(new) - len(active_findings) + len(rest) - len(candidates),
         older=max(0, still_open - len(regressions)),
     )
 
@@ -99,7 +99,7 @@ class OverviewVerdict:
 
 
 def verdict(
-    parts: Sequence[TrackStatus], silent: Sequence[Outage], found: NewFindings, newly_failed: int = 0
+    parts: Sequence[TrackStatus], silent: Sequence[Outage], findings: NewFindings, newly_failed: int = 0
 ) -> OverviewVerdict:
     """The verdict on the nights, the machines and the findings.
 
@@ -108,27 +108,29 @@ def verdict(
     """
     tracks = [one for one in parts if one.scheduled]
     states = [one.state for one in tracks]
-    lost = sum(one.lost_count for one in tracks)
-    spoiled = sorted({one.night_task.machine for one in tracks if one.disturbed and one.night_task})
+    lost_count = sum(one.lost_count for one in tracks)
+    disturbed_machines = sorted(
+        {one.night_task.machine for one in tracks if one.disturbed and one.night_task}
+    )
     bad = [
-        _many(len(found.regressions), "confirmed regression"),
+        _many(len(findings.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
         _many(states.count("late"), "track", "late"),
         _many(sum(one.unschedulable for one in tracks), "track", "that no scheduler can run"),
         _many(sum(states.count(state) for state in (TaskState.FAILED, TaskState.LOST)), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
-        _many(lost, "case", "no longer measured"),
+        _many(lost_count, "case", "no longer measured"),
         _many(sum(one.blank and not one.lost_count for one in tracks), "night", "without a number"),
     ]
     odd = [
         _many(newly_failed, "case", "newly with failures"),
-        _many(len(found.machine), "change", "of a machine"),
-        _many(len(spoiled), "machine", "disturbed"),
+        _many(len(findings.machine), "change", "of a machine"),
+        _many(len(disturbed_machines), "machine", "disturbed"),
         _many(states.count(TaskState.CANCELLED), "night", "cancelled"),
-        _many(len(found.waiting), "candidate", "not confirmed yet"),
-        _many(found.older, "older regression", "still open"),
+        _many(len(findings.waiting), "candidate", "not confirmed yet"),
+        _many(findings.older, "older regression", "still open"),
     ]
-    good = [_many(len(found.improvements), "confirmed improvement")]
+    good = [_many(len(findings.improvements), "confirmed improvement")]
     problems = [each for each in (*bad, *odd) if each]
     all_parts = [each for each in (*problems, *good) if each]
     tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if tracks else "quiet"
@@ -141,7 +143,7 @@ def verdict(
         *(_unschedulable(one) for one in tracks if one.unschedulable),
     )
     # Older regressions count until they are acknowledged.
-    things = len(causes(found.regressions)) + sum(bool(each) for each in bad[1:]) + bool(found.older)
+    things = len(causes(findings.regressions)) + sum(bool(each) for each in bad[1:]) + bool(findings.older)
     return OverviewVerdict(tone, headline, _track_counts(states), sentences, things)
 
 
@@ -160,24 +162,24 @@ def _track_counts(states: Sequence[str]) -> str:
         for state in (TaskState.RUNNING, TaskState.WAITING)
         if state in states
     ]
-    done = f"{states.count(TaskState.DONE)} of {wording.plural(len(states), 'track')} done last night"
-    return ", ".join([done, *others])
+    done_text = f"{states.count(TaskState.DONE)} of {wording.plural(len(states), 'track')} done last night"
+    return ", ".join([done_text, *others])
 
 
-def banner(summary: OverviewVerdict, found: NewFindings) -> str:
+def banner(summary: OverviewVerdict, findings: NewFindings) -> str:
     """The verdict as HTML, with further numbers of findings."""
     more = [escape(summary.counted)] if summary.counted else []
-    if found.known:
-        more.append(escape(f"{wording.plural(found.known, 'finding')} triaged or muted"))
-    if found.older:
-        text = f"{wording.plural(found.older, 'older regression')} open"
-        if found.regressions:
-            text += f", {found.older + len(found.regressions):,} including the new ones"
+    if findings.known:
+        more.append(escape(f"{wording.plural(findings.known, 'finding')} triaged or muted"))
+    if findings.older:
+        text = f"{wording.plural(findings.older, 'older regression')} open"
+        if findings.regressions:
+            text += f", {findings.older + len(findings.regressions):,} including the new ones"
         more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
     part_label = summary.sentences[:_SENTENCES]
-    left = len(summary.sentences) - len(part_label)
+    rest = len(summary.sentences) - len(part_label)
     sentences = [f"{each[0].upper()}{each[1:]}." for each in part_label] + (
-        [f"And {left:,} more."] if left else []
+        [f"And {rest:,} more."] if rest else []
     )
     return (
         f'<div class="py-morning py-{summary.tone}"><p class="py-value">{escape(summary.text)}</p></div>'
@@ -212,35 +214,35 @@ def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
 
     If the newest night of a track measured nothing, its earlier nights do not count.
     """
-    measured = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
-    if not measured:
+    tasks = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
+    if not tasks:
         return NightTrust("not known", "quiet", ("No night was measured.",))
-    disturbed = [
+    disturbances = [
         f"{one.night_task.machine}: {describe_disturbance(one.disturbed)}"
-        for one in measured
+        for one in tasks
         if one.disturbed and one.night_task
     ]
-    blank = [f"{one.newest.track or one.newest.part}: no number" for one in measured if one.blank]
-    reasons = tuple(dict.fromkeys((*blank, *disturbed, *canary)))
+    blank = [f"{one.newest.track or one.newest.part}: no number" for one in tasks if one.blank]
+    reasons = tuple(dict.fromkeys((*blank, *disturbances, *canary)))
     if reasons:
         return NightTrust("partly", "odd", reasons)
-    counted_machines = wording.plural(len(measured_machines(measured)), "machine")
+    counted_machines = wording.plural(len(measured_machines(tasks)), "machine")
     return NightTrust("yes", "good", (f"No disturbance above the limit on {counted_machines}.",))
 
 
 def measured_machines(tracks: Iterable[TrackStatus]) -> set[str]:
     """The machines that measured the newest nights of tracks, by name."""
-    measured = (one.night_task for one in tracks if one.scheduled and not one.unmeasured)
-    return {task.machine for task in measured if task}
+    tasks = (one.night_task for one in tracks if one.scheduled and not one.unmeasured)
+    return {task.machine for task in tasks if task}
 
 
-def canary_sentences(found: Lines, newest: str) -> tuple[list[str], list[str]]:
+def canary_sentences(series_points: Lines, newest: str) -> tuple[list[str], list[str]]:
     """The canaries in the run `newest` against the nights before: those outside noise, and those within
     it.
     """
     outside: list[str] = []
     within: list[str] = []
-    for key, points in sorted(found.items(), key=lambda each: each[0].case):
+    for key, points in sorted(series_points.items(), key=lambda each: each[0].case):
         own = [each for each in points if each.environment_kind == EnvironmentKind.CANARY]
         latest = next((each for each in reversed(own) if each.run == newest), None)
         if latest is None:

@@ -16,32 +16,37 @@ from records.series import SeriesPoint
 
 
 def show(
-    chosen: Trends, metric: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
+    selection: Trends,
+    metric: Metric,
+    chart_data: ChartData,
+    open_points: Sequence[tuple[TrendLine, SeriesPoint]],
 ) -> None:
     """Show the lines with all marks, and their explanation."""
-    newest = max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
-    baseline = chosen.baseline if chosen.scale == "relative" else ""
-    title = words.title(metric, stacked=drawn.look.stacked, baseline=baseline)
+    newest = max((p for line in chart_data.lines for p in line.points), key=lambda point: point.started_at)
+    baseline = selection.baseline if selection.scale == "relative" else ""
+    title = words.title(metric, stacked=chart_data.look.stacked, baseline=baseline)
     parts.heading(
         parts.plain(title),
-        lambda: drawn.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
-        f"trend-{chosen.metric}.csv",
-        words.how_to_read(metric, chosen.axis, source_tool(newest), rules=drawn.look.rules),
+        lambda: chart_data.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
+        f"trend-{selection.metric}.csv",
+        words.how_to_read(metric, selection.axis, source_tool(newest), rules=chart_data.look.rules),
     )
-    parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
-    if drawn.points.empty:
+    parts.html(tables.legend(chart_data.lines, chart_data.drawn if selection.axis == "date" else {}))
+    if chart_data.points.empty:
         parts.caption("None of these lines can be compared with that baseline.")
         return
-    ring = marks.ring_points(opened, chosen.axis, drawn.points, drawn.levels)
-    parts.subject(*words.measured_on(drawn.lines))
-    look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
+    ring = marks.ring_points(open_points, selection.axis, chart_data.points, chart_data.levels)
+    parts.subject(*words.measured_on(chart_data.lines))
+    look = replace(chart_data.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
     parts.chart(
-        charts.leading_to(charts.trend(metric.unit, len(drawn.lines), chosen.axis, look), chosen.prefix),
-        alt=words.in_words(metric, drawn.lines, len(drawn.drawn), baseline),
-        count=wording.plural(sum(len(line.points) for line in drawn.lines), "point"),
-        sets=drawn.sets,
-        versions=drawn.versions,
-        moves=drawn.marks,
-        ticks=drawn.ticks,
+        charts.leading_to(
+            charts.trend(metric.unit, len(chart_data.lines), selection.axis, look), selection.prefix
+        ),
+        alt=words.in_words(metric, chart_data.lines, len(chart_data.drawn), baseline),
+        count=wording.plural(sum(len(line.points) for line in chart_data.lines), "point"),
+        sets=chart_data.sets,
+        versions=chart_data.versions,
+        moves=chart_data.marks,
+        ticks=chart_data.ticks,
         opened=ring,
     )

@@ -74,17 +74,17 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     `ticks`; `opened`; `hovered`, a row for each moment. The band spans the smallest to the largest replicate.
     """
     panels = [_panel(unit, lines, axis, style, place) for place in range(lines if style.stacked else 1)]
-    drawn: alt.LayerChart | alt.VConcatChart = panels[0]
+    chart_data: alt.LayerChart | alt.VConcatChart = panels[0]
     if style.stacked:
-        drawn = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
+        chart_data = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
     if style.series and axis == "date":
         # One selection for all panels; with one in each panel only that panel would react. Stacking renames
         # their layers.
         select = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["from"])
-        stacked = drawn.vconcat if isinstance(drawn, alt.VConcatChart) else [drawn]
-        views = [layer.name for panel in stacked for layer in panel.layer if layer.name is not alt.Undefined]
-        drawn.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
-    return as_spec(drawn)
+        stack = chart_data.vconcat if isinstance(chart_data, alt.VConcatChart) else [chart_data]
+        views = [layer.name for panel in stack for layer in panel.layer if layer.name is not alt.Undefined]
+        chart_data.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
+    return as_spec(chart_data)
 
 
 def leading_to(spec: Spec, prefix: str) -> Spec:
@@ -97,13 +97,13 @@ def point_sets(points: pd.DataFrame, style: TrendStyle) -> dict[str, pd.DataFram
 
     Otherwise the browser would filter all points for each panel in Vega's slow interpreter.
     """
-    found = {"points": points}
+    result = {"points": points}
     if style.stacked:
         letters = dict.fromkeys(points["letter"])
-        found = {_points_of(each): points.loc[points["letter"] == each] for each in letters}
-    found["ends"] = points.loc[points["last"]]
+        result = {_points_of(each): points.loc[points["letter"] == each] for each in letters}
+    result["ends"] = points.loc[points["last"]]
     # Reset the index, which would be sent with the rows.
-    return {name: rows.reset_index(drop=True) for name, rows in found.items()}
+    return {name: rows.reset_index(drop=True) for name, rows in result.items()}
 
 
 def _points_of(only: str) -> str:
@@ -114,17 +114,17 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
     last = place == lines - 1 or not style.stacked
     x = _dates(style, labels=last) if axis == "date" else _versions()
     only = letter(place) if style.stacked else ""
-    dated = axis == "date"
+    on_dates = axis == "date"
     # The x channel of marks without scale and axis, which are those of the lines.
-    marked = alt.X("x:T") if dated else alt.X("x:Q")
+    move_marks = alt.X("x:T") if on_dates else alt.X("x:Q")
     layers = [
-        *([_moments(unit, style, only)] if style.series and dated else ()),
-        *(_version_rules(marked, labels=place == 0) if style.rules and dated else ()),
-        *([_version_names(marked)] if not dated and last else ()),
-        *([_ticks(marked, style)] if style.ticks and dated and last else ()),
+        *([_moments(unit, style, only)] if style.series and on_dates else ()),
+        *(_version_rules(move_marks, labels=place == 0) if style.rules and on_dates else ()),
+        *([_version_names(move_marks)] if not on_dates and last else ()),
+        *([_ticks(move_marks, style)] if style.ticks and on_dates and last else ()),
         *_lines(unit, lines, x, style, only),
-        *(_moves(marked, style, only) if style.moved(only) else ()),
-        *([_point_ring(marked, style, only)] if style.opened else ()),
+        *(_moves(move_marks, style, only) if style.moved(only) else ()),
+        *([_point_ring(move_marks, style, only)] if style.opened else ()),
     ]
     return alt.LayerChart(layer=layers, height=_PANEL_HEIGHT if style.stacked else _HEIGHT)
 
@@ -133,17 +133,17 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     """Band, line, points and end labels of every line, or `only` of the one with a letter."""
     # Without a range, so that the colours are those of Streamlit's theme, light or dark.
     letters = lines_of(lines)
-    shared: dict[str, Any] = {
+    duplicates: dict[str, Any] = {
         "x": x,
         "color": alt.Color("letter:N", scale=alt.Scale(domain=letters), legend=None),
     }
-    dashed: dict[str, Any] = {}
+    dash_note: dict[str, Any] = {}
     if style.tracks > 1:
-        shared["detail"] = alt.Detail("track:N")
+        duplicates["detail"] = alt.Detail("track:N")
         dashes = alt.Scale(domain=list(range(1, style.tracks + 1)), range=[list(each) for each in DASHES])
-        dashed["strokeDash"] = alt.StrokeDash("track:N", scale=dashes, legend=None)
+        dash_note["strokeDash"] = alt.StrokeDash("track:N", scale=dashes, legend=None)
     y = _values(style, "point", only)
-    span: dict[str, Any] = {**shared, "y": _values(style, "smallest", only), "y2": style.field("largest")}
+    span: dict[str, Any] = {**duplicates, "y": _values(style, "smallest", only), "y2": style.field("largest")}
     points = alt.Chart(alt.NamedData(_points_of(only)))
     line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
     # No text for screen readers on single points: thousands of texts take as long as all the rest. The chart
@@ -158,14 +158,14 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
         points.mark_area(opacity=0.18).encode(**span),
         *([points.mark_rule(strokeWidth=2, opacity=0.55).encode(**span)] if style.bars else ()),
         *([_zero()] if style.relative else ()),
-        line.encode(**shared, y=y, **dashed),
+        line.encode(**duplicates, y=y, **dash_note),
         dot.encode(
-            **shared,
+            **duplicates,
             y=y,
             shape=alt.Shape("letter:N", scale=shapes, legend=None),
             tooltip=_tooltip(unit, style),
         ),
-        end.encode(**shared, y=y, text="end:N"),
+        end.encode(**duplicates, y=y, text="end:N"),
     ]
 
 
@@ -177,7 +177,7 @@ def _moments(unit: str, style: TrendStyle, only: str) -> alt.Chart:
     """The tooltip between points: the nearest moment, with the values of all lines."""
     suffix = f" ({unit})" if unit else ""
     values = [alt.Tooltip(f"{end}:N", title=f"{title}{suffix}") for end, title in style.series]
-    pointed = alt.when(alt.selection_point(name=_POINTED), empty=False)
+    under_pointer = alt.when(alt.selection_point(name=_POINTED), empty=False)
     return (
         alt.Chart(alt.NamedData("hovered"), name=_moments_of(only))
         .mark_rect(color=QUIET, aria=False)
@@ -186,7 +186,7 @@ def _moments(unit: str, style: TrendStyle, only: str) -> alt.Chart:
             x2="to",
             y=alt.value(0),
             y2=alt.value("height"),
-            opacity=pointed.then(alt.value(0.16)).otherwise(alt.value(0)),
+            opacity=under_pointer.then(alt.value(0.16)).otherwise(alt.value(0)),
             tooltip=[alt.Tooltip("measured:N"), *values],
         )
     )

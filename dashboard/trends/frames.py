@@ -42,7 +42,7 @@ Levels = Mapping[str, float]
 
 
 def points(
-    drawn: Sequence[TrendLine], tracks: Mapping[str, str], axis: Axis, levels: Levels | None = None
+    trend_lines: Sequence[TrendLine], tracks: Mapping[str, str], axis: Axis, levels: Levels | None = None
 ) -> pd.DataFrame:
     """One row per point for `charts.trend`, in the order of its lines.
 
@@ -51,9 +51,9 @@ def points(
     version among all, and the runs of one version are combined: the median of their points, the range of all
     their replicates, the sum of n.
     """
-    places = _places(point.torch_version for line in drawn for point in line.points)
+    places = _places(point.torch_version for line in trend_lines for point in line.points)
     rows: list[Row] = []
-    for line in drawn:
+    for line in trend_lines:
         if levels is not None and line.letter not in levels:
             continue
         own = _by_version(line, places) if axis == "version" else _by_date(line, tracks)
@@ -76,11 +76,11 @@ def series(points: pd.DataFrame) -> tuple[tuple[str, str], ...]:
         return ()
     firsts = points.drop_duplicates("end").to_dict("records")
     several = len(firsts) > len({each["case"] for each in firsts})
-    named = {
+    names = {
         each["end"]: f"{each['end']} {each['case']}" + (f", {each['name']}" if several else "")
         for each in firsts
     }
-    return tuple(named.items())
+    return tuple(names.items())
 
 
 def hover_rows(points: pd.DataFrame) -> pd.DataFrame:
@@ -105,10 +105,10 @@ def hover_rows(points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def look(drawn: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
+def look(trend_lines: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
     """The shape of a trend chart of these lines; there must be at least one point."""
-    every = [point for line in drawn for point in line.points]
-    medians = [median(abs(point.point) for point in line.points) for line in drawn if line.points]
+    every = [point for line in trend_lines for point in line.points]
+    medians = [median(abs(point.point) for point in line.points) for line in trend_lines if line.points]
     moments = [point.started_at for point in every]
     return TrendStyle(
         stacked=scale == "absolute" and max(medians) > _ONE_SCALE * min(medians),
@@ -118,7 +118,7 @@ def look(drawn: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
     )
 
 
-def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
+def version_changes(trend_lines: Iterable[TrendLine]) -> pd.DataFrame:
     """The changes of the PyTorch version from the preceding point of a track: columns x, version, label.
 
     The label is empty if it would overlap the one before. Points without a PyTorch (the canary's) are
@@ -126,7 +126,7 @@ def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     """
     columns = ["x", "version", "label"]
     tracks: dict[tuple[str, str], list[SeriesPoint]] = defaultdict(list)
-    for line in drawn:
+    for line in trend_lines:
         for point, track in line.points_with_tracks:
             if point.torch_version:
                 tracks[line.key.hardware, track].append(point)
@@ -155,20 +155,20 @@ def at_one_moment(changes: pd.DataFrame) -> bool:
     return any(_SPAN in version for version in changes["version"])
 
 
-def version_names(drawn: Iterable[TrendLine]) -> pd.DataFrame:
+def version_names(trend_lines: Iterable[TrendLine]) -> pd.DataFrame:
     """The versions along their axis: columns x (the position), version, label (short; empty if there is no
     room).
 
     `narrow`: the label is drawn on narrow screens too.
     """
-    places = _places(point.torch_version for line in drawn for point in line.points)
+    places = _places(point.torch_version for line in trend_lines for point in line.points)
     every = -(-len(places) // _MAX_VERSION_NAMES)
     names = {version: wording.version(public(version)) if version else "no PyTorch" for version in places}
     # Builds of one version for two devices keep the part that distinguishes them.
-    shared = {name for name, many in Counter(names.values()).items() if many > 1}
+    duplicates = {name for name, many in Counter(names.values()).items() if many > 1}
     rows: list[Row] = []
     for version, place in places.items():
-        label = version if names[version] in shared else names[version]
+        label = version if names[version] in duplicates else names[version]
         rows.append(
             {
                 "x": place,
@@ -222,7 +222,7 @@ def _run_names(group: Sequence[SeriesPoint]) -> str:
 
 def row(line: TrendLine, point: SeriesPoint) -> Row:
     """One point as the chart draws it along dates; `track` is 1 by default."""
-    bounded = point.low is not None and point.high is not None
+    has_interval = point.low is not None and point.high is not None
     return {
         "x": point.started_at,
         "letter": line.letter,
@@ -234,7 +234,7 @@ def row(line: TrendLine, point: SeriesPoint) -> Row:
         "point": point.point,
         "smallest": point.smallest,
         "largest": point.largest,
-        "interval": f"{point.low:.5g} to {point.high:.5g}" if bounded else wording.NONE,
+        "interval": f"{point.low:.5g} to {point.high:.5g}" if has_interval else wording.NONE,
         "n": point.n,
         "run": point.run,
         "link": links.point(point.run, point.case, point.environment),
@@ -251,22 +251,22 @@ def _places(versions: Iterable[str]) -> dict[str, int]:
 
 
 def _all_changes(
-    tracks: Iterable[Sequence[SeriesPoint]], spelled: Callable[[str], str]
+    tracks: Iterable[Sequence[SeriesPoint]], name_of: Callable[[str], str]
 ) -> list[tuple[datetime, str]]:
     """The changes of all tracks, each once, in order; those at the same moment are combined."""
     moments: dict[datetime, set[str]] = defaultdict(set)
     for own in tracks:
-        for moment, version in _changes(own, spelled):
+        for moment, version in _changes(own, name_of):
             moments[moment] |= set(version.split(_SPAN))
     return [(moment, _span(moments[moment])) for moment in sorted(moments)]
 
 
-def _changes(ordered: Sequence[SeriesPoint], spelled: Callable[[str], str]) -> list[tuple[datetime, str]]:
-    """The moments at which the versions, in the form of `spelled`, differ from those of the moment before."""
-    moments = groupby(ordered, key=lambda p: p.started_at)
-    found = [(moment, _span({spelled(p.torch_version) for p in own})) for moment, own in moments]
-    begins = found[:1] if _SPAN in found[0][1] else []
-    return begins + [after for before, after in pairwise(found) if before[1] != after[1]]
+def _changes(points: Sequence[SeriesPoint], name_of: Callable[[str], str]) -> list[tuple[datetime, str]]:
+    """The moments at which the versions, in the form of `name_of`, differ from those of the moment before."""
+    moments = groupby(points, key=lambda p: p.started_at)
+    matches = [(moment, _span({name_of(p.torch_version) for p in own})) for moment, own in moments]
+    begins = matches[:1] if _SPAN in matches[0][1] else []
+    return begins + [after for before, after in pairwise(matches) if before[1] != after[1]]
 
 
 def _span(versions: Collection[str]) -> str:
@@ -275,5 +275,5 @@ def _span(versions: Collection[str]) -> str:
 
 
 def _release(version: str) -> str:
-    rank, parsed, text = version_order(version)
-    return text if rank else parsed.base_version
+    rank, parsed_version, text = version_order(version)
+    return text if rank else parsed_version.base_version

@@ -59,20 +59,20 @@ class TrendLine:
         """The same with the points of some tracks only."""
         return self._select_points([track in tracks for track in self.tracks])
 
-    def _select_points(self, kept: Sequence[bool]) -> "TrendLine":
-        points, tracks = compress(self.points, kept), compress(self.tracks, kept)
+    def _select_points(self, mask: Sequence[bool]) -> "TrendLine":
+        points, tracks = compress(self.points, mask), compress(self.tracks, mask)
         return replace(self, points=tuple(points), tracks=tuple(tracks))
 
 
-def since(drawn: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]:
+def since(trend_lines: Sequence[TrendLine], days: int | None) -> tuple[TrendLine, ...]:
     """Lines without points that are more than `days` older than the newest point of all; None keeps all."""
     if days is None:
-        return tuple(drawn)
-    newest = max((point.started_at for line in drawn for point in line.points), default=None)
+        return tuple(trend_lines)
+    newest = max((point.started_at for line in trend_lines for point in line.points), default=None)
     if newest is None:
-        return tuple(drawn)
+        return tuple(trend_lines)
     first = newest - timedelta(days=days)
-    return tuple(line.since(first) for line in drawn)
+    return tuple(line.since(first) for line in trend_lines)
 
 
 def place_of(point: SeriesPoint) -> Place:
@@ -90,12 +90,12 @@ def lines(
     tracks: dict[Place, str] = {}
     for own in by_hardware.values():
         tracks |= tracks_of(own, tracks_of_place)
-    found: list[TrendLine] = []
+    results: list[TrendLine] = []
     for number, key in enumerate(keys):
         own = tuple(sorted(points.get(key, ()), key=lambda point: point.started_at))
         letter = charts.letter(number)
-        found.append(TrendLine(letter, key, own, tuple(tracks[place_of(point)] for point in own)))
-    return found
+        results.append(TrendLine(letter, key, own, tuple(tracks[place_of(point)] for point in own)))
+    return results
 
 
 def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> dict[Place, str]:
@@ -115,27 +115,27 @@ def tracks_of(points: Iterable[SeriesPoint], tracks_of_place: PlaceTracks) -> di
         and point.environment_kind != EnvironmentKind.CANARY
     ]
     apart = _detached_environments(by_hand)
-    taken = {each.track for each in tracks_of_place.values() if each.track}
-    found: dict[Place, str] = {}
+    names = {each.track for each in tracks_of_place.values() if each.track}
+    result: dict[Place, str] = {}
     for place in places:
         about = tracks_of_place.get(place)
         if about is None:
-            found[place] = OTHER
+            result[place] = OTHER
         elif about.track:
-            found[place] = about.track
+            result[place] = about.track
         elif about.name in apart:
             # Sessions that measure a pinned release are not nights of that release's track.
-            found[place] = about.name + (SINGLE if about.name in taken else "")
+            result[place] = about.name + (SINGLE if about.name in names else "")
         else:
-            found[place] = OTHER
-    return found
+            result[place] = OTHER
+    return result
 
 
-def scheduled_tracks(drawn: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[str]:
+def scheduled_tracks(trend_lines: Iterable[TrendLine], tracks_of_place: PlaceTracks) -> set[str]:
     """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
     return {
         track
-        for line in drawn
+        for line in trend_lines
         for point, track in line.points_with_tracks
         if (about := tracks_of_place.get(place_of(point))) is not None and about.track == track
     }
@@ -155,13 +155,15 @@ def _detached_environments(by_hand: Sequence[MeasuredFor]) -> set[str]:
 
 def in_order(tracks: Iterable[str], tracks_of_place: PlaceTracks) -> list[str]:
     """Tracks in their order: followed ones first, then pinned baselines, then the others."""
-    pinned = {each.baseline for each in tracks_of_place.values() if each.baseline}
-    return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned, name))
+    pinned_tracks = {each.baseline for each in tracks_of_place.values() if each.baseline}
+    return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned_tracks, name))
 
 
-def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], tracks_of_place: PlaceTracks) -> dict[str, str]:
+def labels(
+    trend_lines: Iterable[TrendLine], tracks: Sequence[str], tracks_of_place: PlaceTracks
+) -> dict[str, str]:
     """The labels of tracks; the track of all others has the name of its environment if there is only one."""
-    places = {place_of(point) for line in drawn for point in line.of_track(OTHER)}
+    places = {place_of(point) for line in trend_lines for point in line.of_track(OTHER)}
     names = {tracks_of_place[place].name for place in places if place in tracks_of_place}
     name = next(iter(names)) if len(names) == 1 else ""
     # A track of a schedule has that name already.
@@ -169,27 +171,27 @@ def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], tracks_of_place: P
     return {track: other if track == OTHER else track for track in tracks}
 
 
-def versions(drawn: Iterable[TrendLine]) -> list[str]:
+def versions(trend_lines: Iterable[TrendLine]) -> list[str]:
     """The public versions of all lines, in no order."""
-    return list({public(version): None for version in whole_versions(drawn)})
+    return list({public(version): None for version in whole_versions(trend_lines)})
 
 
-def whole_versions(drawn: Iterable[TrendLine]) -> list[str]:
+def whole_versions(trend_lines: Iterable[TrendLine]) -> list[str]:
     """The versions of all lines with their local parts, in no order."""
-    return list({p.torch_version: None for line in drawn for p in line.points if p.torch_version})
+    return list({p.torch_version: None for line in trend_lines for p in line.points if p.torch_version})
 
 
-def baselines(drawn: Sequence[TrendLine]) -> dict[str, str]:
+def baselines(trend_lines: Sequence[TrendLine]) -> dict[str, str]:
     """Every version of the lines with its name as a baseline: the public version if each line has one build
     of it, so that the name is the same for a CPU and a GPU; else, if a line has several builds, the whole
     version.
     """
     several: set[str] = set()
-    for line in drawn:
-        counted = Counter(map(public, whole_versions([line])))
-        several |= {version for version, many in counted.items() if many > 1}
-    named = {version: public(version) for version in whole_versions(drawn)}
-    return {version: version if short in several else short for version, short in named.items()}
+    for line in trend_lines:
+        counts = Counter(map(public, whole_versions([line])))
+        several |= {version for version, many in counts.items() if many > 1}
+    names = {version: public(version) for version in whole_versions(trend_lines)}
+    return {version: version if short in several else short for version, short in names.items()}
 
 
 def build(line: TrendLine, baseline: str) -> str:
@@ -232,24 +234,24 @@ def _are_undated(points: Iterable[SeriesPoint]) -> bool:
     return all(is_undated(point.run) for point in points)
 
 
-def runs(drawn: Iterable[TrendLine]) -> list[str]:
+def runs(trend_lines: Iterable[TrendLine]) -> list[str]:
     """The ids of all runs with a point."""
-    return list({point.run: None for line in drawn for point in line.points})
+    return list({point.run: None for line in trend_lines for point in line.points})
 
 
-def default_baseline(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
+def default_baseline(trend_lines: Sequence[TrendLine], tracks_of_place: PlaceTracks) -> str:
     """The default baseline of lines; empty without points: the last measured version of the schedule's pinned
     baseline, else the oldest version, else the oldest run.
 
     Versions are named as in `baselines`.
     """
-    points = in_time(point for line in drawn for point in line.points)
+    points = in_time(point for line in trend_lines for point in line.points)
     tracks = {each.baseline for each in tracks_of_place.values() if each.baseline}
     of_baseline = [p for p in points if p.torch_version and _track(tracks_of_place, p) in tracks]
     with_version = [p for p in points if p.torch_version]
-    found = of_baseline[-1:] or with_version[:1]
-    if found:
-        return baselines(drawn)[found[0].torch_version]
+    result = of_baseline[-1:] or with_version[:1]
+    if result:
+        return baselines(trend_lines)[result[0].torch_version]
     return points[0].run if points else ""
 
 
@@ -273,5 +275,5 @@ def level(line: TrendLine, baseline: str) -> float | None:
     own = build(line, baseline)
     of_version = [point.point for point in line.points if own and point.torch_version == own]
     values = of_run[-1:] or of_version
-    found = median(values) if values else 0.0
-    return found if math.isfinite(found) and found > 0 else None
+    result = median(values) if values else 0.0
+    return result if math.isfinite(result) and result > 0 else None

@@ -44,19 +44,19 @@ DISPATCH = "dispatch"
 
 
 def dispatch_changes(
-    database: Database, drawn: Sequence[TrendLine]
+    database: Database, trend_lines: Sequence[TrendLine]
 ) -> dict[tuple[str, Place], tuple[RunChange, ...]]:
     """The differing operators and kernels from the preceding point of the track, by the letter and place of a
     line.
     """
-    found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
-    for line in drawn:
+    result: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
+    for line in trend_lines:
         key, environments = line.key, {point.environment for point in line.points}
         fingerprints = fingerprints_by_environment(
             database, environments, key.hardware, key.preset, [key.case]
         )
-        found |= changes_along(line, {environment: one for (environment, _), one in fingerprints.items()})
-    return found
+        result |= changes_along(line, {environment: one for (environment, _), one in fingerprints.items()})
+    return result
 
 
 def changes_along(
@@ -66,7 +66,7 @@ def changes_along(
 
     A night without a fingerprint is skipped: the changes since then are those of the next night.
     """
-    found: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
+    result: dict[tuple[str, Place], tuple[RunChange, ...]] = {}
     before: dict[tuple[str, str], DispatchFingerprint] = {}
     for point, track in line.points_with_tracks:
         current = fingerprints.get(point.environment)
@@ -78,26 +78,26 @@ def changes_along(
         if last is not None and last is not current:
             changes = compare_fingerprints(last, current).changes
             if changes:
-                found[line.letter, place_of(point)] = _in_words(wording.case(point.case).text, changes)
-    return found
+                result[line.letter, place_of(point)] = _in_words(wording.case(point.case).text, changes)
+    return result
 
 
 def _in_words(case: str, changes: Sequence[DispatchChange]) -> tuple[RunChange, ...]:
-    named = [one for one in changes if one.part != DispatchPart.CODE]
-    listed = [
+    changes_by_name = [one for one in changes if one.part != DispatchPart.CODE]
+    blocks = [
         RunChange(
             DISPATCH,
             f"{PARTS[one.part]} of {case}",
             f"{one.count_before}x {one.before}" if one.before else "",
             f"{one.count_after}x {one.after}" if one.after else "",
         )
-        for one in named[:_NAMED]
+        for one in changes_by_name[:_NAMED]
     ]
-    if more := len(named) - len(listed):
-        listed.append(RunChange(DISPATCH, f"{more} more of {case}", "", "differ"))
-    if len(named) < len(changes):
-        listed.append(RunChange(DISPATCH, f"generated code of {case}", "", "differs"))
-    return tuple(listed)
+    if more := len(changes_by_name) - len(blocks):
+        blocks.append(RunChange(DISPATCH, f"{more} more of {case}", "", "differ"))
+    if len(changes_by_name) < len(changes):
+        blocks.append(RunChange(DISPATCH, f"generated code of {case}", "", "differs"))
+    return tuple(blocks)
 
 
 #: A history as the sequence of places on one machine.
@@ -134,9 +134,15 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     """The newest points of some series, at most `most` of each, with the facts of their runs."""
     database = database_at(url)
     points, measured_for = _points(database, keys, newest)
-    drawn = tuple(lines.lines(keys, points, measured_for))
-    judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
-    return History(drawn, measured_for, judged, *_changes(url, drawn), dispatch_changes(database, drawn))
+    trend_lines = tuple(lines.lines(keys, points, measured_for))
+    series_findings = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
+    return History(
+        trend_lines,
+        measured_for,
+        series_findings,
+        *_changes(url, trend_lines),
+        dispatch_changes(database, trend_lines),
+    )
 
 
 def _points(
@@ -156,48 +162,48 @@ def _points(
 
 def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
     """The series whose findings apply to some series of another metric."""
-    found = ((key, judged_by(key.metric)) for key in keys)
-    return [replace(key, metric=metric) for key, metric in found if metric not in ("", key.metric)]
+    result = ((key, judged_by(key.metric)) for key in keys)
+    return [replace(key, metric=metric) for key, metric in result if metric not in ("", key.metric)]
 
 
 def _changes(
-    url: str, drawn: Sequence[TrendLine]
+    url: str, trend_lines: Sequence[TrendLine]
 ) -> tuple[Mapping[Place, Sequence[RunChange]], Mapping[tuple[str, Place], Sequence[RunChange]]]:
     """The other changes before each place, along all lines together and along each line.
 
     They are queried separately: a case without a point in the night of a change has it before its next point.
     """
-    own = {line.letter: _along([line]) for line in drawn}
-    all_lines = _along(drawn)
+    own = {line.letter: _along([line]) for line in trend_lines}
+    all_lines = _along(trend_lines)
     every = tuple(dict.fromkeys([*all_lines, *(each for some in own.values() for each in some)]))
-    found = dict(zip(every, _query_changes(url, every), strict=True))
+    result = dict(zip(every, _query_changes(url, every), strict=True))
     changes = {
         place: changes_there
         for along in all_lines
-        for place, changes_there in zip(along, found[along], strict=True)
+        for place, changes_there in zip(along, result[along], strict=True)
         if changes_there
     }
     of_line = {
         (letter, place): changes_there
         for letter, some in own.items()
         for along in some
-        for place, changes_there in zip(along, found[along], strict=True)
+        for place, changes_there in zip(along, result[along], strict=True)
         if changes_there
     }
     return changes, of_line
 
 
-def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
+def _along(trend_lines: Sequence[TrendLine]) -> list[_Along]:
     """The sequences of places of some lines, separate for places that cannot be compared."""
-    found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
-    for line in drawn:
+    result: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
+    for line in trend_lines:
         for point, track in line.points_with_tracks:
             # The canary has a separate environment in each run.
             apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
-            found[apart][place_of(point)] = point
+            result[apart][place_of(point)] = point
     return [
         tuple(sorted(places, key=lambda place: (places[place].started_at, place)))
-        for places in found.values()
+        for places in result.values()
     ]
 
 
@@ -237,25 +243,25 @@ def every_case(url: str, keys: tuple[SeriesKey, ...]) -> list[tables.CaseHistory
     return tables.histories(*_points(database_at(url), keys, 2 * tables.NIGHTS))
 
 
-def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
+def reach(url: str, keys: tuple[SeriesKey, ...], selection: Trends) -> tuple[History, Trends]:
     """The data of a view's lines; with all points if the opened run is older than the newest ones."""
-    found = of_view(url, keys, chosen)
-    if chosen.recent and chosen.at and chosen.at not in lines.runs(found.lines):
-        chosen = replace(chosen, points="all")
-        found = of_view(url, keys, chosen)
-    return found, chosen
+    result = of_view(url, keys, selection)
+    if selection.recent and selection.at and selection.at not in lines.runs(result.lines):
+        selection = replace(selection, points="all")
+        result = of_view(url, keys, selection)
+    return result, selection
 
 
-def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
+def of_view(url: str, keys: tuple[SeriesKey, ...], selection: Trends) -> History:
     """The data of the points of the view."""
-    return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
+    return history(url, keys, load.newest_points(len(keys), recent=selection.recent))
 
 
-def resolve(past: History, chosen: Trends) -> tuple[Trends, list[str]]:
+def resolve(past: History, selection: Trends) -> tuple[Trends, list[str]]:
     """The view with the values that depend on its points, and complaints: see `view.resolve_selection`."""
     tracks = lines.in_order((track for line in past.lines for track in line.tracks), past.tracks_of_place)
     return resolve_selection(
-        chosen,
+        selection,
         tracks,
         [*lines.versions(past.lines), *lines.whole_versions(past.lines)],
         lines.default_baseline(past.lines, past.tracks_of_place),
@@ -264,52 +270,52 @@ def resolve(past: History, chosen: Trends) -> tuple[Trends, list[str]]:
 
 
 @load.cache
-def chart_data(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
+def chart_data(url: str, keys: tuple[SeriesKey, ...], selection: Trends, better: Better) -> ChartData:
     """The chart data of a resolved view, independent of the opened point; the lines must have a point."""
-    return of(of_view(url, keys, chosen), chosen, better)
+    return of(of_view(url, keys, selection), selection, better)
 
 
-def of(past: History, chosen: Trends, better: Better) -> ChartData:
+def of(past: History, selection: Trends, better: Better) -> ChartData:
     """The chart data of a resolved view of a history."""
     every = lines.in_order((track for line in past.lines for track in line.tracks), past.tracks_of_place)
     labels = lines.labels(past.lines, every, past.tracks_of_place)
-    kept = set(chosen.tracks) or _default_tracks(past, chosen.axis, every)
-    shown = lines.since([line.within(kept) for line in past.lines], chosen.days)
-    tracks = {track: label for track, label in labels.items() if track in kept}
-    levels = _levels(past.lines, chosen.baseline) if chosen.scale == "relative" else None
-    points = frames.points(shown, tracks, chosen.axis, levels)
-    along_versions = chosen.axis == "version"
-    versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
-    moved = [
-        *moves.moves_of_findings(shown, past.findings),
+    visible_tracks = set(selection.tracks) or _default_tracks(past, selection.axis, every)
+    visible = lines.since([line.within(visible_tracks) for line in past.lines], selection.days)
+    tracks = {track: label for track, label in labels.items() if track in visible_tracks}
+    levels = _levels(past.lines, selection.baseline) if selection.scale == "relative" else None
+    points = frames.points(visible, tracks, selection.axis, levels)
+    along_versions = selection.axis == "version"
+    versions = frames.version_names(visible) if along_versions else frames.version_changes(visible)
+    line_moves = [
+        *moves.moves_of_findings(visible, past.findings),
         # The order of versions is not that of time.
         *(
             ()
             if along_versions
-            else moves.detect_moves(shown, past.findings, past.tracks_of_place, past.borders, better)
+            else moves.detect_moves(visible, past.findings, past.tracks_of_place, past.borders, better)
         ),
     ]
-    stepped = (
+    step_list = (
         ()
         if along_versions
         else marks.steps(
-            shown,
+            visible,
             past.changes,
-            moves.levels(shown, past.tracks_of_place, past.borders),
+            moves.levels(visible, past.tracks_of_place, past.borders),
             past.dispatch,
         )
     )
-    marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
+    move_marks = marks.moves(line_moves, selection.axis, points, levels) if len(points) else pd.DataFrame()
     look = replace(
-        frames.look(shown, chosen.scale),
+        frames.look(visible, selection.scale),
         tracks=1 if along_versions else len(tracks),
         rules=not along_versions and not versions.empty,
-        moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
-        ticks=bool(stepped),
+        moves="".join(sorted(set(move_marks["letter"]))) if len(move_marks) else "",
+        ticks=bool(step_list),
         series=() if along_versions else frames.series(points),
     )
     return ChartData(
-        lines=shown,
+        lines=visible,
         tracks=labels,
         drawn=tracks,
         levels=levels,
@@ -317,23 +323,23 @@ def of(past: History, chosen: Trends, better: Better) -> ChartData:
         points=points,
         sets=_sets(points, look),
         versions=versions,
-        moves=tuple(moved),
-        marks=marked,
-        steps=tuple(stepped),
-        ticks=marks.ticks(stepped),
+        moves=tuple(line_moves),
+        marks=move_marks,
+        steps=tuple(step_list),
+        ticks=marks.ticks(step_list),
     )
 
 
 def _sets(points: pd.DataFrame, look: TrendStyle) -> dict[str, pd.DataFrame]:
     if not len(points):
         return {}
-    found = charts.point_sets(points, look)
-    return {**found, "hovered": frames.hover_rows(points)} if look.series else found
+    sets = charts.point_sets(points, look)
+    return {**sets, "hovered": frames.hover_rows(points)} if look.series else sets
 
 
-def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
-    found = {line.letter: lines.level(line, baseline) for line in drawn}
-    return {letter: level for letter, level in found.items() if level is not None}
+def _levels(trend_lines: Sequence[TrendLine], baseline: str) -> Levels:
+    result = {line.letter: lines.level(line, baseline) for line in trend_lines}
+    return {letter: level for letter, level in result.items() if level is not None}
 
 
 def _default_tracks(past: History, axis: Axis, every: Sequence[str]) -> set[str]:
@@ -344,13 +350,13 @@ def _default_tracks(past: History, axis: Axis, every: Sequence[str]) -> set[str]
     """
     if axis == "version":
         return set(every)
-    scheduled = lines.scheduled_tracks(past.lines, past.tracks_of_place) or set(every)
+    schedule_tracks = lines.scheduled_tracks(past.lines, past.tracks_of_place) or set(every)
     newest: dict[str, datetime] = {}
     for line in past.lines:
         for point, track in line.points_with_tracks:
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
     # At most as many as can be distinguished.
-    return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
+    return set(sorted(schedule_tracks, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,17 +384,17 @@ def load_trends(url: str, query: Query) -> TrendsData | None:
     keys = load.series_keys(url)
     if not keys:
         return None
-    defined = load.metric_definitions(url)
-    chosen, offer, complaints = view.trends(
+    definitions = load.metric_definitions(url)
+    selection, offer, complaints = view.trends(
         query, keys, load.opening_places(url), partial(load.leading_cases, url)
     )
-    series = view.label_series(chosen.lines(keys))
-    past, chosen = reach(url, series, chosen)
+    series = view.label_series(selection.lines(keys))
+    past, selection = reach(url, series, selection)
     if not any(line.points for line in past.lines):
         return None
     if "axis" not in query and lines.without_dates(past.lines):
         return load_trends(url, {**query, "axis": ["version"]})
-    metric = wording.metric(chosen.metric, defined)
-    chosen, more = resolve(past, chosen)
-    drawn = chart_data(url, series, replace(chosen, at=""), metric.better)
-    return TrendsData(chosen, offer, (*complaints, *more), len(series), defined, metric, past, drawn)
+    metric = wording.metric(selection.metric, definitions)
+    selection, more = resolve(past, selection)
+    chart = chart_data(url, series, replace(selection, at=""), metric.better)
+    return TrendsData(selection, offer, (*complaints, *more), len(series), definitions, metric, past, chart)

@@ -81,38 +81,41 @@ def _behind(move: Move) -> str:
     return METRICS[move.metric].title if move.metric else ""
 
 
-def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:
-    """The moves as marks of the chart; along versions at the point of the version. `drawn` are the points of
+def moves(items: Sequence[Move], axis: Axis, points: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:
+    """The moves as marks of the chart; along versions at the point of the version. `points` are the points of
     the chart.
     """
     rows: list[frames.Row] = []
     for move in items:
-        found = _place(move.line, move.point, axis, drawn, levels)
-        if found is not None:
+        result = _place(move.line, move.point, axis, points, levels)
+        if result is not None:
             address = "" if move.finding is None else links.finding(move.finding)
             about = {
                 "text": " ".join(filter(None, (sign(move), percent(move.change), _behind(move)))),
                 "up": move.change > 0,
                 "tone": tone(move),
                 "what": what(move),
-                "link": address or found["link"],
+                "link": address or result["link"],
             }
-            rows.append({**found, **about})
+            rows.append({**result, **about})
     columns = ["x", "letter", "point", "point_share", "case", "measured", "torch"]
     return pd.DataFrame(rows, columns=[*columns, "text", "up", "tone", "what", "link"])
 
 
 def ring_points(
-    points: Sequence[tuple[TrendLine, SeriesPoint]], axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+    points: Sequence[tuple[TrendLine, SeriesPoint]],
+    axis: Axis,
+    chart_points: pd.DataFrame,
+    levels: Levels | None,
 ) -> pd.DataFrame:
     """The points that are opened below the chart."""
-    found = [_place(line, point, axis, drawn, levels) for line, point in points]
-    rows = [each for each in found if each is not None]
+    matches = [_place(line, point, axis, chart_points, levels) for line, point in points]
+    rows = [each for each in matches if each is not None]
     return pd.DataFrame(rows, columns=["x", "letter", "point", "point_share"])
 
 
 def steps(
-    drawn: Sequence[TrendLine],
+    trend_lines: Sequence[TrendLine],
     changes: Mapping[Place, Sequence[RunChange]],
     levels: Sequence[LevelShift] = (),
     dispatch: Mapping[tuple[str, Place], Sequence[RunChange]] | None = None,
@@ -122,21 +125,21 @@ def steps(
     `changes` are by place, relative to the preceding place of the track; `dispatch` are the differing
     operators and kernels, by a line's letter and place.
     """
-    found: dict[tuple[str, str], TrackChange] = {}
-    for line in drawn:
+    result: dict[tuple[str, str], TrackChange] = {}
+    for line in trend_lines:
         for point, track in line.points_with_tracks:
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
             # First, because it may explain a move of the line.
             own = [*(dispatch or {}).get((line.letter, place_of(point)), ()), *own]
             if own:
                 # The canary has another environment in the same run.
-                known = found.get((point.run, track))
-                both = dict.fromkeys([*(known.changes if known else ()), *own])
-                moved = [one for one in levels if (one.point.run, one.track) == (point.run, track)]
-                found[point.run, track] = TrackChange(
-                    point, track, line.key.hardware_label, tuple(both), tuple(moved)
+                previous = result.get((point.run, track))
+                both = dict.fromkeys([*(previous.changes if previous else ()), *own])
+                shifts = [one for one in levels if (one.point.run, one.track) == (point.run, track)]
+                result[point.run, track] = TrackChange(
+                    point, track, line.key.hardware_label, tuple(both), tuple(shifts)
                 )
-    return sorted(found.values(), key=lambda step: step.point.started_at, reverse=True)
+    return sorted(result.values(), key=lambda step: step.point.started_at, reverse=True)
 
 
 def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
@@ -178,7 +181,7 @@ def step_table(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> pd.Da
 
 
 def _place(
-    line: TrendLine, point: SeriesPoint, axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+    line: TrendLine, point: SeriesPoint, axis: Axis, points: pd.DataFrame, levels: Levels | None
 ) -> frames.Row | None:
     """The drawn row of a point; None if its line is not drawn."""
     if levels is not None and line.letter not in levels:
@@ -186,7 +189,7 @@ def _place(
     row = frames.row(line, point)
     if axis == "version":
         torch = point.torch_version or wording.NONE
-        same = drawn[(drawn["letter"] == line.letter) & (drawn["torch"] == torch)]
+        same = points[(points["letter"] == line.letter) & (points["torch"] == torch)]
         if same.empty:
             return None
         row |= {name: same.iloc[0][name] for name in ("x", "point", "smallest", "largest")}

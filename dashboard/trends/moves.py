@@ -67,13 +67,13 @@ class Move:
         return self.state if self.state == MOVED else kind(self.state, self.direction)
 
 
-def moves_of_findings(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
+def moves_of_findings(trend_lines: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
     """The findings of some lines, each at its point; findings without a point are left out.
 
     A line whose metric follows from a watched one has the findings of that metric.
     """
     moves: list[Move] = []
-    for line, one in _shown_findings(drawn, findings):
+    for line, one in _shown_findings(trend_lines, findings):
         of_run = [each for each in line.points_with_tracks if each[0].run == one.at_run]
         # Of a session with several environments the one of the finding.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
@@ -100,13 +100,13 @@ def moves_of_findings(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -
 
 
 def _shown_findings(
-    drawn: Sequence[TrendLine], findings: Sequence[Finding]
+    trend_lines: Sequence[TrendLine], findings: Sequence[Finding]
 ) -> list[tuple[TrendLine, Finding]]:
     return [
         (line, one)
         for one in findings
         if one.state in _STANDING
-        for line in drawn
+        for line in trend_lines
         if identity(one.key) in (identity(line.key), _judged_series(line))
     ]
 
@@ -117,7 +117,7 @@ def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
 
 
 def detect_moves(
-    drawn: Sequence[TrendLine],
+    trend_lines: Sequence[TrendLine],
     findings: Sequence[Finding],
     tracks_of_place: PlaceTracks,
     borders: Borders,
@@ -127,23 +127,23 @@ def detect_moves(
 
     A move that a finding of the line's metric covers is not listed again.
     """
-    watched = {(*identity(one.key), one.track) for one in findings}
+    watched_series = {(*identity(one.key), one.track) for one in findings}
     moves: list[Move] = []
-    for line in drawn:
+    for line in trend_lines:
         key = line.key
-        judged = [one for one in findings if identity(one.key) == _judged_series(line)]
+        line_findings = [one for one in findings if identity(one.key) == _judged_series(line)]
         for track in dict.fromkeys(line.tracks):
-            if (*identity(key), track) in watched or (
+            if (*identity(key), track) in watched_series or (
                 key.metric in WATCHED and _scheduled(line, track, tracks_of_place)
             ):
                 continue
             for points in _by_machine(line.of_track(track)):
                 alone = _of_machine(line, track, points, borders, better)
-                moves += [move for move in alone if not _found_there(move, points, judged)]
+                moves += [move for move in alone if not _found_there(move, points, line_findings)]
     return moves
 
 
-def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Finding]) -> bool:
+def _found_there(move: Move, points: Sequence[SeriesPoint], findings: Sequence[Finding]) -> bool:
     """Whether a change corresponds to a finding of the metric behind its line."""
     places = {point.run: place for place, point in enumerate(points)}
     return any(
@@ -151,7 +151,7 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
         and one.track == move.track
         and one.at_run in places
         and abs(places[one.at_run] - places[move.point.run]) <= _NEAR
-        for one in judged
+        for one in findings
     )
 
 
@@ -170,10 +170,12 @@ class LevelShift:
     nights: int
 
 
-def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Borders) -> list[LevelShift]:
+def levels(
+    trend_lines: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Borders
+) -> list[LevelShift]:
     """The level changes of lines across borders if their schedule has no pinned baseline."""
-    found: list[LevelShift] = []
-    for line in drawn:
+    results: list[LevelShift] = []
+    for line in trend_lines:
         for track in dict.fromkeys(line.tracks):
             for own in _by_machine(line.of_track(track)):
                 alone = [
@@ -183,11 +185,11 @@ def levels(drawn: Sequence[TrendLine], tracks_of_place: PlaceTracks, borders: Bo
                 ]
                 begins = [(line.letter, place_of(point)) in borders for point in alone]
                 nights = _nights([point.point for point in alone], begins)
-                found += [
+                results += [
                     LevelShift(line, track, alone[one.index], one.change, one.nights)
                     for one in crossings(nights)
                 ]
-    return found
+    return results
 
 
 def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:

@@ -33,137 +33,142 @@ def show() -> None:
     parts.title("History")
     address = parts.query()
     query = page_context.complete_query(address, Trends.context, lambda query: complaints(url, query))
-    found = load_trends(url, query)
-    if found is None:
+    data = load_trends(url, query)
+    if data is None:
         words = "with a measurement; see the reasons on their pages. This measures some:"
         parts.no_match(load.count_runs(url), "No number yet", words, load.suite_command(url))
         st.stop()
 
-    chosen, past, drawn, metric = found.chosen, found.past, found.drawn, found.metric
-    parts.complain(found.complaints)
-    about = f", {wording.workload_title(chosen.workload)}" if chosen.workload else ""
+    selection, past, chart_data, metric = data.chosen, data.past, data.drawn, data.metric
+    parts.complain(data.complaints)
+    about = f", {wording.workload_title(selection.workload)}" if selection.workload else ""
     parts.tab_title(f"History: {metric.title}{about}")
     with page_context.bar("/explore", address, query):
-        _context(chosen, found.offer, wording.titles(found.offer.metrics, found.defined))
-    _choices(chosen, found.offer, past, drawn)
+        _context(selection, data.offer, wording.titles(data.offer.metrics, data.defined))
+    _choices(selection, data.offer, past, chart_data)
 
-    if chosen.shown == "grid":
-        _every_case(url, chosen, metric)
-        parts.permanent_link(chosen.address)
+    if selection.shown == "grid":
+        _every_case(url, selection, metric)
+        parts.permanent_link(selection.address)
         return
-    opened = _at(past, chosen.at)
-    of_panel = _of_panel([point for point, _, _ in opened])
-    ringed = [(line, point) for point, line, track in opened if track in drawn.drawn]
-    chart_section.show(chosen, metric, drawn, ringed)
-    _captions(chosen, metric, past, drawn)
-    _point_limit(chosen, past, found.lines)
-    _canary(chosen, found.offer)
-    if opened:
-        _point(url, chosen, metric, past, drawn, opened)
-    _move_section(chosen, drawn)
-    _change_section(chosen, drawn)
-    _every_point(chosen, metric, drawn)
-    parts.permanent_link(chosen.address)
+    points = _at(past, selection.at)
+    of_panel = _of_panel([point for point, _, _ in points])
+    ring_points = [(line, point) for point, line, track in points if track in chart_data.drawn]
+    chart_section.show(selection, metric, chart_data, ring_points)
+    _captions(selection, metric, past, chart_data)
+    _point_limit(selection, past, data.lines)
+    _canary(selection, data.offer)
+    if points:
+        _point(url, selection, metric, past, chart_data, points)
+    _move_section(selection, chart_data)
+    _change_section(selection, chart_data)
+    _every_point(selection, metric, chart_data)
+    parts.permanent_link(selection.address)
     if of_panel is not None and (run := load.run(url, of_panel.run)) is not None:
         case_panel.of_run(url, run[0], of_panel.case, of_panel.environment)
 
 
-def _context(chosen: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
+def _context(selection: Trends, offer: TrendChoices, metrics: Mapping[str, str]) -> None:
     """The parameters that other views share with this one."""
     places = wording.hardware_choices(offer.hardware)
-    parts.several("Hardware", "hardware", places, chosen, MAX_LINES)
+    parts.several("Hardware", "hardware", places, selection, MAX_LINES)
     titles = {workload: wording.workload_title(workload) for workload in offer.workloads}
-    parts.select("Workload", "workload", {"": "All workloads", **titles}, chosen)
-    parts.select("Metric", "metric", metrics, chosen)
-    if chosen.axis == "date":
+    parts.select("Workload", "workload", {"": "All workloads", **titles}, selection)
+    parts.select("Metric", "metric", metrics, selection)
+    if selection.axis == "date":
         ranges = {"recent": "newest", "30d": "30 d", "90d": "90 d", "1y": "1 y", "all": "all"}
-        parts.segments("Range", "points", ranges, chosen)
+        parts.segments("Range", "points", ranges, selection)
 
 
-def _choices(chosen: Trends, offer: TrendChoices, past: History, drawn: ChartData) -> None:
+def _choices(selection: Trends, offer: TrendChoices, past: History, chart_data: ChartData) -> None:
     """The choices for these lines, which are stored in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, chosen)
-        parts.segments("X axis", "axis", {"date": "date", "version": "PyTorch version"}, chosen)
-        parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
-        if chosen.scale == "relative":
-            parts.select("Against", "baseline", _baselines(chosen, past.lines), chosen)
-        parts.select("Preset", "preset", offer.presets, chosen)
-        if len(drawn.tracks) > 1:
+        parts.segments("Show", "shown", {"lines": "chosen cases", "grid": "all cases"}, selection)
+        parts.segments("X axis", "axis", {"date": "date", "version": "PyTorch version"}, selection)
+        parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, selection)
+        if selection.scale == "relative":
+            parts.select("Against", "baseline", _baselines(selection, past.lines), selection)
+        parts.select("Preset", "preset", offer.presets, selection)
+        if len(chart_data.tracks) > 1:
             none = "the scheduled ones" if lines.scheduled_tracks(past.lines, past.tracks_of_place) else "all"
-            parts.several(f"Series (none: {none})", "tracks", drawn.tracks, chosen, MAX_TRACKS)
-    named = {case: wording.case(case).text for case in offer.cases}
-    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
+            parts.several(f"Series (none: {none})", "tracks", chart_data.tracks, selection, MAX_TRACKS)
+    labels = {case: wording.case(case).text for case in offer.cases}
+    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", labels, selection, MAX_LINES)
 
 
-def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
+def _baselines(selection: Trends, trend_lines: Sequence[TrendLine]) -> dict[str, str]:
     """The possible baselines, and the selected one."""
-    choices = version_choices(lines.baselines(drawn).values())
-    known = dict(list(choices.items())[:_OFFERED_VERSIONS])
-    return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
+    choices = version_choices(lines.baselines(trend_lines).values())
+    choices_shown = dict(list(choices.items())[:_OFFERED_VERSIONS])
+    return (
+        choices_shown
+        if selection.baseline in choices_shown
+        else {selection.baseline: selection.baseline, **choices_shown}
+    )
 
 
-def _captions(chosen: Trends, metric: Metric, past: History, drawn: ChartData) -> None:
+def _captions(selection: Trends, metric: Metric, past: History, chart_data: ChartData) -> None:
     """The caption about the baseline of the chart and the tracks it leaves out."""
     parts.caption("A point opens its case in its run.", "" if "case" in parts.query() else words.ABOUT_CASES)
-    if drawn.levels is not None:
-        run = chosen.baseline in lines.runs(past.lines)
-        sentences = words.against(metric, chosen.baseline, drawn.levels, past.lines, run=run)
-        lacking = ", ".join(line.letter for line in past.lines if line.letter not in drawn.levels)
+    if chart_data.levels is not None:
+        run = selection.baseline in lines.runs(past.lines)
+        sentences = words.against(metric, selection.baseline, chart_data.levels, past.lines, run=run)
+        lacking = ", ".join(line.letter for line in past.lines if line.letter not in chart_data.levels)
         undrawn = f" Not drawn: {lacking}." if lacking else ""
         parts.caption(
-            parts.plain(f"0 % is {chosen.baseline}: a hint, not a verdict.{undrawn}"), parts.plain(sentences)
+            parts.plain(f"0 % is {selection.baseline}: a hint, not a verdict.{undrawn}"),
+            parts.plain(sentences),
         )
         if not run:
-            _measured_in_turns(chosen, past, drawn)
+            _measured_in_turns(selection, past, chart_data)
     if max(len(line.points) for line in past.lines) == 1:
         parts.caption("One point each: a line begins with the second run.")
-    if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
+    if selection.axis == "date" and frames.at_one_moment(chart_data.versions):
         parts.caption("Several PyTorch versions at one moment: the version axis separates them.")
-    if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
-        parts.caption(_left_out(past, drawn))
+    if len(chart_data.tracks) > len(chart_data.drawn) and not selection.tracks:
+        parts.caption(_left_out(past, chart_data))
 
 
-def _left_out(past: History, drawn: ChartData) -> str:
+def _left_out(past: History, chart_data: ChartData) -> str:
     """The note about tracks that are drawn only if selected."""
-    scheduled = lines.scheduled_tracks(past.lines, past.tracks_of_place)
+    schedule_tracks = lines.scheduled_tracks(past.lines, past.tracks_of_place)
     sentences: list[str] = []
-    if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
+    if single := len(chart_data.tracks) - len(schedule_tracks) if schedule_tracks else 0:
         tracks = wording.plural(single, "track")
         sentences.append(f"Not drawn: {tracks} of confirmations, upgrades and single runs; see Series.")
-    if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
+    if (many := len(schedule_tracks) or len(chart_data.tracks)) > MAX_TRACKS:
         sentences.append(f"Only the {MAX_TRACKS} of {many} tracks that were measured last are drawn.")
     return " ".join(sentences)
 
 
-def _point_limit(chosen: Trends, past: History, many: int) -> None:
+def _point_limit(selection: Trends, past: History, many: int) -> None:
     """The note about points that are left out, with a link to them."""
-    shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
-    if max(len(line.points) for line in past.lines) >= shown:
-        alone = load.newest_points(1, recent=chosen.recent)
-        fewer = "; with fewer lines more of each" if shown < alone else ""
-        parts.caption(f"The newest {shown} points of each line{fewer}; `pyrometer export` has all.")
-        if shown < most:
-            parts.link(chosen.after("points", "all").address, f"Up to {most:,} points of each line →")
-    if chosen.points == "all" and replace(chosen, points="recent").recent and not chosen.at:
-        parts.link(chosen.after("points", "recent").address, "Only the newest points →")
+    limit, most = load.newest_points(many, recent=selection.recent), load.newest_points(many)
+    if max(len(line.points) for line in past.lines) >= limit:
+        alone = load.newest_points(1, recent=selection.recent)
+        fewer = "; with fewer lines more of each" if limit < alone else ""
+        parts.caption(f"The newest {limit} points of each line{fewer}; `pyrometer export` has all.")
+        if limit < most:
+            parts.link(selection.after("points", "all").address, f"Up to {most:,} points of each line →")
+    if selection.points == "all" and replace(selection, points="recent").recent and not selection.at:
+        parts.link(selection.after("points", "recent").address, "Only the newest points →")
 
 
-def _measured_in_turns(chosen: Trends, past: History, drawn: ChartData) -> None:
+def _measured_in_turns(selection: Trends, past: History, chart_data: ChartData) -> None:
     """The link or the command for a comparison of the baseline with the newest version without drift."""
-    old = public(chosen.baseline)
+    old = public(selection.baseline)
     others = [
         (point, line)
-        for line in drawn.lines
+        for line in chart_data.lines
         for point in line.points
         if point.torch_version and public(point.torch_version) != old
     ]
     if not others:
         return
     newest, line = max(others, key=lambda own: own[0].started_at)
-    named = lines.baselines(past.lines)
-    own = {each.letter: lines.build(each, chosen.baseline) for each in past.lines}[line.letter]
-    ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
+    names = lines.baselines(past.lines)
+    own = {each.letter: lines.build(each, selection.baseline) for each in past.lines}[line.letter]
+    ends = {"from": [names.get(own, selection.baseline)], "to": [names[newest.torch_version]]}
     filters = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
     address = links.view(links.UPGRADE, filters)
     parts.link(address, "A/B interleaved: the upgrade between the two →")
@@ -190,26 +195,33 @@ def _of_panel(points: Sequence[SeriesPoint]) -> SeriesPoint | None:
 
 
 def _point(
-    url: str, chosen: Trends, metric: Metric, past: History, drawn: ChartData, own: Sequence[tables.Own]
+    url: str,
+    selection: Trends,
+    metric: Metric,
+    past: History,
+    chart_data: ChartData,
+    own: Sequence[tables.Own],
 ) -> None:
     """Show the points of one run: their values, comparisons, and other changes."""
-    run = chosen.at
-    table = tables.points(own, chosen, metric, drawn.tracks, drawn.levels)
-    parts.heading(parts.plain(f"Point of run {run}"), table, f"point-{chosen.metric}-{run}.csv")
-    observed = {(window.case, window.environment) for window in load.windows(url, run)}
+    run = selection.at
+    table = tables.points(own, selection, metric, chart_data.tracks, chart_data.levels)
+    parts.heading(parts.plain(f"Point of run {run}"), table, f"point-{selection.metric}-{run}.csv")
+    window_keys = {(window.case, window.environment) for window in load.windows(url, run)}
     changes: set[RunChange] | None = None
     for each, line, track in own:
         before = _before(line, track, each)
-        label = drawn.tracks[track] if len(drawn.tracks) > 1 else ""
-        facts = tables.point_facts(line, each, metric, label, (drawn.levels or {}).get(line.letter))
+        label = chart_data.tracks[track] if len(chart_data.tracks) > 1 else ""
+        facts = tables.point_facts(line, each, metric, label, (chart_data.levels or {}).get(line.letter))
         change_html = tables.change(each, before, metric) if before is not None else ""
         parts.html(markup.panels(facts, change_html, kind="py-point"))
-        parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
+        parts.html(
+            tables.ways(each, before, selection, has_window=(each.case, each.environment) in window_keys)
+        )
         if before is not None:
             _against(past, before, each)
             changes = (changes or set()) | set(past.of_line.get((line.letter, place_of(each)), ()))
     if changes is not None:
-        _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
+        _differs(sorted(changes, key=lambda change: (change.kind, change.name)), selection)
 
 
 def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | None:
@@ -233,67 +245,67 @@ def _against(past: History, before: SeriesPoint, point: SeriesPoint) -> None:
         parts.code(command)
 
 
-def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
+def _differs(changes: Sequence[RunChange], selection: Trends) -> None:
     if not changes:
         parts.caption("No other stored fact differs from the run before.")
         return
     table = findings.changes(changes)
-    name = f"changes-{chosen.metric}-{chosen.at}.csv"
+    name = f"changes-{selection.metric}-{selection.at}.csv"
     parts.table_section("Differences from the run before in its track", table, name)
 
 
-def _move_section(chosen: Trends, drawn: ChartData) -> None:
+def _move_section(selection: Trends, chart_data: ChartData) -> None:
     """Show the change points, if any."""
-    if not drawn.moves:
+    if not chart_data.moves:
         return
-    table = tables.moves(drawn.moves, drawn.tracks, several=len(drawn.drawn) > 1)
-    about = words.about_moves(chosen.metric)
-    parts.table_section(table.label, table, f"moves-{chosen.metric}.csv", about)
+    table = tables.moves(chart_data.moves, chart_data.tracks, several=len(chart_data.drawn) > 1)
+    about = words.about_moves(selection.metric)
+    parts.table_section(table.label, table, f"moves-{selection.metric}.csv", about)
 
 
-def _change_section(chosen: Trends, drawn: ChartData) -> None:
+def _change_section(selection: Trends, chart_data: ChartData) -> None:
     """Show other changes along the lines, if any."""
-    if not drawn.steps:
+    if not chart_data.steps:
         return
     parts.heading(
         "Other changes",
-        lambda: marks.step_table(drawn.steps, drawn.tracks),
-        f"changes-{chosen.metric}.csv",
+        lambda: marks.step_table(chart_data.steps, chart_data.tracks),
+        f"changes-{selection.metric}.csv",
         words.ABOUT_STEPS,
     )
-    parts.table(tables.steps(drawn.steps, drawn.drawn))
+    parts.table(tables.steps(chart_data.steps, chart_data.drawn))
 
 
-def _every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
+def _every_point(selection: Trends, metric: Metric, chart_data: ChartData) -> None:
     """Show the newest points with their links; all of them as CSV."""
-    items, several = tables.newest_first(drawn.lines), len(drawn.drawn) > 1
-    table = tables.points(items, chosen, metric, drawn.tracks, drawn.levels, several=several)
-    parts.table_section("Data", table, f"points-{chosen.metric}.csv")
+    items, several = tables.newest_first(chart_data.lines), len(chart_data.drawn) > 1
+    table = tables.points(items, selection, metric, chart_data.tracks, chart_data.levels, several=several)
+    parts.table_section("Data", table, f"points-{selection.metric}.csv")
 
 
-def _every_case(url: str, chosen: Trends, metric: Metric) -> None:
+def _every_case(url: str, selection: Trends, metric: Metric) -> None:
     """Show all cases of the metric and the workload as sparklines, because they are too many for one
     chart.
     """
     keys = [
         key
         for key in load.series_keys(url)
-        if (key.metric, key.preset) == (chosen.metric, chosen.preset)
-        and key.hardware in chosen.hardware
-        and chosen.has(key.case)
+        if (key.metric, key.preset) == (selection.metric, selection.preset)
+        and key.hardware in selection.hardware
+        and selection.has(key.case)
     ]
     rows = trends_load.every_case(url, label_series(keys))
-    table = tables.every_case(rows, chosen, metric)
-    parts.heading(f"All cases: {metric.title}", table, f"cases-{chosen.metric}.csv")
+    table = tables.every_case(rows, selection, metric)
+    parts.heading(f"All cases: {metric.title}", table, f"cases-{selection.metric}.csv")
     parts.caption("Not coloured: one change by itself is no finding.")
     parts.table(table)
 
 
-def _canary(chosen: Trends, offer: TrendChoices) -> None:
+def _canary(selection: Trends, offer: TrendChoices) -> None:
     """A link that adds the series of the canary to the lines, if there is one and room for it."""
-    own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
-    room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
-    if not own or room < 1 or any(map(is_canary, chosen.cases)):
+    own = [case for case in offer.cases if is_canary(case) and case not in selection.cases]
+    room = MAX_LINES // len(selection.hardware) - len(selection.cases)
+    if not own or room < 1 or any(map(is_canary, selection.cases)):
         return
-    with_canary = chosen.after("cases", (*chosen.cases, *own[:room]))
+    with_canary = selection.after("cases", (*selection.cases, *own[:room]))
     parts.link(with_canary.address, "Add the canary of the machine →")

@@ -33,18 +33,18 @@ _LISTED = 6
 Own = tuple[SeriesPoint, TrendLine, str]
 
 
-def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
+def legend(trend_lines: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
     """The meaning of the letters and the dashes; it wraps and does not shorten case keys."""
-    several = len({line.key.hardware for line in drawn}) > 1
-    entries = "".join(f"<li>{_key(line)}{_line_name(line, several)}</li>" for line in drawn)
-    found = f'<ul class="py-legend">{entries}</ul>'
+    several = len({line.key.hardware for line in trend_lines}) > 1
+    entries = "".join(f"<li>{_key(line)}{_line_name(line, several)}</li>" for line in trend_lines)
+    result = f'<ul class="py-legend">{entries}</ul>'
     if len(tracks) > 1:
         dashes = "".join(
             f'<li><span class="py-dash py-dash-{number}"></span><span>{number} {escape(label)}</span></li>'
             for number, label in enumerate(tracks.values(), 1)
         )
-        found += f'<ul class="py-legend py-tracks" aria-label="Tracks">{dashes}</ul>'
-    return found
+        result += f'<ul class="py-legend py-tracks" aria-label="Tracks">{dashes}</ul>'
+    return result
 
 
 def _line_name(line: TrendLine, several: bool) -> str:
@@ -114,7 +114,7 @@ def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> DataTable[
 
 def points(
     items: Sequence[Own],
-    chosen: Trends,
+    selection: Trends,
     metric: Metric,
     tracks: Mapping[str, str],
     levels: Levels | None,
@@ -152,7 +152,7 @@ def points(
         Column("track", value=lambda own: tracks[own[2]]),
         Column("hardware", value=lambda own: own[1].key.hardware_label),
         *(Column(name, value=_of(name)) for name in ("machine", "harness", "environment")),
-        Column("", "", html=lambda own: _point_links(own[0], chosen)),
+        Column("", "", html=lambda own: _point_links(own[0], selection)),
     ]
     rest = "older ones in the CSV file"
     return DataTable("The newest points", columns, items, MOST_POINTS, rest, dense=True)
@@ -187,28 +187,28 @@ def _numbers(metric: Metric) -> list[Column[Own]]:
     ]
 
 
-def _point_links(point: SeriesPoint, chosen: Trends) -> str:
+def _point_links(point: SeriesPoint, selection: Trends) -> str:
     return (
         '<span class="py-mark">'
-        f"{markup.link(chosen.address_at(point.run), 'Point')} · "
-        f"{markup.link(chosen.address_of(point), 'Samples')}</span>"
+        f"{markup.link(selection.address_at(point.run), 'Point')} · "
+        f"{markup.link(selection.address_of(point), 'Samples')}</span>"
     )
 
 
-def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, observed: bool) -> str:
+def ways(point: SeriesPoint, before: SeriesPoint | None, selection: Trends, *, has_window: bool) -> str:
     """The links of a point: its replicates with their samples, its run, its use as a baseline."""
     links_html = [
-        markup.link(chosen.address_of(point), "Samples and log →"),
+        markup.link(selection.address_of(point), "Samples and log →"),
         markup.link(links.run(point.run), "The whole run →"),
     ]
-    if observed:
+    if has_window:
         # The page uses the first replicate with a telemetry window.
         address = links.windows(point.run, point.case, point.environment)
         links_html.append(markup.link(address, "Utilisation →"))
-    against = chosen.after("scale", "relative").after("baseline", point.run)
+    against = selection.after("scale", "relative").after("baseline", point.run)
     links_html.append(markup.link(against.address, "Use as baseline →"))
     if before is not None:
-        links_html.append(markup.link(chosen.address_at(before.run), "← The point before"))
+        links_html.append(markup.link(selection.address_at(before.run), "← The point before"))
     return f"<p>{' · '.join(links_html)}</p>"
 
 
@@ -237,10 +237,10 @@ def change(point: SeriesPoint, before: SeriesPoint, metric: Metric) -> str:
 
     Without a colour: two runs are no confirmation.
     """
-    found = wording.change(point, before, metric.better)
+    change = wording.change(point, before, metric.better)
     text = f"{wording.quantity(before.point, metric.unit)} (n {before.n}) → "
-    text += f"{wording.quantity(point.point, metric.unit)} (n {point.n}): {found.note}"
-    return markup.card("Against the point before", escape(found.text), escape(text))
+    text += f"{wording.quantity(point.point, metric.unit)} (n {point.n}): {change.note}"
+    return markup.card("Against the point before", escape(change.text), escape(text))
 
 
 def _case_cell(line: TrendLine) -> str:
@@ -257,8 +257,8 @@ def _change(move: Move) -> str:
 
 
 def _what(move: Move) -> str:
-    moved = '<span class="py-quiet">moved here, not confirmed</span>'
-    text = moved if move.state == MOVED else markup.chip(move.word)
+    level_text = '<span class="py-quiet">moved here, not confirmed</span>'
+    text = level_text if move.state == MOVED else markup.chip(move.word)
     text += f"<small>{escape(move.direction)}</small>" if move.direction else ""
     return text + (f"<small>{escape(METRICS[move.metric].title)}</small>" if move.metric else "")
 
@@ -277,8 +277,10 @@ def _changes(step: TrackChange) -> str:
     more = len(step.changes) - len(lines)
     lines += [f"and {more:,} more"] if more > 0 else []
     if step.levels:
-        moved = ", ".join(f"{one.line.letter} {percent(one.change)} ({_nights(one)})" for one in step.levels)
-        lines.append(f"Levels across it: {escape(moved)}. Not judged: there is no baseline.")
+        level_text = ", ".join(
+            f"{one.line.letter} {percent(one.change)} ({_nights(one)})" for one in step.levels
+        )
+        lines.append(f"Levels across it: {escape(level_text)}. Not judged: there is no baseline.")
     return f'<span class="py-reason">{"<br>".join(lines)}</span>'
 
 
@@ -300,9 +302,9 @@ def _two(strong: str, *small: str) -> str:
     return f'<span class="py-metric">{_whole(strong)}{smaller}</span>'
 
 
-def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
+def newest_first(trend_lines: Iterable[TrendLine]) -> list[Own]:
     """All points of some lines, the newest first, and those of one time in the order of the lines."""
-    every = [(point, line, track) for line in drawn for point, track in line.points_with_tracks]
+    every = [(point, line, track) for line in trend_lines for point, track in line.points_with_tracks]
     order = time_order([point for point, _, _ in every])
     by_line = sorted(every, key=lambda own: own[1].letter)
     return sorted(by_line, key=lambda own: order(own[0]), reverse=True)
@@ -343,7 +345,7 @@ def histories(
     If several tracks or machines have nights of it, those of the newest are used, because levels of two
     PyTorch versions or two machines do not form one history.
     """
-    found: list[CaseHistory] = []
+    results: list[CaseHistory] = []
     for key, own in points.items():
         about = [(point, tracks_of_place.get(place_of(point))) for point in own]
         nights = [(p, each.track) for p, each in about if each and each.track and each.track != each.baseline]
@@ -352,11 +354,11 @@ def histories(
             last, track = nights[-1]
             in_track = [point for point, each in nights if (each, point.machine) == (track, last.machine)]
         if in_track:
-            found.append(CaseHistory(key, tuple(in_track[-NIGHTS:]), track))
-    return sorted(found, key=lambda one: (one.key.case, one.key.hardware_label))
+            results.append(CaseHistory(key, tuple(in_track[-NIGHTS:]), track))
+    return sorted(results, key=lambda one: (one.key.case, one.key.hardware_label))
 
 
-def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> DataTable[CaseHistory]:
+def every_case(rows: Sequence[CaseHistory], selection: Trends, metric: Metric) -> DataTable[CaseHistory]:
     """A row for each case; nothing is coloured, because a change of one night is not a finding.
 
     Of more cases than a table holds those come first that changed most.
@@ -368,7 +370,7 @@ def every_case(rows: Sequence[CaseHistory], chosen: Trends, metric: Metric) -> D
         return Markup(markup.sparkline([point.point for point in one.points], metric.unit, what))
 
     def address(one: CaseHistory) -> str:
-        return chosen.of_case(one.key.case, one.key.hardware)
+        return selection.of_case(one.key.case, one.key.hardware)
 
     unit = f" ({metric.unit})" if metric.unit else ""
     common = wording.common_parameters(one.key.case for one in rows)

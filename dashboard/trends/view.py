@@ -110,20 +110,20 @@ class Trends(View):
 
     def after(self, name: str, value: Any) -> "Trends":
         """The view without choices that do not exist for other lines."""
-        changed = super(Trends, self).after(name, value)
+        new_view = super(Trends, self).after(name, value)
         if name == "workload" and value:
-            return replace(changed, cases=())
-        return changed if _all_of(changed.workload, changed.cases) else replace(changed, workload="")
+            return replace(new_view, cases=())
+        return new_view if _all_of(new_view.workload, new_view.cases) else replace(new_view, workload="")
 
     def lines(self, keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
         """The series that the view shows, a line each, in the order of the legend."""
-        found = {
+        result = {
             (key.case, key.hardware): key
             for key in keys
             if key.metric == self.metric and key.preset == self.preset
         }
-        wanted = [(case, hardware) for case in self.cases for hardware in self.hardware]
-        return tuple(found[each] for each in wanted if each in found)[:MAX_LINES]
+        pairs = [(case, hardware) for case in self.cases for hardware in self.hardware]
+        return tuple(result[each] for each in pairs if each in result)[:MAX_LINES]
 
     def of_case(self, case: str, hardware: str) -> str:
         """The address of the view of one case on one hardware, as lines."""
@@ -187,33 +187,33 @@ def trends(
 
     keys = [k for k in keys if k.metric == metric]
     labels = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _hardware)
-    hardware = _pick_hardware(query, labels, used, complaints)
+    default = _most_used(_first_place(_named_keys(keys, named, workload), opening), _hardware)
+    hardware = _pick_hardware(query, labels, default, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
     presets = {k.preset: k.preset_name for k in keys}
-    used = _most_used(_first_place(_named_keys(keys, named, workload), opening), _preset)
-    preset = pick_fingerprint(query, "preset", presets, used, complaints)
+    default = _most_used(_first_place(_named_keys(keys, named, workload), opening), _preset)
+    preset = pick_fingerprint(query, "preset", presets, default, complaints)
 
     keys = [k for k in keys if k.preset == preset]
     every = sorted({k.case for k in keys})
     workloads = sorted({_workload(case) for case in every if not is_canary(case)} - {""})
     workload = _pick_workload(query, workloads, every, complaints)
-    known = [case for case in every if _all_of(workload, [case])]
+    cases = [case for case in every if _all_of(workload, [case])]
     axis: Axis = "version" if pick(query, "axis", AXES, AXES[0], complaints) == "version" else "date"
     relative = pick(query, "scale", SCALES, SCALES[0], complaints) == "relative"
-    reach = pick(query, "points", POINTS, POINTS[0], complaints)
-    points: Points = next(each for each in POINTS if each == reach)
-    unlike = distinct(labels), distinct(presets)
-    offer = TrendChoices(tuple(metrics), *unlike, tuple(known), tuple(workloads))
+    period = pick(query, "points", POINTS, POINTS[0], complaints)
+    points: Points = next(each for each in POINTS if each == period)
+    label_maps = distinct(labels), distinct(presets)
+    offer = TrendChoices(tuple(metrics), *label_maps, tuple(cases), tuple(workloads))
     many = max(1, MAX_LINES // len(hardware)) if workload else _FIRST_CASES
-    ordered: Callable[[], Sequence[str]] = partial(leading, metric, hardware, preset) if leading else tuple
-    chosen = Trends(
+    first: Callable[[], Sequence[str]] = partial(leading, metric, hardware, preset) if leading else tuple
+    selection = Trends(
         metric=metric,
         hardware=hardware,
         preset=preset,
         axis=axis,
-        cases=_pick_cases(query, known, ordered, many, complaints),
+        cases=_pick_cases(query, cases, first, many, complaints),
         tracks=tuple(dict.fromkeys(query.get("track", ()))),
         scale="relative" if relative else "absolute",
         baseline=last(query, "baseline") or "",
@@ -222,57 +222,61 @@ def trends(
         shown="grid" if pick(query, "shown", SHOWN, SHOWN[0], complaints) == "grid" else "lines",
         workload=workload,
     )
-    complaints += _not_there(chosen, offer, keys)
-    return chosen, offer, complaints
+    complaints += _not_there(selection, offer, keys)
+    return selection, offer, complaints
 
 
 def resolve_selection(
-    chosen: Trends, tracks: Sequence[str], baselines: Sequence[str], pinned: str, runs: Sequence[str]
+    selection: Trends,
+    tracks: Sequence[str],
+    baselines: Sequence[str],
+    default_baseline: str,
+    runs: Sequence[str],
 ) -> tuple[Trends, list[str]]:
     """The selection after its points are known, and complaints about values that none of them has.
 
-    `baselines` are the possible baselines; `pinned` is the default (empty if there is none). `runs` are those
-    with a point.
+    `baselines` are the possible baselines; `default_baseline` is the default (empty if there is none). `runs`
+    are those with a point.
     """
-    complaints = [unknown_value("track", each, tracks) for each in chosen.tracks if each not in tracks]
-    tracks_there = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
-    baseline = chosen.baseline or pinned
-    if chosen.scale == "relative" and baseline not in baselines and baseline not in runs:
-        if chosen.baseline:
-            complaints.append(unknown_value("baseline", chosen.baseline, [*baselines, *runs]))
-        baseline = pinned
-    at = chosen.at
+    complaints = [unknown_value("track", each, tracks) for each in selection.tracks if each not in tracks]
+    tracks_there = tuple(each for each in selection.tracks if each in tracks)[:MAX_TRACKS]
+    baseline = selection.baseline or default_baseline
+    if selection.scale == "relative" and baseline not in baselines and baseline not in runs:
+        if selection.baseline:
+            complaints.append(unknown_value("baseline", selection.baseline, [*baselines, *runs]))
+        baseline = default_baseline
+    at = selection.at
     if at and at not in runs:
         complaints.append(f"Run {at} has no point in this selection.")
         at = ""
-    return replace(chosen, tracks=tracks_there, baseline=baseline, at=at), complaints
+    return replace(selection, tracks=tracks_there, baseline=baseline, at=at), complaints
 
 
 def _pick_hardware(
     query: Query, labels: Mapping[str, str], default: str, complaints: list[str]
 ) -> tuple[str, ...]:
     """Each by fingerprint, by its beginning, or by label; the default if none is left."""
-    found: dict[str, None] = {}
-    for wanted in dict.fromkeys(query.get("hardware", ())):
-        if len(several := label_fingerprints(wanted, labels)) > 1:
+    result: dict[str, None] = {}
+    for text in dict.fromkeys(query.get("hardware", ())):
+        if len(several := label_fingerprints(text, labels)) > 1:
             names = short_fingerprints(several)
             complaints.append(
-                f"{len(several)} kinds of hardware have the label {wanted} ({names}): each has its own lines."
+                f"{len(several)} kinds of hardware have the label {text} ({names}): each has its own lines."
             )
-            found |= dict.fromkeys(several)
-        elif (one := find_fingerprint(wanted, labels)) is None:
-            complaints.append(unknown_value("hardware", wanted, labels.values()))
+            result |= dict.fromkeys(several)
+        elif (one := find_fingerprint(text, labels)) is None:
+            complaints.append(unknown_value("hardware", text, labels.values()))
         else:
-            found[one] = None
-    return _first(tuple(found), "kinds of hardware", complaints) or (default,)
+            result[one] = None
+    return _first(tuple(result), "kinds of hardware", complaints) or (default,)
 
 
 def _pick_workload(
-    query: Query, workloads: Sequence[str], known: Sequence[str], complaints: list[str]
+    query: Query, workloads: Sequence[str], cases: Sequence[str], complaints: list[str]
 ) -> str:
     """The workload of the address; none if the address names cases of others."""
     workload = pick(query, "workload", ("", *workloads), "", complaints)
-    if _all_of(workload, [case for case in query.get("case", ()) if case in known]):
+    if _all_of(workload, [case for case in query.get("case", ()) if case in cases]):
         return workload
     complaints.append(f"Some of these cases are not of workload {workload}: all workloads can be chosen.")
     return ""
@@ -280,30 +284,30 @@ def _pick_workload(
 
 def _pick_cases(
     query: Query,
-    known: Sequence[str],
+    all_cases: Sequence[str],
     leading: Callable[[], Sequence[str]],
     many: int,
     complaints: list[str],
 ) -> tuple[str, ...]:
     """The cases of the address; without any the first `many`."""
-    wanted = list(dict.fromkeys(query.get("case", ())))
-    complaints += [unknown_value("case", case, known) for case in wanted if case not in known]
-    cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
+    names = list(dict.fromkeys(query.get("case", ())))
+    complaints += [unknown_value("case", case, all_cases) for case in names if case not in all_cases]
+    cases = _first(tuple(case for case in names if case in all_cases), "cases", complaints)
     if cases:
         return cases
-    ordered = list(dict.fromkeys([*(case for case in leading() if case in known), *known]))
+    options = list(dict.fromkeys([*(case for case in leading() if case in all_cases), *all_cases]))
     # Series of the canary are the default only if there are no others.
-    models = [case for case in ordered if not is_canary(case)]
-    return tuple((models or ordered)[:many])
+    models = [case for case in options if not is_canary(case)]
+    return tuple((models or options)[:many])
 
 
-def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
+def _first(values: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
     """The first ones, up to the most lines."""
-    if len(wanted) > MAX_LINES:
+    if len(values) > MAX_LINES:
         complaints.append(
-            f"A chart has at most {MAX_LINES} lines: it shows the first of {len(wanted)} {what}."
+            f"A chart has at most {MAX_LINES} lines: it shows the first of {len(values)} {what}."
         )
-    return wanted[:MAX_LINES]
+    return values[:MAX_LINES]
 
 
 def _workload(case: str) -> str:
@@ -327,17 +331,19 @@ def is_canary(case: str) -> bool:
     return case in CASES or case in GPU_CASES
 
 
-def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:
+def _not_there(selection: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:
     """Complaints about a selection whose parts all exist: too many lines, hardware without any."""
-    found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
+    result = {(key.case, key.hardware) for key in keys if key.case in selection.cases}
     complaints: list[str] = []
-    if len(found) > MAX_LINES:
-        complaints.append(f"A chart has at most {MAX_LINES} lines: only the first of {len(found)} are shown.")
-    there = {hardware for _, hardware in found}
-    preset = offer.presets[chosen.preset]
+    if len(result) > MAX_LINES:
+        complaints.append(
+            f"A chart has at most {MAX_LINES} lines: only the first of {len(result)} are shown."
+        )
+    there = {hardware for _, hardware in result}
+    preset = offer.presets[selection.preset]
     return complaints + [
         f"{offer.hardware[each]} has none of these cases under preset {preset}."
-        for each in chosen.hardware
+        for each in selection.hardware
         if each not in there
     ]
 
@@ -361,5 +367,5 @@ def _preset(key: SeriesKey) -> str:
 
 def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:
     # Ties go to the first in order, so that the default view of a database is always the same.
-    counted = Counter(part(key) for key in keys)
-    return min(counted, key=lambda value: (-counted[value], value))
+    counts = Counter(part(key) for key in keys)
+    return min(counts, key=lambda value: (-counts[value], value))

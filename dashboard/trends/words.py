@@ -50,8 +50,8 @@ ABOUT_STEPS = (
 
 def title(metric: Metric, *, stacked: bool, baseline: str = "") -> str:
     """The title of a trend chart's scale; with `baseline` shares of it are drawn."""
-    changed = f"{metric.title}, change against {baseline} (%)"
-    parts = [changed if baseline else wording.with_unit(metric.title, metric.unit)]
+    change_title = f"{metric.title}, change against {baseline} (%)"
+    parts = [change_title if baseline else wording.with_unit(metric.title, metric.unit)]
     if metric.better != "neither":
         parts.append(_BETTER[metric.better] if baseline else f"{metric.better} is better")
     if stacked:
@@ -68,22 +68,24 @@ def how_to_read(metric: Metric, axis: Axis, tool: str = "", *, rules: bool = Tru
             "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
             + meaning
         )
-    dashed = "Dashed vertical lines: the PyTorch version changes." if rules else ""
+    dash_note = "Dashed vertical lines: the PyTorch version changes." if rules else ""
     reading = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
-    return " ".join(part for part in (reading, dashed) if part) + meaning
+    return " ".join(part for part in (reading, dash_note) if part) + meaning
 
 
-def against(metric: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
+def against(
+    metric: Metric, baseline: str, levels: Levels, trend_lines: Sequence[TrendLine], *, run: bool
+) -> str:
     """The caption of a relative trend: the meaning of 0 % in each line, and the quality of such shares.
 
     `run`: the baseline is a run, not a version.
     """
-    builds = {} if run else {line.letter: _build(line, baseline) for line in drawn}
+    builds = {} if run else {line.letter: _build(line, baseline) for line in trend_lines}
     each = ", ".join(
         f"{letter} {wording.quantity(level, metric.unit)}{builds.get(letter, '')}"
         for letter, level in levels.items()
     )
-    missing = [line for line in drawn if line.letter not in levels]
+    missing = [line for line in trend_lines if line.letter not in levels]
     without = [line.letter for line in missing if not lines.measured(line, baseline)]
     nothing = [line.letter for line in missing if lines.measured(line, baseline)]
     of_which = "that run's point" if run else "the median over the points of its runs"
@@ -105,23 +107,23 @@ def _build(line: TrendLine, baseline: str) -> str:
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
-def in_words(metric: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
+def in_words(metric: Metric, trend_lines: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
     """The description of a trend chart, for screen readers."""
-    many = sum(len(line.points) for line in drawn)
-    names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
-    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
+    many = sum(len(line.points) for line in trend_lines)
+    names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in trend_lines))
+    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in trend_lines))
     of_tracks = f" in {tracks} tracks" if tracks > 1 else ""
-    compared = f", against {baseline}" if baseline else ""
+    against_text = f", against {baseline}" if baseline else ""
     return (
-        f"{metric.title}{compared}: {wording.plural(len(drawn), 'line')}{of_tracks} with "
+        f"{metric.title}{against_text}: {wording.plural(len(trend_lines), 'line')}{of_tracks} with "
         f"{wording.plural(many, 'point')} on {where}: {names}"
     )
 
 
-def measured_on(drawn: Sequence[TrendLine]) -> tuple[str, str]:
+def measured_on(trend_lines: Sequence[TrendLine]) -> tuple[str, str]:
     """The hardware of lines, and the PyTorch of their oldest and newest point."""
-    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
-    points = lines.in_time(point for line in drawn for point in line.points)
+    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in trend_lines))
+    points = lines.in_time(point for line in trend_lines for point in line.points)
     versions = [wording.version(one.torch_version) for one in points if one.torch_version]
     return where, f"PyTorch {' to '.join(dict.fromkeys(versions[:1] + versions[-1:]))}" if versions else ""
 
@@ -148,8 +150,8 @@ def _upgrade_argument(torch_version: str, about: MeasuredFor | None) -> str:
     version = parse(torch_version)
     if version is not None:
         candidate = version.pre is not None and version.pre[0] == "rc"
-        released = not version.is_prerelease or (candidate and not version.is_devrelease)
-        if released or date_of(version):
+        is_release = not version.is_prerelease or (candidate and not version.is_devrelease)
+        if is_release or date_of(version):
             return version.public
     return _name(about)
 

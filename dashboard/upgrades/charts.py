@@ -63,11 +63,11 @@ def _horizontal(style: IntervalStyle) -> dict[str, Any]:
 
 def _behind(style: IntervalStyle) -> list[alt.Chart]:
     """The shaded range below the threshold, and the line of no change."""
-    within, shared = min(style.threshold, style.axis.limit), _horizontal(style)
+    within, channels = min(style.threshold, style.axis.limit), _horizontal(style)
     shade, rule = once().mark_rect(color=QUIET, opacity=0.14), once().mark_rule(color=QUIET, opacity=0.7)
     return [
-        shade.encode(x=alt.XDatum(-within, **shared), x2=alt.X2Datum(within)),
-        rule.encode(x=alt.XDatum(0, **shared)),
+        shade.encode(x=alt.XDatum(-within, **channels), x2=alt.X2Datum(within)),
+        rule.encode(x=alt.XDatum(0, **channels)),
     ]
 
 

@@ -19,26 +19,26 @@ _METRIC, _THRESHOLD, _CASE, _WORST, _WEIGHTS, _MUST = (
 _HEIGHT = 82
 
 
-def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
+def rules(selection: UpgradeView, stored: Policy, judgement: JudgedUpgrade) -> None:
     """Show the form, filled with the rules in effect; `stored` are those the run was measured under."""
-    policy = judged.subject.policy
-    known = {metric for result in judged.results for metric in result.verdicts} | {policy.metric}
-    shown = per_cent(policy, policy.metric)
+    policy = judgement.subject.policy
+    metrics = {metric for result in judgement.results for metric in result.verdicts} | {policy.metric}
+    threshold = per_cent(policy, policy.metric)
     # Rules are stored only in the address; the fields are read when the form is submitted.
     st.session_state[_METRIC] = policy.metric
-    st.session_state[_THRESHOLD] = shown
+    st.session_state[_THRESHOLD] = threshold
     st.session_state[_CASE] = round(100 * policy.case, 10)
     st.session_state[_WORST] = "\n".join(_limits(policy))
     st.session_state[_WEIGHTS] = "\n".join(_weights(policy))
     st.session_state[_MUST] = "\n".join(policy.must_not_regress)
     with (
-        st.expander("Change policy", expanded=chosen.rules.changed),
+        st.expander("Change policy", expanded=selection.rules.changed),
         st.form("rules", border=False),
     ):
         left, right = st.columns(2)
         left.selectbox(
             "Metric that decides",
-            [name for name in DECIDING if name in known],
+            [name for name in DECIDING if name in metrics],
             key=_METRIC,
             format_func=lambda name: METRICS[name].title,
         )
@@ -46,7 +46,7 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
             "Threshold of a change, %",
             0.0,
             # The policy of an imported run may contain any value.
-            max(100.0, shown),
+            max(100.0, threshold),
             step=0.5,
             format="%g",
             key=_THRESHOLD,
@@ -56,21 +56,23 @@ def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
         right.text_area("Weights: CASE_OR_GLOB:NUMBER, one a line", key=_WEIGHTS, height=_HEIGHT)
         right.text_area("Must not regress: a case or a glob, one a line", key=_MUST, height=_HEIGHT)
         with st.container(horizontal=True):
-            st.form_submit_button("Judge", on_click=_judge, args=(chosen.run, stored, policy.metric, shown))
-            if chosen.rules.changed:
-                st.form_submit_button("As it was measured", on_click=_forget, args=(chosen.run,))
+            st.form_submit_button(
+                "Judge", on_click=_judge, args=(selection.run, stored, policy.metric, threshold)
+            )
+            if selection.rules.changed:
+                st.form_submit_button("As it was measured", on_click=_forget, args=(selection.run,))
 
 
-def to_keep(chosen: UpgradeView, judged: JudgedUpgrade) -> None:
+def to_keep(selection: UpgradeView, judgement: JudgedUpgrade) -> None:
     """Show how to use the rules of an address for every upgrade."""
-    if not chosen.rules.changed:
+    if not selection.rules.changed:
         return
     with st.expander("Keep these rules: add them to pyrometer.toml"):
-        parts.code(toml(judged.subject.policy, _NAME))
+        parts.code(toml(judgement.subject.policy, _NAME))
         parts.caption(f"`pyrometer upgrade OLD NEW --policy {_NAME}` then measures and judges by them.")
 
 
-def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
+def _judge(run: str, policy: Policy, metric: str, threshold: float) -> None:
     """Write the typed values into the address; the page then reports invalid ones.
 
     `metric` and `threshold` are the initial values of the form.
@@ -80,17 +82,17 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
     if changes.metric != metric and changes.threshold == threshold:
         # The threshold was that of another metric and was not edited.
         changes = RuleChanges(changes.metric, case=changes.case)
-    query = UpgradeView(run, changes.differing_from(stored)).query()
-    own, limits = _limits(stored), _lines(str(state[_WORST]))
-    limited = {line.rpartition(":")[0].strip() for line in limits}
+    query = UpgradeView(run, changes.differing_from(policy)).query()
+    own, limits = _limits(policy), _lines(str(state[_WORST]))
+    limited_metrics = {line.rpartition(":")[0].strip() for line in limits}
     # Removing a line removes its limit.
-    lifted = [f"{metric}:{NO_LIMIT}" for metric in stored.worst if metric not in limited]
-    if worst := [*(line for line in limits if line not in own), *lifted]:
+    removed_limits = [f"{metric}:{NO_LIMIT}" for metric in policy.worst if metric not in limited_metrics]
+    if worst := [*(line for line in limits if line not in own), *removed_limits]:
         query["worst"] = worst
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
-    if weights != _weights(stored):
+    if weights != _weights(policy):
         query["weight"] = weights or [""]
-    if must != list(stored.must_not_regress):
+    if must != list(policy.must_not_regress):
         query["must"] = must or [""]
     st.query_params.from_dict(query)
 

@@ -30,12 +30,12 @@ _HARDWARE = 200
 @cache
 def newest(url: str) -> UpgradeLists:
     """The newest upgrades and the newest sessions about findings."""
-    found = queries.upgrade_runs(database_at(url), newest=UPGRADES + 1)
+    records = queries.upgrade_runs(database_at(url), newest=UPGRADES + 1)
     sessions = queries.upgrade_runs(database_at(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
     return UpgradeLists(
-        upgrade_summaries(found[:UPGRADES]),
+        upgrade_summaries(records[:UPGRADES]),
         upgrade_summaries(sessions[:SESSIONS]),
-        older=len(found) > UPGRADES,
+        older=len(records) > UPGRADES,
         older_sessions=len(sessions) > SESSIONS,
     )
 
@@ -43,34 +43,34 @@ def newest(url: str) -> UpgradeLists:
 def comparison_of(run: Run) -> Comparison:
     """The comparison of a run; raises ValueError with a sentence for a run without a readable one."""
     try:
-        found = stored_comparison(run.facts)
+        comparison = stored_comparison(run.facts)
     except ValueError as error:
         raise ValueError(f"Run {run.id} holds {error}.") from error
-    if found is None:
+    if comparison is None:
         raise ValueError(f"Run {run.id} compares no environments, according to this database.")
-    return found
+    return comparison
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner="Judging")
-def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Report:
+def judged_by(url: str, run_id: str, outcome_count: int, state: str, rules: RuleChanges) -> Report:
     """The page of a run by these rules; raises ValueError with a sentence if it cannot be judged.
 
-    `stored`, the number of its outcomes, and `state` are a part of the cache key of a running run.
+    `outcome_count`, the number of its outcomes, and `state` are a part of the cache key of a running run.
     """
     return report(*_judge_run(url, run_id, rules), rules)
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
 def scorecard_of(
-    url: str, run_id: str, stored: int, state: str, rules: RuleChanges
+    url: str, run_id: str, outcome_count: int, state: str, rules: RuleChanges
 ) -> tuple[Decision, str, tuple[scorecard.Entry, ...]]:
     """The decision on a run by these rules, its main reason, and its four metrics.
 
     Raises ValueError as `judged_by` does.
     """
-    _, found = _judge_run(url, run_id, rules)
-    entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
-    return found.upgrade.decision, wording.because(found.upgrade), entries
+    _, result = _judge_run(url, run_id, rules)
+    entries = scorecard.entries(result.upgrade.scorecard, result.subject.policy)
+    return result.upgrade.decision, wording.because(result.upgrade), entries
 
 
 def _judge_run(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:
@@ -81,9 +81,9 @@ def _judge_run(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUp
     if rules.changed:
         # The exported report does not contain the address with the rules.
         run = replace(run, notes=(*run.notes, _REJUDGED))
-    wanted = replace(comparison, policy=rules.apply_to(comparison.policy))
+    changed_comparison = replace(comparison, policy=rules.apply_to(comparison.policy))
     outcomes = queries.outcomes_of_run(database_at(url), run_id)
     try:
-        return run, judge_upgrade(run, wanted, outcomes)
+        return run, judge_upgrade(run, changed_comparison, outcomes)
     except ValueError as error:
         raise ValueError(f"Run {run_id} cannot be judged: {error}.") from error

@@ -56,17 +56,17 @@ def show() -> None:
     url = ServerSettings.from_environment().database_url
     query = parts.query()
     parts.title("Upgrade")
-    known = load.newest(url)
-    found = resolve_address(query, known.items, older=known.older)
-    parts.complain(found.complaints)
-    if found.command:
+    upgrade_lists = load.newest(url)
+    choice = resolve_address(query, upgrade_lists.items, older=upgrade_lists.older)
+    parts.complain(choice.complaints)
+    if choice.command:
         parts.caption("This measures them on the machine on which it runs:")
-        parts.code(found.command)
-    opened = one(url, query, found, known.items)
-    if opened is None and not known.upgrades:
+        parts.code(choice.command)
+    opened = one(url, query, choice, upgrade_lists.items)
+    if opened is None and not upgrade_lists.upgrades:
         nothing_measured(url)
-    if known.items:
-        lists(known, opened)
+    if upgrade_lists.items:
+        lists(upgrade_lists, opened)
 
 
 def nothing_measured(url: str) -> None:
@@ -89,22 +89,22 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeS
     if choice.run is None:
         return None
     if records.run(url, choice.run) is None:
-        missed, choice = choice.run, resolve_address({}, items)
+        missing_run, choice = choice.run, resolve_address({}, items)
         instead = f" The page shows the newest upgrade instead: {choice.run}." if choice.run else ""
-        parts.complain([f"{wording.no_such_run(missed, [each.run.id for each in items])}{instead}"])
+        parts.complain([f"{wording.no_such_run(missing_run, [each.run.id for each in items])}{instead}"])
     if choice.run is None:
         return None
     verdicts = _on_all_hardware(url, query, choice.run, items)
     run_id = verdicts[0].listed.run.id if verdicts and choice.any_hardware else choice.run
-    found = records.run(url, run_id)
-    if found is None:
+    stored_run = records.run(url, run_id)
+    if stored_run is None:
         return None
-    run, summary = found
+    run, summary = stored_run
     _choice(run, items)
     try:
         comparison = load.comparison_of(run)
-        stored = comparison.policy
-        rules, complaints = rule_changes(query, stored)
+        policy = comparison.policy
+        rules, complaints = rule_changes(query, policy)
         many = sum(summary.counts.values())
         report = load.judged_by(url, run.id, many, summary.state, rules)
     except ValueError as error:
@@ -112,13 +112,13 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeS
         _hardware(url, verdicts, run)
         return run.id
     metrics = tables.metrics(report.judged)
-    shown = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
+    metric = pick(query, "shown", list(metrics), next(iter(metrics)), complaints)
     detail = case_panel.read_case(query, [row.case for row in report.rows], complaints)
     parts.complain(complaints)
     _remember(query, run, detail)
     parts.tab_title(_tab_title(report.judged))
     parts.subject(_tab_title(report.judged), run.machine.hardware.label, f"suite {run.suite}")
-    chosen = UpgradeView(run.id, rules, shown)
+    selection = UpgradeView(run.id, rules, metric)
     own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
@@ -126,27 +126,27 @@ def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[UpgradeS
     parts.html(report.verdict)
     _waive(report.judged)
     _hardware(url, verdicts, run)
-    _matrix(chosen, report, metrics)
+    _matrix(selection, report, metrics)
     _files(summary, report)
-    _sections(report, folded=False)
+    _sections(report, is_folded=False)
     with parts.expander("Pass rate, latency, compile time and memory in full"):
         parts.html(tables.metric_cards(report.judged))
-    form.rules(chosen, stored, report.judged)
-    form.to_keep(chosen, report.judged)
-    _sections(report, folded=True)
-    parts.permanent_link(chosen.address)
+    form.rules(selection, policy, report.judged)
+    form.to_keep(selection, report.judged)
+    _sections(report, is_folded=True)
+    parts.permanent_link(selection.address)
     if detail is not None:
         case_panel.of_upgrade(url, run, report.judged, next(row for row in report.rows if row.case == detail))
     return run.id
 
 
-def _tab_title(judged: JudgedUpgrade) -> str:
+def _tab_title(judgement: JudgedUpgrade) -> str:
     """`2.13.0 to 2.15.0: no-go`; with the names of the environments if these differ from the versions."""
     sides: list[str] = []
-    for side in (judged.subject.old, judged.subject.new):
+    for side in (judgement.subject.old, judgement.subject.new):
         short = public(wording.version(side.torch))
         sides.append(short if side.name in (side.torch, public(side.torch)) else f"{side.name} ({short})")
-    return f"{' to '.join(sides)}: {report_wording.decision_word(judged.upgrade).lower()}"
+    return f"{' to '.join(sides)}: {report_wording.decision_word(judgement.upgrade).lower()}"
 
 
 def _remember(query: Query, run: Run, detail: str | None) -> None:
@@ -168,11 +168,11 @@ def _on_all_hardware(
 
 
 def _hardware_verdict(url: str, query: Query, each: UpgradeSummary) -> HardwareVerdict:
-    found = records.run(url, each.run.id)
-    if found is None or each.comparison is None:
+    stored_run = records.run(url, each.run.id)
+    if stored_run is None or each.comparison is None:
         return HardwareVerdict(each, because="not stored")
     rules, _ = rule_changes(query, each.comparison.policy)
-    run, summary = found
+    run, summary = stored_run
     try:
         many = sum(summary.counts.values())
         return HardwareVerdict(each, *load.scorecard_of(url, run.id, many, summary.state, rules))
@@ -187,8 +187,8 @@ def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
     table = tables.hardware(verdicts, run.id)
     title = "All hardware, the worst verdict first" if len(verdicts) > 1 else "Hardware"
     parts.table_section(title, table, "upgrade-hardware.csv")
-    known = {place.hardware: place.hardware_label for place in records.measured_places(url)}
-    if lacking := missing(verdicts, distinct(known)):
+    labels = {place.hardware: place.hardware_label for place in records.measured_places(url)}
+    if lacking := missing(verdicts, distinct(labels)):
         parts.caption(parts.plain(f"Not measured on: {', '.join(lacking)}."))
 
 
@@ -212,52 +212,52 @@ def _unknown_comparison(run: Run, why: str) -> None:
     parts.html(markup.link(links.run(run.id), "The run with all numbers →"))
 
 
-def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
+def _other_rules(judgement: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     """Show that other rules are used, the decision by the run's rules, and rules that match nothing."""
-    many = len(judged.results)
+    many = len(judgement.results)
     decision = report_wording.decision_word(own.upgrade)
     note = (
         "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: by those "
         f"it is {decision}. Pairs were measured until those were decided; with stricter rules more cases may "
         "stay unclear."
     )
-    cases = [each.case for each in judged.results]
-    unmatched = [
+    cases = [each.case for each in judgement.results]
+    unmatched_rules = [
         f'{rule}: "{glob}" matches none of the {many} cases.'
-        for rule, glob in judged.subject.policy.unmatched_globs(cases)
+        for rule, glob in judgement.subject.policy.unmatched_globs(cases)
     ]
-    return [note, *unmatched]
+    return [note, *unmatched_rules]
 
 
-def _waive(judged: JudgedUpgrade) -> None:
+def _waive(judgement: JudgedUpgrade) -> None:
     """Show the command that waives the blocking cases; the dashboard cannot waive them."""
-    blockers = judged.upgrade.blockers
+    blockers = judgement.upgrade.blockers
     if not blockers:
         return
     with parts.expander(f"Waive {wording.plural(len(blockers), 'blocker')}"):
         parts.caption("This judges the run without them; the report contains the reason:")
-        waived = [part for case in blockers for part in ("--waive", case)]
-        words = ["pyrometer", "report", judged.subject.run, *waived, "--because", "REASON"]
+        waive_options = [part for case in blockers for part in ("--waive", case)]
+        words = ["pyrometer", "report", judgement.subject.run, *waive_options, "--because", "REASON"]
         parts.code(shlex.join(words))
 
 
-def _matrix(chosen: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
+def _matrix(selection: UpgradeView, report: Report, metrics: Mapping[str, str]) -> None:
     """Show every case in one metric, which can be chosen above."""
-    judged = report.judged
-    drawn = tables.matrix(judged, report.rows, chosen.shown, chosen.case_address)
-    if drawn is None:
+    judgement = report.judged
+    matrix = tables.matrix(judgement, report.rows, selection.shown, selection.case_address)
+    if matrix is None:
         return
-    others = {table.metric: table for table in judged.upgrade.tables}
-    own = chosen.shown == judged.subject.policy.metric or chosen.shown not in others
+    others = {table.metric: table for table in judgement.upgrade.tables}
+    own = selection.shown == judgement.subject.policy.metric or selection.shown not in others
     csv = (
-        cases_table(judged.subject, judged.upgrade, report.rows)
+        cases_table(judgement.subject, judgement.upgrade, report.rows)
         if own
-        else metric_table(others[chosen.shown])
+        else metric_table(others[selection.shown])
     )
-    parts.heading("Every case, change in %", csv, f"upgrade-{chosen.run}-grid.csv")
+    parts.heading("Every case, change in %", csv, f"upgrade-{selection.run}-grid.csv")
     if len(metrics) > 1:
-        parts.segments("Metric", "shown", metrics, chosen)
-    parts.html(drawn.html())
+        parts.segments("Metric", "shown", metrics, selection)
+    parts.html(matrix.html())
 
 
 def _files(summary: RunSummary, report: Report) -> None:
@@ -285,13 +285,13 @@ def _files(summary: RunSummary, report: Report) -> None:
         st.html(markup.link(links.run(summary.id), "All outcomes of this run →"))
 
 
-def _written(judged: JudgedUpgrade, ending: str) -> bytes:
-    return FORMATS[ending](judged).encode()
+def _written(judgement: JudgedUpgrade, ending: str) -> bytes:
+    return FORMATS[ending](judgement).encode()
 
 
-def _sections(report: Report, *, folded: bool) -> None:
+def _sections(report: Report, *, is_folded: bool) -> None:
     """The sections that are folded under the name of their group, or those that are not."""
-    wanted = [section for section in report.sections if bool(section.group) == folded]
+    wanted = [section for section in report.sections if bool(section.group) == is_folded]
     for group, sections in groupby(wanted, key=lambda section: section.group):
         with st.expander(group) if group else nullcontext():
             for section in sections:
@@ -309,25 +309,25 @@ def _section(section: ReportSection) -> None:
             parts.table(table)
 
 
-def _chart(drawn: IntervalData) -> None:
-    look = replace(drawn.look, dark=st.context.theme.type == "dark")
-    parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
+def _chart(data: IntervalData) -> None:
+    look = replace(data.look, dark=st.context.theme.type == "dark")
+    parts.chart(charts.intervals(look), data.alt, rows=data.rows)
 
 
-def lists(known: UpgradeLists, opened: str | None) -> None:
+def lists(upgrade_lists: UpgradeLists, opened: str | None) -> None:
     """All upgrades, and the sessions that confirmed findings; the one that is `opened` says so."""
-    if known.upgrades:
-        table = tables.upgrades("Upgrades", known.upgrades, opened or "", _UPGRADES)
+    if upgrade_lists.upgrades:
+        table = tables.upgrades("Upgrades", upgrade_lists.upgrades, opened or "", _UPGRADES)
         parts.heading("Upgrades", table, "upgrades.csv")
         parts.caption("Decisions are by the policy under which each upgrade was measured.")
         parts.table(table)
-        _older(len(known.upgrades), "upgrades", older=known.older)
-    if known.sessions:
-        table = tables.upgrades("Sessions about findings", known.sessions, opened or "", _SESSIONS)
+        _older(len(upgrade_lists.upgrades), "upgrades", older=upgrade_lists.older)
+    if upgrade_lists.sessions:
+        table = tables.upgrades("Sessions about findings", upgrade_lists.sessions, opened or "", _SESSIONS)
         parts.heading("Sessions about findings", table, "sessions.csv")
         parts.caption("Each measured findings of a night again: a few cases.")
         parts.table(table)
-        _older(len(known.sessions), "sessions", older=known.older_sessions)
+        _older(len(upgrade_lists.sessions), "sessions", older=upgrade_lists.older_sessions)
 
 
 def _older(many: int, what: str, *, older: bool) -> None:

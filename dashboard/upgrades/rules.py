@@ -45,22 +45,22 @@ class RuleChanges:
 
     def query(self) -> dict[str, list[str]]:
         """The changes as a part of an address; a name without a value empties a list."""
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         if self.metric is not None:
-            found["metric"] = [self.metric]
+            result["metric"] = [self.metric]
         if self.threshold is not None:
-            found["threshold"] = [number(self.threshold)]
+            result["threshold"] = [number(self.threshold)]
         if self.case is not None:
-            found["case"] = [number(self.case)]
+            result["case"] = [number(self.case)]
         if self.worst is not None:
-            found["worst"] = [
+            result["worst"] = [
                 f"{metric}:{NO_LIMIT if math.isinf(limit) else number(limit)}" for metric, limit in self.worst
             ]
         if self.weights is not None:
-            found["weight"] = [f"{glob}:{number(weight)}" for glob, weight in self.weights] or [""]
+            result["weight"] = [f"{glob}:{number(weight)}" for glob, weight in self.weights] or [""]
         if self.must is not None:
-            found["must"] = list(self.must) or [""]
-        return found
+            result["must"] = list(self.must) or [""]
+        return result
 
     def apply_to(self, policy: Policy) -> Policy:
         """The policy with these changes; raises ValueError for invalid ones."""
@@ -118,13 +118,13 @@ def rule_changes(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
         if not texts and not (name in query and field in ("weights", "must")):
             continue
         try:
-            changed = replace(rules, **{field: read(texts)})
-            changed.apply_to(policy)
+            new_rules = replace(rules, **{field: read(texts)})
+            new_rules.apply_to(policy)
         except ValueError as error:
             text = str(error)
             complaints.append(f"{text[:1].upper()}{text[1:]}; the rule is ignored.")
         else:
-            rules = changed
+            rules = new_rules
     return rules.differing_from(policy), complaints
 
 
@@ -219,8 +219,10 @@ def toml(policy: Policy, name: str) -> str:
 
 
 def _table(values: Mapping[str, float]) -> str:
-    spelled: Callable[[float], str] = repr
-    return "{ " + ", ".join(f"{_text(name)} = {spelled(float(own))}" for name, own in values.items()) + " }"
+    format_value: Callable[[float], str] = repr
+    return (
+        "{ " + ", ".join(f"{_text(name)} = {format_value(float(own))}" for name, own in values.items()) + " }"
+    )
 
 
 def _text(plain: str) -> str:

@@ -31,9 +31,9 @@ from reports.text.templates import escape_text
 from reports.upgrade_report import JudgedUpgrade
 
 
-def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
+def drawn_cases(judgement: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
     """The data of `charts.intervals` for cases with a ratio, and their geomean last."""
-    found = [
+    matches = [
         _chart_row(
             axis,
             dashboard_wording.case(row.case).text,
@@ -47,19 +47,19 @@ def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) ->
         for row in rows
         if row.verdict and row.verdict.change is not None
     ]
-    overall = judged.upgrade.overall
+    overall = judgement.upgrade.overall
     if overall.change is not None:
         label = f"geomean over {wording.plural(overall.cases, 'case')}"
-        found.append(_drawn_mean(axis, label, overall))
-    return _number_rows(found)
+        matches.append(_drawn_mean(axis, label, overall))
+    return _number_rows(matches)
 
 
-def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
+def drawn_means(judgement: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
     """The data of `charts.intervals` for the geomeans of these techniques, that over all cases last."""
-    upgrade = judged.upgrade
+    upgrade = judgement.upgrade
     means = [*((name, upgrade.techniques[name]) for name in names), ("all", upgrade.overall)]
-    named = [(f"{name}, {wording.plural(mean.cases, 'case')}", mean) for name, mean in means]
-    return _number_rows([_drawn_mean(axis, label, mean) for label, mean in named if mean.change is not None])
+    labels = [(f"{name}, {wording.plural(mean.cases, 'case')}", mean) for name, mean in means]
+    return _number_rows([_drawn_mean(axis, label, mean) for label, mean in labels if mean.change is not None])
 
 
 def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
@@ -164,69 +164,76 @@ class Report:
     sections: tuple[ReportSection, ...]
 
 
-def report(run: Run, judged: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
-    """The page of `judged`, the result of `run` under its policy with changed `rules`."""
-    worst_first = rows(judged)
-    ordered = by_impact(worst_first, judged.subject.policy)
-    others = (_means(judged), *_about_run(judged))
-    measured = (_exclusions(judged, ordered), _differences(judged), _how(judged), _again(judged, ordered))
-    found = (
-        _correctness(judged),
-        _cases(run, judged, ordered, UpgradeView(run.id, rules or RuleChanges())),
-        _to_decide(judged),
-        _dispatch(judged, worst_first),
-        _kernels(judged, worst_first),
-        _screen(judged, worst_first),
-        replace(_reasons(judged), group=_WHY),
-        *(replace(section, group=_METRICS) for section in others),
-        *(replace(section, group=_HOW) for section in measured),
+def report(run: Run, judgement: JudgedUpgrade, rules: RuleChanges | None = None) -> Report:
+    """The page of `judgement`, the result of `run` under its policy with changed `rules`."""
+    worst_first = rows(judgement)
+    in_order = by_impact(worst_first, judgement.subject.policy)
+    others = (_means(judgement), *_about_run(judgement))
+    about_run = (
+        _exclusions(judgement, in_order),
+        _differences(judgement),
+        _how(judgement),
+        _again(judgement, in_order),
     )
-    kept = tuple(section for section in found if section is not None)
-    return Report(judged, page_tables.verdict(judged, worst_first), tuple(worst_first), kept)
+    result = (
+        _correctness(judgement),
+        _cases(run, judgement, in_order, UpgradeView(run.id, rules or RuleChanges())),
+        _to_decide(judgement),
+        _dispatch(judgement, worst_first),
+        _kernels(judgement, worst_first),
+        _screen(judgement, worst_first),
+        replace(_reasons(judgement), group=_WHY),
+        *(replace(section, group=_METRICS) for section in others),
+        *(replace(section, group=_HOW) for section in about_run),
+    )
+    sections = tuple(section for section in result if section is not None)
+    return Report(judgement, page_tables.verdict(judgement, worst_first), tuple(worst_first), sections)
 
 
-def _file(judged: JudgedUpgrade, what: str) -> str:
-    return f"upgrade-{judged.subject.run}-{what}.csv"
+def _file(judgement: JudgedUpgrade, what: str) -> str:
+    return f"upgrade-{judgement.subject.run}-{what}.csv"
 
 
-def _reasons(judged: JudgedUpgrade) -> ReportSection:
-    table = tables.reasons(judged.subject, judged.upgrade)
-    return ReportSection("Reasons, in order of weight", (table,), file=_file(judged, "reasons"))
+def _reasons(judgement: JudgedUpgrade) -> ReportSection:
+    table = tables.reasons(judgement.subject, judgement.upgrade)
+    return ReportSection("Reasons, in order of weight", (table,), file=_file(judgement, "reasons"))
 
 
-def _to_decide(judged: JudgedUpgrade) -> ReportSection | None:
-    table = _at_most(tables.to_decide(judged.subject, judged.upgrade, _case), MOST_LISTED)
+def _to_decide(judgement: JudgedUpgrade) -> ReportSection | None:
+    table = _at_most(tables.to_decide(judgement.subject, judgement.upgrade, _case), MOST_LISTED)
     if not table.rows:
         return None
     takes = markup.paragraph(f"One command for {wording.pairs_to_decide_in_all(table.rows)}.")
-    command = markup.code(judged.subject.decide_all(table.rows))
-    folded = (f"One by one: {wording.plural(len(table.rows), 'case')}", table)
-    file = _file(judged, "to-decide")
+    command = markup.code(judgement.subject.decide_all(table.rows))
+    fold = (f"One by one: {wording.plural(len(table.rows), 'case')}", table)
+    file = _file(judgement, "to-decide")
     content = (takes, command)
     return ReportSection(
-        "What would decide it", content, sentences.TO_DECIDE, file, csv=table, folded=(folded,)
+        "What would decide it", content, sentences.TO_DECIDE, file, csv=table, folded=(fold,)
     )
 
 
-def _correctness(judged: JudgedUpgrade) -> ReportSection | None:
-    table = _at_most(tables.correctness(judged.subject, judged.upgrade, _case))
+def _correctness(judgement: JudgedUpgrade) -> ReportSection | None:
+    table = _at_most(tables.correctness(judgement.subject, judgement.upgrade, _case))
     if not table.rows:
         return None
-    return ReportSection("Correctness", (table,), file=_file(judged, "correctness"))
+    return ReportSection("Correctness", (table,), file=_file(judgement, "correctness"))
 
 
-def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: UpgradeView) -> ReportSection:
-    metric = judged.subject.policy.metric
+def _cases(
+    run: Run, judgement: JudgedUpgrade, ordered: Sequence[Row], selection: UpgradeView
+) -> ReportSection:
+    metric = judgement.subject.policy.metric
     place = (run.machine.hardware.fingerprint, run.preset.fingerprint)
 
     def trend(row: Row) -> str:
         return links.trends(metric, *place, row.case, axis="version")
 
     def case_link(case: str) -> Markup:
-        return Markup(markup.opened_case(case, shown.case_address(case)))
+        return Markup(markup.opened_case(case, selection.case_address(case)))
 
     def table(title: str, rows: Sequence[Row]) -> DataTable[Row]:
-        cases = tables.cases(judged.subject, judged.upgrade, rows, case_link, trend)
+        cases = tables.cases(judgement.subject, judgement.upgrade, rows, case_link, trend)
         return _at_most(replace(cases, label=f"Cases: {title}"))
 
     groups = by_status(ordered)
@@ -236,26 +243,26 @@ def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row], shown: Upgra
         if not _is_folded(rows)
         for part in (f'<h3 class="py-sub">{title}</h3>', table(title, rows))
     ]
-    drawn = _drawn_cases(judged, ordered)
-    about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
+    chart_data = _drawn_cases(judgement, ordered)
+    about = f"{sentences.about_cases(metric)} {sentences.about_same(judgement.subject)}".strip()
     return ReportSection(
         f"What moved: {METRICS[metric].title}",
         tuple(content),
-        f"{_order_of_cases(ordered)} {about}{drawn.cut if drawn else ''}",
-        _file(judged, "cases"),
-        drawn,
-        tables.cases(judged.subject, judged.upgrade, ordered),
+        f"{_order_of_cases(ordered)} {about}{chart_data.cut if chart_data else ''}",
+        _file(judgement, "cases"),
+        chart_data,
+        tables.cases(judgement.subject, judgement.upgrade, ordered),
         tuple((title, table(title, rows)) for title, rows in groups.items() if _is_folded(rows)),
     )
 
 
 def by_status(ordered: Sequence[Row]) -> dict[str, list[Row]]:
     """Cases in groups of one status, as `2 slower`: broken, slower, unclear, faster, then all others."""
-    found: dict[str, list[Row]] = {}
+    by_status_word: dict[str, list[Row]] = {}
     for row in ordered:
-        found.setdefault(row.status, []).append(row)
-    places = [*_GROUPS, *(status for status in found if status not in _GROUPS)]
-    groups = (found[status] for status in places if status in found)
+        by_status_word.setdefault(row.status, []).append(row)
+    places = [*_GROUPS, *(status for status in by_status_word if status not in _GROUPS)]
+    groups = (by_status_word[status] for status in places if status in by_status_word)
     return {f"{len(rows):,} {rows[0].word}": rows for rows in groups}
 
 
@@ -271,14 +278,14 @@ def _at_most(table: DataTable[AnyRow], most: int = MOST_ROWS) -> DataTable[AnyRo
     return replace(table, most=most)
 
 
-def _order_of_cases(ordered: Sequence[Row]) -> str:
+def _order_of_cases(rows: Sequence[Row]) -> str:
     """The explanation of the order of cases."""
-    statuses = [row.status for row in ordered]
-    moved = statuses.count("slower") + statuses.count("faster")
+    statuses = [row.status for row in rows]
+    count = statuses.count("slower") + statuses.count("faster")
     first = "after what broke" if "broken" in statuses else "first"
-    if moved:
+    if count:
         return (
-            f"{wording.plural(moved, 'case')} changed: those come {first}, in the order of impact (weight x "
+            f"{wording.plural(count, 'case')} changed: those come {first}, in the order of impact (weight x "
             f"change)."
         )
     if "unclear" in statuses:
@@ -286,59 +293,62 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
     return "No case moved." if "same" in statuses else "No case has a verdict."
 
 
-def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
+def _drawn_cases(judgement: JudgedUpgrade, rows: Sequence[Row]) -> IntervalData | None:
     # What is the same is folded below, and would take all the room; what is waived has no part in the mean.
-    shown = [row for row in ordered if row.status not in (*_FOLDED, "waived")]
+    shown = [row for row in rows if row.status not in (*_FOLDED, "waived")]
     every = [row for row in shown if row.verdict and row.verdict.change is not None]
-    known = every[:_DRAWN]
-    if not known:
+    rows_with_ratio = every[:_DRAWN]
+    if not rows_with_ratio:
         return None
-    verdicts = [row.verdict for row in known if row.verdict]
-    axis = axis_of(verdicts, judged.upgrade.overall)
-    drawn = drawn_cases(judged, known, axis)
-    first = known[0]
-    metric = METRICS[judged.subject.policy.metric].title
+    verdicts = [row.verdict for row in rows_with_ratio if row.verdict]
+    axis = axis_of(verdicts, judgement.upgrade.overall)
+    chart_data = drawn_cases(judgement, rows_with_ratio, axis)
+    first = rows_with_ratio[0]
+    metric = METRICS[judgement.subject.policy.metric].title
     many = wording.plural(len(every), "case")
-    many = many if len(known) == len(every) else f"{len(known)} of {many}"
+    many = many if len(rows_with_ratio) == len(every) else f"{len(rows_with_ratio)} of {many}"
     alt = (
         f"Change of the {metric.lower()}, new against old, of {many} with intervals, in the table's order: "
         f"{dashboard_wording.case(first.case).text} {first.word}, {wording.change(verdicts[0])}"
     )
     return IntervalData(
-        drawn, _look(judged, axis, len(drawn)), alt, _limit_note(len(known), len(every), "that come first")
+        chart_data,
+        _look(judgement, axis, len(chart_data)),
+        alt,
+        _limit_note(len(rows_with_ratio), len(every), "that come first"),
     )
 
 
-def _limit_note(drawn: int, every: int, which: str) -> str:
-    return f" Only the {drawn} {which} of {every:,} are drawn; the CSV file has all." if drawn < every else ""
+def _limit_note(count: int, every: int, which: str) -> str:
+    return f" Only the {count} {which} of {every:,} are drawn; the CSV file has all." if count < every else ""
 
 
-def _look(judged: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
-    policy = judged.subject.policy
+def _look(judgement: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
+    policy = judgement.subject.policy
     threshold = threshold_of(policy.metric, policy.thresholds).log
     return IntervalStyle(lines, axis, threshold, METRICS[policy.metric].title, *directions(policy.metric))
 
 
-def _dispatch(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
-    if not judged.subject.dispatch:
+def _dispatch(judgement: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    if not judgement.subject.dispatch:
         return None
-    table = _at_most(tables.dispatch(judged.subject, worst_first, _case))
+    table = _at_most(tables.dispatch(judgement.subject, worst_first, _case))
     return ReportSection(
         "What runs differently",
         (table,) if table.rows else (),
-        f"{summary_words(judged.subject.dispatch)} {sentences.DISPATCH}",
-        _file(judged, "dispatch") if table.rows else "",
+        f"{summary_words(judgement.subject.dispatch)} {sentences.DISPATCH}",
+        _file(judgement, "dispatch") if table.rows else "",
     )
 
 
-def _kernels(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
-    table = tables.kernels(judged.subject, worst_first, _case)
+def _kernels(judgement: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+    table = tables.kernels(judgement.subject, worst_first, _case)
     if not table.rows:
         return None
-    return ReportSection("GPU kernels", (_at_most(table),), sentences.KERNELS, _file(judged, "kernels"))
+    return ReportSection("GPU kernels", (_at_most(table),), sentences.KERNELS, _file(judgement, "kernels"))
 
 
-def _screen(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
+def _screen(judgement: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
     about = sentences.screen(worst_first)
     if not about:
         return None
@@ -347,34 +357,34 @@ def _screen(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection 
         "How it was screened",
         (table,) if table.rows else (),
         about,
-        _file(judged, "screen") if table.rows else "",
+        _file(judgement, "screen") if table.rows else "",
     )
 
 
-def _means(judged: JudgedUpgrade) -> ReportSection:
-    drawn = _drawn_means(judged)
-    about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
+def _means(judgement: JudgedUpgrade) -> ReportSection:
+    chart_data = _drawn_means(judgement)
+    about = f"{sentences.about_means(judgement.subject)} What is left out is listed below."
     return ReportSection(
         "Over all, and by technique",
-        (tables.means(judged),),
-        f"{about}{drawn.cut if drawn else ''}",
-        _file(judged, "techniques"),
-        drawn,
+        (tables.means(judgement),),
+        f"{about}{chart_data.cut if chart_data else ''}",
+        _file(judgement, "techniques"),
+        chart_data,
     )
 
 
-def _drawn_means(judged: JudgedUpgrade) -> IntervalData | None:
-    upgrade = judged.upgrade
+def _drawn_means(judgement: JudgedUpgrade) -> IntervalData | None:
+    upgrade = judgement.upgrade
     if len(upgrade.techniques) < 2:
         return None
     axis = _axis_of_means([*upgrade.techniques.values(), upgrade.overall])
     furthest = sorted(upgrade.techniques, key=lambda name: -abs(upgrade.techniques[name].change or 0.0))
-    drawn = drawn_means(judged, sorted(furthest[:_DRAWN]), axis)
+    chart_data = drawn_means(judgement, sorted(furthest[:_DRAWN]), axis)
     many = wording.plural(len(furthest), "technique")
     many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} with the largest changes"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"
     cut = _limit_note(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
-    return IntervalData(drawn, _look(judged, axis, len(drawn)), alt, cut)
+    return IntervalData(chart_data, _look(judgement, axis, len(chart_data)), alt, cut)
 
 
 def _axis_of_means(means: Sequence[Geomean]) -> ForestAxis:
@@ -386,22 +396,24 @@ def _axis_of_means(means: Sequence[Geomean]) -> ForestAxis:
     )
 
 
-def _about_run(judged: JudgedUpgrade) -> list[ReportSection]:
+def _about_run(judgement: JudgedUpgrade) -> list[ReportSection]:
     """Compile time, memory, first call and graph breaks, a section each."""
-    found: list[ReportSection] = []
-    for title, grouped in groupby(judged.upgrade.tables, key=_title):
-        content = [each for table in grouped for each in _metric_table(table, judged.subject.policy)]
+    results: list[ReportSection] = []
+    for title, tables_of_title in groupby(judgement.upgrade.tables, key=_title):
+        content = [
+            each for table in tables_of_title for each in _metric_table(table, judgement.subject.policy)
+        ]
         name = title.replace(" ", "-")
-        found.append(ReportSection(title.capitalize(), tuple(content), file=_file(judged, name)))
-    return found
+        results.append(ReportSection(title.capitalize(), tuple(content), file=_file(judgement, name)))
+    return results
 
 
 def _metric_table(table: MetricTable, policy: Policy) -> tuple[str, DataTable[Any]]:
     """The heading of a table of one metric, its explanation, and the table."""
     about = sentences.about_table(table, policy)
     if missing := without_ratio(table):
-        named = ", ".join(missing[:MOST_OTHERS]) + (" …" if len(missing) > MOST_OTHERS else "")
-        about += f" Without a ratio: {named}."
+        names = ", ".join(missing[:MOST_OTHERS]) + (" …" if len(missing) > MOST_OTHERS else "")
+        about += f" Without a ratio: {names}."
     head = Markup('<h3 class="py-sub">{}: {}</h3><p class="py-quiet">{}</p>').format(
         METRICS[table.metric].title, escape_text(sentences.table_summary(table)), escape_text(about)
     )
@@ -413,34 +425,34 @@ def _title(table: MetricTable) -> str:
     return table.title
 
 
-def _exclusions(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
+def _exclusions(judgement: JudgedUpgrade, rows: Sequence[Row]) -> ReportSection:
     content: list[Content] = []
-    for table in (tables.exclusions(judged.upgrade, _case), tables.pairs_left_out(ordered, _case)):
+    for table in (tables.exclusions(judgement.upgrade, _case), tables.pairs_left_out(rows, _case)):
         if table.rows:
             content.append(f'<h3 class="py-sub">{table.label}: {len(table.rows):,}</h3>')
             content.append(_at_most(table, MOST_LISTED))
-    if apart := sentences.not_listed(ordered):
+    if apart := sentences.not_listed(rows):
         content.append(f"<p>{escape_text(apart)}</p>")
     if not content:
         content.append("<p>Every case is in the geomean, and every pair counts.</p>")
-    return ReportSection("Exclusions", tuple(content), file=_file(judged, "exclusions"))
+    return ReportSection("Exclusions", tuple(content), file=_file(judgement, "exclusions"))
 
 
-def _differences(judged: JudgedUpgrade) -> ReportSection:
-    table = tables.differences(judged.subject)
-    nothing = f"<p>{escape_text(sentences.no_difference(judged.subject))}</p>"
+def _differences(judgement: JudgedUpgrade) -> ReportSection:
+    table = tables.differences(judgement.subject)
+    nothing = f"<p>{escape_text(sentences.no_difference(judgement.subject))}</p>"
     return ReportSection(
         "What else differs between the environments",
         (table if table.rows else nothing,),
-        file=_file(judged, "environments"),
+        file=_file(judgement, "environments"),
         csv=table,
     )
 
 
-def _how(judged: JudgedUpgrade) -> ReportSection:
-    content = (page_tables.how(judged.subject),)
-    return ReportSection("How it was measured", content, sentences.how(judged.subject))
+def _how(judgement: JudgedUpgrade) -> ReportSection:
+    content = (page_tables.how(judgement.subject),)
+    return ReportSection("How it was measured", content, sentences.how(judgement.subject))
 
 
-def _again(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
-    return ReportSection("Measure a case again", (page_tables.again(judged, ordered),))
+def _again(judgement: JudgedUpgrade, rows: Sequence[Row]) -> ReportSection:
+    return ReportSection("Measure a case again", (page_tables.again(judgement, rows),))

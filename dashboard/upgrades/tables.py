@@ -35,9 +35,9 @@ MOST_OTHERS, MOST_LISTED = 25, 40
 _MOST_CHANGES = 4
 
 
-def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
+def verdict(judgement: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """The two environments, the decision, its main reason, and other differences."""
-    subject, upgrade = judged.subject, judged.upgrade
+    subject, upgrade = judgement.subject, judgement.upgrade
     decision = upgrade.decision
     lines = (sentences.risk(upgrade), *sentences.waiver_lines(rows, upgrade), also_different(subject))
     box = markup.verdict(
@@ -53,20 +53,20 @@ def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
 
 def also_different(subject: Subject) -> str:
     """Other differences of the new environment: `Also: triton 3.6 to 3.8`; empty for none."""
-    found = [one for one in changes(subject.old, subject.new) if one.what != "PyTorch"]
-    shown = [f"{one.what} {one.old or NONE} to {one.new or NONE}" for one in found[:_MOST_CHANGES]]
-    more = [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
-    return f"Also: {', '.join([*shown, *more])}." if found else ""
+    matches = [one for one in changes(subject.old, subject.new) if one.what != "PyTorch"]
+    texts = [f"{one.what} {one.old or NONE} to {one.new or NONE}" for one in matches[:_MOST_CHANGES]]
+    more = [f"{len(matches) - len(texts):,} more"] if len(matches) > len(texts) else []
+    return f"Also: {', '.join([*texts, *more])}." if matches else ""
 
 
-def metric_cards(judged: JudgedUpgrade) -> str:
+def metric_cards(judgement: JudgedUpgrade) -> str:
     """The four metrics, a card each."""
     return markup.panels(
         *(
             markup.card(
                 one.title, escape_text(one.value), "<br>".join([_state(one), *map(escape_text, one.notes)])
             )
-            for one in entries(judged.upgrade.scorecard, judged.subject.policy)
+            for one in entries(judgement.upgrade.scorecard, judgement.subject.policy)
         )
     )
 
@@ -75,7 +75,7 @@ def _state(one: Entry) -> str:
     return f'<span class="py-chip py-{one.tone}">{one.sign} {one.state}</span>'
 
 
-def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[HardwareVerdict]:
+def hardware(verdicts: Sequence[HardwareVerdict], current_run: str) -> DataTable[HardwareVerdict]:
     """A pair of versions on all hardware, a row each: the decision and the four metrics."""
     usual = ("Pass rate", "Steady latency", "Compile time", "Peak memory")
     metrics = next((tuple(each.title for each in one.entries) for one in verdicts if one.entries), usual)
@@ -83,7 +83,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
     machines = Counter(hardware for hardware, _ in places)
 
     def hardware_cell(one: HardwareVerdict) -> Markup:
-        return _hardware(one, named=machines[one.listed.run.hardware] > 1)
+        return _hardware(one, with_machine=machines[one.listed.run.hardware] > 1)
 
     columns: list[Column[HardwareVerdict]] = [
         Column("hardware", "Hardware", lambda one: one.listed.run.hardware_label, hardware_cell),
@@ -96,13 +96,13 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> DataTable[Hardw
         *(column for place, title in enumerate(metrics) for column in _metric_columns(place, title)),
     ]
     if len(verdicts) > 1:
-        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, shown)))
+        columns.append(Column("", "", format=lambda one: _open(one.listed.run.id, current_run)))
     return DataTable("All hardware", columns, verdicts)
 
 
-def _hardware(one: HardwareVerdict, *, named: bool) -> Markup:
-    """The hardware of a verdict; `named`: with the machine, if several have this hardware."""
-    machine = f" · {one.listed.run.machine}" if named else ""
+def _hardware(one: HardwareVerdict, *, with_machine: bool) -> Markup:
+    """The hardware of a verdict; `with_machine`: with the machine, if several have this hardware."""
+    machine = f" · {one.listed.run.machine}" if with_machine else ""
     return Markup("<strong>{}</strong><small>{} · {}{}</small>").format(
         Markup(markup.hardware(one.listed.run.hardware_label)),
         _where(one.listed),
@@ -130,10 +130,10 @@ def _metric_columns(place: int, title: str) -> list[Column[HardwareVerdict]]:
     ]
 
 
-def _open(run: str, shown: str) -> Markup:
+def _open(run: str, current_run: str) -> Markup:
     """A link to the page of a run, unless it is on this page."""
     link = markup.link(UpgradeView(run).address, "Open\u00a0→")
-    return Markup("shown above" if run == shown else link)
+    return Markup("shown above" if run == current_run else link)
 
 
 def _decision(one: HardwareVerdict) -> str:
@@ -157,8 +157,8 @@ def _title(subject: Subject) -> str:
     chip = "" if subject.state == "complete" else markup.chip(subject.state)
     torch = f"torch {subject.old.torch} to {subject.new.torch}"
     # Left out for environments that are named after their PyTorch, because it would be repeated.
-    named = {_plain(subject.old), _plain(subject.new)} == {True}
-    where = " · ".join(part for part in ("" if named else torch, f"on {sentences.place(subject)}") if part)
+    is_plain = {_plain(subject.old), _plain(subject.new)} == {True}
+    where = " · ".join(part for part in ("" if is_plain else torch, f"on {sentences.place(subject)}") if part)
     return (
         f'<div class="py-title"><h2>{escape_text(subject.old.name)} → {escape_text(subject.new.name)} '
         f"<small>{escape_text(where)}</small></h2> {chip}</div>"
@@ -174,22 +174,24 @@ def how(subject: Subject) -> str:
     rules = "".join(f"<li>{escape_text(rule)}</li>" for rule in sentences.rules(subject))
     run_facts = {name: printable(value) for name, value in sentences.facts(subject)}
     facts = markup.facts("How it was measured", subject.run, run_facts)
-    noted = markup.notes([printable(note) for note in subject.notes])
-    notes = f'<h3 class="py-sub">Notes</h3>{noted}' if subject.notes else ""
+    notes_html = markup.notes([printable(note) for note in subject.notes])
+    notes = f'<h3 class="py-sub">Notes</h3>{notes_html}' if subject.notes else ""
     return (
         f"{markup.panels(facts, kind='py-facts')}{notes}"
         f'<h3 class="py-sub">The rules it is judged by</h3><ul class="py-rules">{rules}</ul>'
     )
 
 
-def again(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
+def again(judgement: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """The command of every case, folded."""
-    lines = (judged.subject.reproduce(row.case) for row in rows)
+    lines = (judgement.subject.reproduce(row.case) for row in rows)
     return details_element(f"The command of every case: {len(rows):,}", commands(lines, len(rows)))
 
 
-def upgrades(title: str, items: Sequence[UpgradeSummary], shown: str, most: int) -> DataTable[UpgradeSummary]:
-    """A list of upgrades, each with a link to its page; the one that is `shown` says so."""
+def upgrades(
+    title: str, items: Sequence[UpgradeSummary], current_run: str, most: int
+) -> DataTable[UpgradeSummary]:
+    """A list of upgrades, each with a link to its page; the one that is `current_run` says so."""
     columns: list[Column[UpgradeSummary]] = [
         Column("run", value=lambda one: one.run.id),
         Column("old", "Upgrade", lambda one: one.old.name, _versions),
@@ -204,7 +206,7 @@ def upgrades(title: str, items: Sequence[UpgradeSummary], shown: str, most: int)
         Column("started_at", "When", lambda one: one.run.started_at, lambda one: utc(one.run.started_at)),
         Column("state", value=lambda one: one.run.state),
         Column("because", value=lambda one: one.because),
-        Column("", "", format=lambda one: _open(one.run.id, shown)),
+        Column("", "", format=lambda one: _open(one.run.id, current_run)),
     ]
     what = "sessions" if title.startswith("Sessions") else "upgrades"
     return DataTable(title, columns, items, most, f"more {what} in the CSV file.")
@@ -246,41 +248,41 @@ _FULL_SHADE, _LEAST_SHADE = math.log(1.10), 0.2
 CaseAddress = Callable[[str], str]
 
 
-def metrics(judged: JudgedUpgrade) -> dict[str, str]:
+def metrics(judgement: JudgedUpgrade) -> dict[str, str]:
     """The metrics of the matrix, by name: the deciding one, then those of the tables."""
-    names = [judged.subject.policy.metric, *(table.metric for table in judged.upgrade.tables)]
+    names = [judgement.subject.policy.metric, *(table.metric for table in judgement.upgrade.tables)]
     return {name: METRICS[name].title for name in names}
 
 
 def matrix(
-    judged: JudgedUpgrade, rows: Sequence[Row], metric: str, address: CaseAddress | None = None
+    judgement: JudgedUpgrade, rows: Sequence[Row], metric: str, address: CaseAddress | None = None
 ) -> HeatMap | None:
     """The changes of a metric as a matrix; None if a list would be as good, or if it would be too wide."""
-    found = grid(rows, _WIDEST)
-    if found is None:
+    matrix = grid(rows, _WIDEST)
+    if matrix is None:
         return None
-    verdicts = _verdicts(judged, metric)
+    verdicts = _verdicts(judgement, metric)
     lines = [
         (
             HeatHead(technique.replace(",", " "), chip=True),
             [
                 row and _cell(row, verdicts.get(row.case), address)
-                for row in (cells[place] for _, cells in found.lines)
+                for row in (cells[place] for _, cells in matrix.lines)
             ],
         )
-        for place, technique in enumerate(found.techniques)
+        for place, technique in enumerate(matrix.techniques)
     ]
     return HeatMap(
         f"Change of {METRICS[metric].title.lower()} by technique and workload",
-        [HeatHead(*dashboard_wording.workload(workload)) for workload, _ in found.lines],
+        [HeatHead(*dashboard_wording.workload(workload)) for workload, _ in matrix.lines],
         lines,
     )
 
 
-def _verdicts(judged: JudgedUpgrade, metric: str) -> Mapping[str, Verdict]:
-    if metric == judged.subject.policy.metric:
-        return judged.upgrade.verdicts
-    return next(table.verdicts for table in judged.upgrade.tables if table.metric == metric)
+def _verdicts(judgement: JudgedUpgrade, metric: str) -> Mapping[str, Verdict]:
+    if metric == judgement.subject.policy.metric:
+        return judgement.upgrade.verdicts
+    return next(table.verdicts for table in judgement.upgrade.tables if table.metric == metric)
 
 
 def _cell(row: Row, verdict: Verdict | None, address: CaseAddress | None) -> HeatCell:

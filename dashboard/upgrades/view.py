@@ -46,8 +46,8 @@ class UpgradeView(View):
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
-        shown = {"shown": [self.shown]} if self.shown else {}
-        return {"run": [self.run], **self.rules.query(), **shown}
+        metric_query = {"shown": [self.shown]} if self.shown else {}
+        return {"run": [self.run], **self.rules.query(), **metric_query}
 
     def after(self, name: str, value: Any) -> "UpgradeView":
         """Another run has other cases and another policy: changes of rules are dropped."""
@@ -109,8 +109,8 @@ def version(environment: NamedEnvironment) -> str:
 
 def upgrade_summaries(runs: Sequence[UpgradeRun]) -> tuple[UpgradeSummary, ...]:
     """The list entries of runs that measured two environments, in their order."""
-    found = (_upgrade_summary(run) for run in runs if run.source == RunSource.MEASURED)
-    return tuple(one for one in found if one is not None)
+    result = (_upgrade_summary(run) for run in runs if run.source == RunSource.MEASURED)
+    return tuple(one for one in result if one is not None)
 
 
 def _upgrade_summary(run: UpgradeRun) -> UpgradeSummary | None:
@@ -124,10 +124,10 @@ def _upgrade_summary(run: UpgradeRun) -> UpgradeSummary | None:
     new = sides.get(comparison.new) if comparison else next(iter(run.environments[1:]), None)
     if old is None or new is None:
         return None
-    stored = run.facts.get(DECIDED)
-    decided: dict[str, Any] = stored if isinstance(stored, dict) else {}
+    fact = run.facts.get(DECIDED)
+    decision: dict[str, Any] = fact if isinstance(fact, dict) else {}
     return UpgradeSummary(
-        run, old, new, comparison, str(decided.get("decision", "")), str(decided.get("because", ""))
+        run, old, new, comparison, str(decision.get("decision", "")), str(decision.get("because", ""))
     )
 
 
@@ -165,9 +165,9 @@ def resolve_address(query: Query, items: Sequence[UpgradeSummary], *, older: boo
             return UpgradeAddress(None, (unknown_value("hardware", hardware, labels.values()),))
         upgrades = [one for one in upgrades if one.run.hardware == place]
         hardware = labels[place]
-    found = [one for one in upgrades if _between(one, old, new)]
-    if found:
-        return UpgradeAddress(max(found, key=answers).run.id, any_hardware=not hardware)
+    matches = [one for one in upgrades if _between(one, old, new)]
+    if matches:
+        return UpgradeAddress(max(matches, key=answers).run.id, any_hardware=not hardware)
     if not (old or new):
         return UpgradeAddress(None)
     among = sum(not one.confirms for one in items) if older else 0
@@ -235,8 +235,8 @@ def on_all_hardware(one: UpgradeSummary, items: Iterable[UpgradeSummary]) -> lis
     best = {_place(one): one}
     alike = [each for each in items if not each.confirms and _pair(each) == _pair(one)]
     for each in alike:
-        known = best.setdefault(_place(each), each)
-        if known is not one and answers(each) > answers(known):
+        best_run = best.setdefault(_place(each), each)
+        if best_run is not one and answers(each) > answers(best_run):
             best[_place(each)] = each
     others: dict[tuple[str, str, str], UpgradeSummary] = {}
     for each in alike:
@@ -254,10 +254,10 @@ def worst_first(verdicts: Iterable[HardwareVerdict]) -> list[HardwareVerdict]:
     )
 
 
-def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> list[str]:
+def missing(verdicts: Sequence[HardwareVerdict], labels: Mapping[str, str]) -> list[str]:
     """The labels of known hardware (by fingerprint) on which the pair was not measured, by name."""
     there = {one.listed.run.hardware for one in verdicts}
-    return sorted({label for fingerprint, label in known.items() if fingerprint not in there})
+    return sorted({label for fingerprint, label in labels.items() if fingerprint not in there})
 
 
 def _place(one: UpgradeSummary) -> tuple[str, str]:

@@ -36,17 +36,17 @@ class CaseUtilisation:
     metrics: Mapping[str, Measurement]
 
 
-def by_source(run: str, measured: Sequence[Measurement]) -> dict[str, list[CaseUtilisation]]:
+def by_source(run: str, measurements: Sequence[Measurement]) -> dict[str, list[CaseUtilisation]]:
     """The cases with a utilisation, by its source, highest first."""
     cases: dict[tuple[str, str], dict[str, Measurement]] = {}
-    for each in measured:
+    for each in measurements:
         cases.setdefault((each.case, each.environment), {})[each.metric] = each
-    found: dict[str, list[CaseUtilisation]] = {}
+    groups: dict[str, list[CaseUtilisation]] = {}
     for source, names in SOURCES.items():
         own = [CaseUtilisation(run, *key, metrics) for key, metrics in cases.items() if names[0] in metrics]
         if own:
-            found[source] = sorted(own, key=lambda one: (-one.metrics[names[0]].point, one.case))
-    return found
+            groups[source] = sorted(own, key=lambda one: (-one.metrics[names[0]].point, one.case))
+    return groups
 
 
 def limits_table(
@@ -102,37 +102,41 @@ def show() -> None:
         telemetry.nothing_recorded(url)
         st.stop()
 
-    wanted = last(query, "run")
-    remembered = page_context.narrow_items(newest, attrgetter("workload"), attrgetter("hardware_fingerprint"))
-    run_id, complaints = telemetry.choose_run(url, wanted, newest if wanted else remembered)
+    name = last(query, "run")
+    default_windows = page_context.narrow_items(
+        newest, attrgetter("workload"), attrgetter("hardware_fingerprint")
+    )
+    run_id, complaints = telemetry.choose_run(url, name, newest if name else default_windows)
     windows = load.windows(url, run_id)
-    preferred = page_context.narrow_items(windows, attrgetter("workload"))
-    chosen, own, more = view.utilisation(query, run_id, windows, preferred)
+    preferred_windows = page_context.narrow_items(windows, attrgetter("workload"))
+    selection, own, more = view.utilisation(query, run_id, windows, preferred_windows)
     parts.complain([*complaints, *more])
-    if wanted is not None:
-        telemetry.without_window(url, wanted, newest)
+    if name is not None:
+        telemetry.without_window(url, name, newest)
     if last(query, "case"):
         place = windows[0].hardware_fingerprint[: links.FINGERPRINT]
         page_context.keep("/explore", query, hardware=place, workload=own[0].workload)
     with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
-        parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), chosen)
+        parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), selection)
         cases = sorted({w.case for w in windows})
-        parts.select("Case", "case", {case: wording.case(case).text for case in cases}, chosen)
-        environments = {w.environment: w.environment_name for w in windows if w.case == chosen.case}
+        parts.select("Case", "case", {case: wording.case(case).text for case in cases}, selection)
+        environments = {w.environment: w.environment_name for w in windows if w.case == selection.case}
         if len(environments) > 1:
-            parts.select("Environment", "environment", distinct(environments), chosen)
+            parts.select("Environment", "environment", distinct(environments), selection)
     names = {w.device: " · ".join(wording.device(w.name, w.device)) for w in own}
     if len(names) > 1:
         most = view.MAX_DEVICES
         label = "Devices" + (f", up to {most}" if len(names) > most else "")
-        parts.several(label, "devices", names, chosen, most)
+        parts.several(label, "devices", names, selection, most)
 
-    for source, measured in by_source(run_id, load.measurements(url, run_id)).items():
-        table = limits_table(source, measured, {w.environment: w.environment_name for w in windows})
+    for source, utilisations in by_source(run_id, load.measurements(url, run_id)).items():
+        table = limits_table(source, utilisations, {w.environment: w.environment_name for w in windows})
         parts.table_section(table.label, table, f"utilisation-{run_id}-{next(iter(SOURCES[source]))}.csv")
-    telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
+    telemetry.side_by_side(
+        url, selection, [w for device in selection.devices for w in own if w.device == device]
+    )
 
-    telemetry.all_windows(run_id, windows, chosen.case)
-    if wanted is None:
-        telemetry.without_window(url, wanted, newest)
-    parts.permanent_link(chosen.address)
+    telemetry.all_windows(run_id, windows, selection.case)
+    if name is None:
+        telemetry.without_window(url, name, newest)
+    parts.permanent_link(selection.address)

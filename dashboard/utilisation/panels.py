@@ -81,22 +81,22 @@ _UNDRAWN = frozenset({"energy"})
 
 def panels(recording: Recording) -> tuple[Panel, ...]:
     """The panels of a recording, top to bottom: those with values."""
-    found = [_each_cpu(recording), *(_panel(recording, *known) for known in (*_GPU, *_HOST))]
-    known = {column for _, _, lines in (*_GPU, *_HOST) for column in lines} | _UNDRAWN
-    more = [column for column in recording.values if column not in known and not _cpu(column)]
+    matches = [_each_cpu(recording), *(_panel(recording, *known) for known in (*_GPU, *_HOST))]
+    specification = {column for _, _, lines in (*_GPU, *_HOST) for column in lines} | _UNDRAWN
+    more = [column for column in recording.values if column not in specification and not _cpu(column)]
     # An unknown column of a newer sampler is shown under its name.
-    found += [_panel(recording, column, "zero", {column: column}) for column in more]
-    return tuple(panel for panel in found if panel is not None)
+    matches += [_panel(recording, column, "zero", {column: column}) for column in more]
+    return tuple(panel for panel in matches if panel is not None)
 
 
 def without_values(recording: Recording) -> list[str]:
     """Columns without any value: whole panels, or a line of one."""
     missing: list[str] = []
-    for title, _, named in (*_GPU, *_HOST):
-        recorded = [column for column in named if column in recording.values]
-        silent = [column for column in recorded if not _has_values(recording, column)]
-        whole = silent == recorded and silent
-        missing += [title] if whole else [f"{title}: {named[column]}" for column in silent]
+    for title, _, labels in (*_GPU, *_HOST):
+        columns = [column for column in labels if column in recording.values]
+        silent = [column for column in columns if not _has_values(recording, column)]
+        whole = silent == columns and silent
+        missing += [title] if whole else [f"{title}: {labels[column]}" for column in silent]
     return missing
 
 
@@ -113,7 +113,7 @@ def length(recordings: Iterable[Recording]) -> float:
     return max(0.1, float(np.ceil((last - first) / 1e8)) / 10)
 
 
-def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[str, pd.DataFrame]:
+def lines(recording: Recording, panels: Sequence[Panel], origin_ns: int) -> dict[str, pd.DataFrame]:
     """The lines of each panel by the name of its data: columns line, second, value, piece.
 
     A line is stepped: a row's value holds from where it began to where it ended. Rows without a value and
@@ -122,7 +122,7 @@ def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[
     rows: dict[str, list[_Row]] = {}
     pieces = count()
     drawn_lines = [
-        (place, *line) for place, panel in enumerate(drawn) if not panel.heat for line in panel.lines
+        (place, *line) for place, panel in enumerate(panels) if not panel.heat for line in panel.lines
     ]
     for place, column, label in drawn_lines:
         own = rows.setdefault(line_set(place), [])
@@ -132,13 +132,13 @@ def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[
     return {name: pd.DataFrame(own, columns=columns) for name, own in rows.items()}
 
 
-def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
+def heat(recording: Recording, panels: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
     """The map of all CPUs: columns began, ended (seconds), cpu, value; empty without values.
 
     With more cells than `MAX_POINTS` neighbouring rows are combined by their mean over time.
     """
     columns = ["began", "ended", "cpu", "value"]
-    cells = [column for panel in drawn if panel.heat for column, _ in panel.lines]
+    cells = [column for panel in panels if panel.heat for column, _ in panel.lines]
     if not cells:
         return pd.DataFrame(columns=columns)
     most = max(1, MAX_POINTS // len(cells))
@@ -167,8 +167,8 @@ def hover_rows(recording: Recording, origin_ns: int) -> pd.DataFrame:
         for column, values in recording.values.items()
     }
     began = [(at - origin_ns) / 1e9 for at in recording.started_ns]
-    ended = [(at - origin_ns) / 1e9 for at in recording.ended_ns]
-    return pd.DataFrame({"began": began, "ended": ended, **words})
+    ends = [(at - origin_ns) / 1e9 for at in recording.ended_ns]
+    return pd.DataFrame({"began": began, "ended": ends, **words})
 
 
 def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
@@ -177,9 +177,9 @@ def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
         "began_s": [(at - origin_ns) / 1e9 for at in recording.started_ns],
         "ended_s": [(at - origin_ns) / 1e9 for at in recording.ended_ns],
     }
-    named = {f"{column} ({_unit(column)})": list(each) for column, each in recording.values.items()}
+    columns = {f"{column} ({_unit(column)})": list(each) for column, each in recording.values.items()}
     return pd.DataFrame(
-        {"device": recording.device, "utilisation_source": recording.utilisation_source, **seconds, **named}
+        {"device": recording.device, "utilisation_source": recording.utilisation_source, **seconds, **columns}
     )
 
 
@@ -192,8 +192,8 @@ def _each_cpu(recording: Recording) -> Panel | None:
     return Panel(title, "%", "percent", curves, heat=len(curves) > MAX_LINES)
 
 
-def _panel(recording: Recording, title: str, scale: PanelScale, named: Mapping[str, str]) -> Panel | None:
-    curves = tuple((column, label) for column, label in named.items() if _has_values(recording, column))
+def _panel(recording: Recording, title: str, scale: PanelScale, labels: Mapping[str, str]) -> Panel | None:
+    curves = tuple((column, label) for column, label in labels.items() if _has_values(recording, column))
     return Panel(title, _unit(curves[0][0]), scale, curves) if curves else None
 
 
@@ -233,12 +233,12 @@ def _within(recording: Recording, column: str, points: int) -> list[list[int]]:
 def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
     """The drawn rows of a line in uninterrupted stretches."""
     values = recording.values[column]
-    kept = set(_extreme_rows(values, most))
+    indices = set(_extreme_rows(values, most))
     stretches: list[list[int]] = [[]]
     for row, value in enumerate(values):
         if value is None or (row and _interrupted(recording, row - 1, row)):
             stretches.append([])
-        if row in kept:
+        if row in indices:
             stretches[-1].append(row)
     return [stretch for stretch in stretches if stretch]
 
@@ -259,7 +259,7 @@ def _steps(
 ) -> list[_Row]:
     values, (label, number) = recording.values[column], key
     moments = [recording.started_ns[piece[0]], *(recording.ended_ns[row] for row in piece)]
-    held = [values[piece[0]], *(values[row] for row in piece)]
+    step_values = [values[piece[0]], *(values[row] for row in piece)]
     return [
         {
             "line": label,
@@ -267,5 +267,5 @@ def _steps(
             "value": value,
             "piece": number,
         }
-        for moment, value in zip(moments, held, strict=True)
+        for moment, value in zip(moments, step_values, strict=True)
     ]

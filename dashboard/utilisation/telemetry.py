@@ -31,13 +31,13 @@ def nothing_recorded(url: str) -> None:
         parts.nothing_measured()
         return
     latest = load.latest_run_id(url)
-    found = load.run(url, latest) if latest else None
+    stored_run = load.run(url, latest) if latest else None
     with parts.empty_state("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
-        if found:
-            st.write(f"Run {parts.plain(found[0].id)}: {why_none(found[0])}.")
-        reasons = capabilities.absent(found[0]) if found else []
+        if stored_run:
+            st.write(f"Run {parts.plain(stored_run[0].id)}: {why_none(stored_run[0])}.")
+        reasons = capabilities.absent(stored_run[0]) if stored_run else []
         if reasons:
             st.write("Telemetry that the machine of the newest run lacks, with reasons:")
             st.html(markup.notes(reasons))
@@ -46,21 +46,21 @@ def nothing_recorded(url: str) -> None:
             st.html(markup.code("pyrometer doctor"))
 
 
-def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> None:
+def without_window(url: str, requested: str | None, newest: Sequence[TelemetryWindow]) -> None:
     """Show why the run of an address, or else the newest own one, has no telemetry, and the command that
     records some.
 
     Nothing if it has some, or without such a run.
     """
     own = next(iter(load.own_runs(url, 1)), None)
-    run_id = (own.id if own else None) if wanted in (None, "latest") else wanted
+    run_id = (own.id if own else None) if requested in (None, "latest") else requested
     if run_id is None or any(window.run == run_id for window in newest) or load.windows(url, run_id):
         return
-    found = load.run(url, run_id)
-    if found is None:
+    stored_run = load.run(url, run_id)
+    if stored_run is None:
         return
-    run, _ = found
-    which = "The newest run" if wanted in (None, "latest") else "Run"
+    run, _ = stored_run
+    which = "The newest run" if requested in (None, "latest") else "Run"
     parts.caption(f"{which} {parts.plain(run_id)} has no telemetry.", f"Why: {why_none(run)}.")
     case = next((each.case for each in load.outcomes(url, run_id) if each.status == OutcomeStatus.OK), "")
     if case and run.source == RunSource.MEASURED:
@@ -77,8 +77,8 @@ def why_none(run: Run) -> str:
     if run.kind == RunKind.TRACE:
         return "it was traced, not measured"
     if isinstance(timing, Mapping) and not timing.get("observe_seconds"):
-        named = ", for example for cases without `--suite`" if run.suite == "chosen" else ""
-        return f"it was measured without a telemetry window (`observe_seconds` is 0{named})"
+        hint = ", for example for cases without `--suite`" if run.suite == "chosen" else ""
+        return f"it was measured without a telemetry window (`observe_seconds` is 0{hint})"
     return "no first process of a case is ok, or its windows are older than `telemetry_days`"
 
 
@@ -95,18 +95,18 @@ def opening_run(newest: Sequence[TelemetryWindow]) -> str:
     return next(run for run, where in with_utilisation.items() if where == machine)
 
 
-def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
+def choose_run(url: str, run_id: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
     """The run to show: the one the address names, or a default with a complaint."""
-    if wanted is None:
+    if run_id is None:
         return opening_run(newest), []
-    if wanted == "latest" or load.windows(url, wanted):
-        return (newest[0].run if wanted == "latest" else wanted), []
-    if load.run(url, wanted) is None:
-        known = list(dict.fromkeys(w.run for w in newest))
+    if run_id == "latest" or load.windows(url, run_id):
+        return (newest[0].run if run_id == "latest" else run_id), []
+    if load.run(url, run_id) is None:
+        run_ids = list(dict.fromkeys(w.run for w in newest))
         return newest[0].run, [
-            f"{wording.no_such_run(wanted, known)} The page shows the newest with telemetry."
+            f"{wording.no_such_run(run_id, run_ids)} The page shows the newest with telemetry."
         ]
-    return newest[0].run, [f"Run {wanted} has no telemetry; the page shows the newest run with telemetry."]
+    return newest[0].run, [f"Run {run_id} has no telemetry; the page shows the newest run with telemetry."]
 
 
 def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Mapping[str, str]:
@@ -115,18 +115,18 @@ def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Ma
     return {w.run: f"{wording.timestamp(w.started_at)} · {w.machine} · {w.run}" for w in windows}
 
 
-def side_by_side(url: str, chosen: Utilisation, windows: Sequence[TelemetryWindow]) -> None:
+def side_by_side(url: str, selection: Utilisation, windows: Sequence[TelemetryWindow]) -> None:
     """Show the chosen devices side by side, on one axis of seconds."""
-    found = [(window, _rows(url, window)) for window in windows]
-    kept = [recording for _, recording in found if not isinstance(recording, str)]
-    origin, seconds = panels.origin(kept), panels.length(kept)
-    for start in range(0, len(found), 2):
-        pair = found[start : start + 2]
-        columns = st.columns(2) if len(found) > 1 else [st.container()]
+    matches = [(window, _rows(url, window)) for window in windows]
+    recordings = [recording for _, recording in matches if not isinstance(recording, str)]
+    origin, seconds = panels.origin(recordings), panels.length(recordings)
+    for start in range(0, len(matches), 2):
+        pair = matches[start : start + 2]
+        columns = st.columns(2) if len(matches) > 1 else [st.container()]
         for column, (window, recording) in zip(columns, pair, strict=False):
             with column:
                 _device(window, recording, origin, seconds)
-    address = links.outcome(chosen.run, chosen.case, chosen.environment, chosen.replicate)
+    address = links.outcome(selection.run, selection.case, selection.environment, selection.replicate)
     parts.link(address, "The replicate and its samples →")
 
 
@@ -147,18 +147,18 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     file = f"telemetry-{window.run}-{window.case.replace('/', '__')}-{window.device}.csv"
     parts.heading(parts.plain(name), lambda: panels.table(recording, origin), file)
     parts.html(cards(window))
-    drawn = panels.panels(recording)
-    if drawn:
+    panel_list = panels.panels(recording)
+    if panel_list:
         rows = panels.hover_rows(recording, origin)
         parts.subject(wording.case(window.case).text, window.hardware, f"PyTorch {window.torch_version}")
         parts.chart(
-            window_charts.window(drawn, seconds, hovered=len(rows) > 0),
+            window_charts.window(panel_list, seconds, with_tooltips=len(rows) > 0),
             alt=wording.window_in_words(
-                name, [panel.heading for panel in drawn], window.rows, window.seconds
+                name, [panel.heading for panel in panel_list], window.rows, window.seconds
             ),
             count=wording.plural(window.rows, "sample"),
-            sets=panels.lines(recording, drawn, origin),
-            heat=panels.heat(recording, drawn, origin),
+            sets=panels.lines(recording, panel_list, origin),
+            heat=panels.heat(recording, panel_list, origin),
             rows=rows,
         )
     notes = [*recording.notes]
@@ -171,36 +171,36 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
 def cards(window: TelemetryWindow) -> str:
     """The summary of a window as a row of numbers."""
     what, source = wording.utilisation(window.device, window.utilisation_source)
-    shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
+    card_list = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
     if window.power is not None:
-        shown.append(markup.card("Power", _value(window.power, "W"), "mean"))
+        card_list.append(markup.card("Power", _value(window.power, "W"), "mean"))
     if window.temperature is not None:
-        shown.append(markup.card("Temperature", _value(window.temperature, "°C"), "highest"))
+        card_list.append(markup.card("Temperature", _value(window.temperature, "°C"), "highest"))
     rows = escape(wording.plural(window.rows, "sample"))
-    shown.append(markup.card("Window", _value(window.seconds, "s"), rows))
-    return markup.panels(*shown, kind="py-cards py-narrow")
+    card_list.append(markup.card("Window", _value(window.seconds, "s"), rows))
+    return markup.panels(*card_list, kind="py-cards py-narrow")
 
 
 def all_windows(run_id: str, windows: Sequence[TelemetryWindow], case: str) -> None:
     """The windows of the run, those of `case` first, each with the link that opens it; all of them as CSV."""
-    shown = table(windows, case)
-    parts.table_section(shown.label, shown, f"telemetry-{run_id}.csv", wording.ABOUT_WINDOWS)
+    window_table = table(windows, case)
+    parts.table_section(window_table.label, window_table, f"telemetry-{run_id}.csv", wording.ABOUT_WINDOWS)
 
 
 def table(windows: Sequence[TelemetryWindow], case: str = "") -> DataTable[TelemetryWindow]:
     """The windows of a run by case, those of `case` first, one row per device."""
     several = len({w.environment for w in windows}) > 1
     first = {(w.case, w.environment): w.replicate for w in windows}
-    repeated = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
-    ordered = sorted(windows, key=lambda window: (window.case != case, *_by_case(window)))
-    leading = {(w.case, w.environment, w.replicate): w.device for w in reversed(ordered)}
+    repeated_cases = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
+    in_order = sorted(windows, key=lambda window: (window.case != case, *_by_case(window)))
+    leading = {(w.case, w.environment, w.replicate): w.device for w in reversed(in_order)}
 
     def leads(w: TelemetryWindow) -> bool:
         return leading[w.case, w.environment, w.replicate] == w.device
 
     def name(w: TelemetryWindow) -> str:
         small = [w.environment_name] if several else []
-        small += [f"replicate {w.replicate}"] if w.case in repeated else []
+        small += [f"replicate {w.replicate}"] if w.case in repeated_cases else []
         return markup.case(w.case) + "".join(f"<small>{escape(each)}</small>" for each in small)
 
     columns: list[Column[TelemetryWindow]] = [
@@ -226,7 +226,7 @@ def table(windows: Sequence[TelemetryWindow], case: str = "") -> DataTable[Telem
         ),
     ]
     rest = "more in the CSV file; choose any case above"
-    return DataTable("All windows of this run", columns, ordered, MOST_WINDOWS, rest, folded=False)
+    return DataTable("All windows of this run", columns, in_order, MOST_WINDOWS, rest, folded=False)
 
 
 def _conditions() -> list[Column[TelemetryWindow]]:

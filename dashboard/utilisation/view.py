@@ -28,32 +28,32 @@ class Utilisation(View):
 
     def query(self) -> dict[str, list[str]]:
         """The selection as a URL's query; for an empty field the page chooses a value."""
-        chosen = self.environment != ""
+        has_replicate = self.environment != ""
         return {
             "run": [self.run],
             "case": [self.case],
-            "environment": [links.short(self.environment)] if chosen else [],
-            "replicate": [str(self.replicate)] if chosen else [],
+            "environment": [links.short(self.environment)] if has_replicate else [],
+            "replicate": [str(self.replicate)] if has_replicate else [],
             "device": list(self.devices),
         }
 
     def holds(self, window: TelemetryWindow) -> bool:
         """Whether a device's window belongs to the replicate that is shown."""
-        shown = (self.run, self.case, self.environment, self.replicate)
-        return (window.run, window.case, window.environment, window.replicate) == shown
+        identity = (self.run, self.case, self.environment, self.replicate)
+        return (window.run, window.case, window.environment, window.replicate) == identity
 
 
 def utilisation(
-    query: Query, run: str, windows: Sequence[TelemetryWindow], preferred: Sequence[TelemetryWindow] = ()
+    query: Query, run: str, windows: Sequence[TelemetryWindow], defaults: Sequence[TelemetryWindow] = ()
 ) -> tuple[Utilisation, list[TelemetryWindow], list[str]]:
     """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
 
-    `windows` are those of the run and must not be empty; without a case in `query` it is one of `preferred`.
+    `windows` are those of the run and must not be empty; without a case in `query` it is one of `defaults`.
     Raises SharedLabel for the label of several environments.
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
-    opening = sorted({w.case for w in preferred or windows})
+    opening = sorted({w.case for w in defaults or windows})
     with_utilisation = {w.case for w in windows if w.utilisation is not None}
     first = next((each for each in opening if each in with_utilisation), opening[0])
     case = pick(query, "case", cases, first, complaints)
@@ -63,16 +63,16 @@ def utilisation(
     environment = pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
     own = [w for w in own if w.environment == environment]
     replicates = sorted({w.replicate for w in own})
-    wanted = pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
-    own = sorted((w for w in own if w.replicate == int(wanted)), key=_gpus_first)
+    replicate_text = pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
+    own = sorted((w for w in own if w.replicate == int(replicate_text)), key=_gpus_first)
     devices = _pick_devices(query, [w.device for w in own], complaints)
-    return Utilisation(run, case, environment, int(wanted), devices), own, complaints
+    return Utilisation(run, case, environment, int(replicate_text), devices), own, complaints
 
 
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
-    wanted = list(dict.fromkeys(query.get("device", ())))
-    complaints += [unknown_value("device", device, known) for device in wanted if device not in known]
-    devices = [device for device in wanted if device in known]
+    names = list(dict.fromkeys(query.get("device", ())))
+    complaints += [unknown_value("device", device, known) for device in names if device not in known]
+    devices = [device for device in names if device in known]
     if len(devices) > MAX_DEVICES:
         complaints.append(f"At most {MAX_DEVICES} devices are compared; the first {MAX_DEVICES} are shown.")
     if devices:

@@ -62,30 +62,27 @@ class Panel:
 
 
 @spec_cache
-def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> Spec:
+def window(panels: Sequence[Panel], seconds: float, *, with_tooltips: bool = True) -> Spec:
     """The panels of one device above each other; they share the axis, which reaches from 0 to `seconds`.
 
-    Named data: `line_set` of every panel's place, `heat`, and where anything is `hovered`, `rows`: see
+    Named data: `line_set` of every panel's place, `heat`, and where anything is `with_tooltips`, `rows`: see
     `dashboard.utilisation.panels.lines`, `heat` and `hover_rows`. The row under the pointer is highlighted in
     every panel.
     """
     last = len(panels) - 1
     charts = [
-        _panel(panel, place, _seconds(seconds, labelled=place == last), hovered=hovered)
+        _panel(panel, place, _seconds(seconds, with_labels=place == last), with_tooltips=with_tooltips)
         for place, panel in enumerate(panels)
     ]
-    stacked = alt.vconcat(*charts, spacing=14)
-    stacked = stacked.resolve_scale(x="shared", color="independent", strokeDash="independent")
-    if hovered:
+    stack = alt.vconcat(*charts, spacing=14)
+    stack = stack.resolve_scale(x="shared", color="independent", strokeDash="independent")
+    if with_tooltips:
         # One selection for all panels; with one in each panel only that panel would react.
         views = [
-            layer.name
-            for panel in stacked.vconcat
-            for layer in panel.layer
-            if layer.name is not alt.Undefined
+            layer.name for panel in stack.vconcat for layer in panel.layer if layer.name is not alt.Undefined
         ]
-        stacked.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=_SELECT, views=views)]
-    return as_spec(stacked)
+        stack.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=_SELECT, views=views)]
+    return as_spec(stack)
 
 
 def line_set(place: int) -> str:
@@ -93,8 +90,8 @@ def line_set(place: int) -> str:
     return f"lines{place}"
 
 
-def _panel(panel: Panel, place: int, horizontal: dict[str, Any], *, hovered: bool) -> alt.LayerChart:
-    rows = [_rows(panel, horizontal)] if hovered else []
+def _panel(panel: Panel, place: int, horizontal: dict[str, Any], *, with_tooltips: bool) -> alt.LayerChart:
+    rows = [_rows(panel, horizontal)] if with_tooltips else []
     # Cells have their own tooltips and cover the row marks.
     layers = [*rows, _cells(panel, horizontal)] if panel.heat else [_line(panel, place, horizontal), *rows]
     title = alt.Title(
@@ -104,12 +101,12 @@ def _panel(panel: Panel, place: int, horizontal: dict[str, Any], *, hovered: boo
     return alt.LayerChart(layer=layers, title=title, height=height)
 
 
-def _seconds(seconds: float, *, labelled: bool) -> dict[str, Any]:
+def _seconds(seconds: float, *, with_labels: bool) -> dict[str, Any]:
     """The common properties of the x channels of a panel."""
     axis = alt.Axis(
-        labels=labelled,
-        ticks=labelled,
-        title="seconds since the window began" if labelled else None,
+        labels=with_labels,
+        ticks=with_labels,
+        title="seconds since the window began" if with_labels else None,
         values=_ticks(seconds),
         # With `format` Vega would shorten numbers to the digits that distinguish ticks: 100 became 1e+2.
         labelExpr="format(datum.value, '~r')",

@@ -212,7 +212,7 @@ def test_the_spec_has_one_selection_for_all_panels_and_no_data() -> None:
 
 def test_where_nothing_answers_to_the_pointer_there_is_nothing_that_could() -> None:
     drawn = panels.panels(a_host(64))
-    silent = window_charts.window(drawn, 3.3, hovered=False)
+    silent = window_charts.window(drawn, 3.3, with_tooltips=False)
     assert "params" not in silent
     drawn_from = [layer | panel for panel in silent["vconcat"] for layer in panel["layer"]]
     names = {each["data"]["name"] for each in drawn_from}
