@@ -280,7 +280,7 @@ def reproduce(run: Run, outcome: Outcome) -> None:
         parts.caption("Measure it again:")
         parts.code(reproduce_command(run, outcome.case, names[outcome.environment]))
     else:
-        parts.caption("The canary runs between sessions, by no command of its own.")
+        parts.caption("The canary runs between sessions; there is no command for it.")
 
 
 def log_section(text: str) -> None:
