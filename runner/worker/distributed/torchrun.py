@@ -138,9 +138,9 @@ class TorchrunMembers(Members):
         spec = self.spec
         order = {"word": spec.word, "each": spec.each, "threads": spec.threads, "count": self._each}
         order |= {"nodes": len(self._nodes), "host": self.host, "port": port, "store": self._store.port}
-        order["variables"] = relevant_variables(os.environ)
+        about_all = {**order, "variables": relevant_variables(os.environ)}
         for number, node in enumerate(self._nodes):
-            own = order | {"node": number, "cpus": sorted(cpus) if node.command else []}
+            own = about_all | {"node": number, "cpus": sorted(cpus) if node.command else []}
             command = (sys.executable, "-I", sys.argv[0], "node", "--order", json.dumps(own))
             try:
                 self._processes.append(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -214,6 +214,34 @@ def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path
     assert [each for each in tried if each[0] == "node-000"] == [("node-000", "gpu")]
     states = {each.label: each.state for each in queue_queries.tasks(database)}
     assert states == {"gpu": "done", "node-000": "waiting"}
+
+
+def test_a_task_that_every_attempt_loses_is_given_up_after_five(tmp_path: Path, database: Database) -> None:
+    trigger(database, "")
+    attempts: list[int] = []
+
+    def lose(task: Task, context: JobContext) -> JobResult:
+        attempts.append(task.attempts)
+        raise ChildLost("the run was killed by signal 9")
+
+    # Each look at the clock is an hour after the last one: no rest of a task is waited for.
+    hours = count()
+    service = schedulers.a_service(
+        f"sqlite:///{tmp_path}/many/pyrometer.db",
+        tmp_path,
+        schedulers.settings_of("", tmp_path),
+        Log("json", lambda: NOW, stream=StringIO()),
+        jobs={"measure": lose},
+        now=lambda: NOW + timedelta(hours=next(hours)),
+    )
+    give_up = time.monotonic() + 20.0
+
+    def lost() -> Task:
+        (task,) = queue_queries.tasks(database, schedule="night")
+        return task
+
+    service.run(lambda: lost().state == "lost" or time.monotonic() > give_up)
+    assert (lost().state, attempts) == ("lost", [1, 2, 3, 4, 5])
 
 
 def test_a_drained_host_claims_nothing_until_it_is_no_longer_drained() -> None:
