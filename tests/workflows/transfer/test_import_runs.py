@@ -117,7 +117,7 @@ def test_of_a_number_that_is_half_written_the_whole_one_is_stored(
     whole = f"{header}\n{row.replace('vgg16', 'resnet50')}\n{row}\n"
     table.write_text(whole.removesuffix(".5\n"))
     (half,) = read(table, sqlite).set_aside
-    assert "has no line break" in half.sentence
+    assert "has no end of line" in half.sentence
     table.write_text(whole)
     assert read(table, sqlite).set_aside == ()
     (run,) = queries.recent_runs(sqlite)
