@@ -33,7 +33,7 @@ _FIRST_NIGHT = date_of_day(1970, 1, 1)
 DIGEST_HELP = """Print or send the digest of a night: changes, missing results, verdicts, runs.
 
 \b
-pyrometer digest of this night, from the present results
+pyrometer digest                              of this night, from the present results
 pyrometer digest --date 2026-11-21            of an earlier night, as it was sent then
 pyrometer digest --markdown night.md          for an issue on GitHub
 pyrometer digest --send                       store it, and send it to targets that do not have it

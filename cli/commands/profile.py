@@ -211,7 +211,7 @@ def record(
     if done.census.compiled and not done.census.regions:
         say(
             f"note: PyTorch {done.census.torch} ran the program uncompiled while it was recorded: compiled "
-            f"modules are recorded as separate operators"
+            "modules are recorded as separate operators"
         )
     if as_json:
         typer.echo(json.dumps(_body(done.census, output), indent=2))

@@ -93,8 +93,8 @@ def _of_case(detail: CaseDetail) -> str:
             return f"{_about(case, verdict)[0]}: it must not regress{modes(found)}"
         case CaseSlowerUnderLoad(case, pairs, least):
             return (
-                f"{case}: at least {share(least)} slower in all of {plural(pairs, 'pair')} that other "
-                f"programs disturbed, which does not count as a measurement"
+                f"{case}: at least {share(least)} slower, measured under load, in all of "
+                f"{plural(pairs, 'pair')} that other programs disturbed"
             )
         case CaseUnknown(case, metric):
             lacking = f"has no {METRICS[metric].title}" if metric else "was not measured"

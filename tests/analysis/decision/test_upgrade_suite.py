@@ -322,7 +322,7 @@ def test_a_case_that_only_disturbed_pairs_know_keeps_a_suite_from_a_go() -> None
     assert decide([*alike(20), result("mlp", **lost)]).decision == "go"
     slower = decide([*alike(20), result("mlp", **lost, under_load=7)])
     assert slower.decision == "unclear"
-    assert sentence(slower.reasons[0]).startswith("mlp: at least 30 % slower in all of 7 pairs")
+    assert {"at least 30 % slower", "measured under load"} <= {*sentence(slower.reasons[0])[5:].split(", ")}
     assert decide([*alike(20), result("mlp", **lost, under_load=-7)]).decision == "go"
     # What was measured without disturbance has the say.
     assert decide([*alike(20), result("mlp", under_load=7)]).decision == "go"
