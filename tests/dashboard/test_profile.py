@@ -43,7 +43,7 @@ def test_it_opens_on_the_newest_trace_and_offers_all(open_page: Open, traced: st
 def test_an_address_names_a_trace_and_an_unknown_one_is_said(open_page: Open, traced: str) -> None:
     at = open_page(traced, PROFILE, run="first", case=MLP)
     assert at.selectbox(key="choose-table").value == f"first/{MLP}" and not at.warning
-    assert "There is no other table of this workload" in text(at)
+    assert "No other table of this workload" in text(at)
     at = open_page(traced, PROFILE, run="fourth")
     assert (
         at.warning[0].value.startswith("There is no trace") and "fused" in at.dataframe[0].value.to_string()

@@ -91,7 +91,7 @@ def test_a_journal_of_another_run_neither_repairs_nor_hides_a_run(tmp_path: Path
     stranger = write_journal(tmp_path / "elsewhere", OTHER, replicates=1)
     path = Path(shutil.copy(stranger, tmp_path / "runs" / GOOD / FILE))
     (sentence,) = repair(sqlite, tmp_path)
-    assert sentence == f"{path} holds run {OTHER}, not the run of its folder; it is left alone"
+    assert sentence == f"{path} holds run {OTHER}, not the run of its folder; it is skipped"
     assert {run: queries.measurements_of_run(sqlite, run) for run in before} == before
     with pytest.raises(JournalError, match="not the run of its folder"):
         load_run(tmp_path, GOOD, lambda: sqlite)
@@ -124,7 +124,7 @@ def test_a_repair_deletes_nothing_that_only_the_database_still_has(
     assert advice == {KEEP_STORED}
     outcome_of_pending(tmp_path, sqlite)
     (sentence,) = repair(sqlite, tmp_path)
-    assert "left alone" in sentence
+    assert "not changed" in sentence
     assert (queries.outcomes_of_run(sqlite, GOOD), queries.measurements_of_run(sqlite, GOOD)) == before
 
 
