@@ -191,7 +191,7 @@ def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
     assert code == 130 and "the output is closed: stopped" in running.said()
     assert f"--resume {run}" in running.said() and "Traceback" not in running.said()
     wait_until_gone(run)
-    note = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
+    note = re.search(r"note: \d+ lines did not fit .* saved in (\S+); append them to (\S+)", running.said())
     assert note, running.said()
     rescued, target = Path(note[1]), Path(note[2])
     before = len(journal.read_contents(target).outcomes)
