@@ -233,7 +233,7 @@ def test_an_environment_against_itself_and_a_budget_without_room_for_a_screen_ar
         ((), "give both environments"),
         (("default", "no-such"), "unknown environment"),
         (("default", "default", "--pairs", "5"), "even number"),
-        (("default", "default", "--pairs", "10002"), "--pairs takes 10,000 at most"),
+        (("default", "default", "--pairs", "10002"), "--pairs takes at most 10,000"),
         (
             ("default", "default", "--pairs", "9000"),
             "x 18,000 replicates are too many: one run measures 100,000",
