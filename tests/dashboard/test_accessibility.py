@@ -120,9 +120,8 @@ def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visi
     seen = page.get_by_role("button", name="Show data: Distribution")
     seen.focus()
     expect(seen.locator("xpath=ancestor::*[@data-testid='stElementToolbar']")).to_have_css("opacity", "1")
-    page.get_by_role("button", name="SVG file of the chart: Distribution").focus()
     with page.expect_download() as download:
-        page.keyboard.press("Enter")
+        page.get_by_role("button", name="SVG file of the chart: Distribution").press("Enter")
     assert download.value.suggested_filename.endswith("-2.svg")
     picture = ElementTree.fromstring(download.value.path().read_text())
     texts = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}text")]
@@ -130,9 +129,9 @@ def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visi
     assert any(text.startswith(f"{visitor.home}/runs?run=run-11") for text in texts)
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.get_by_role("button", name="Page as Markdown").focus()
+    settle(page)
     with page.expect_download() as download:
-        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Page as Markdown").press("Enter")
     text = download.value.path().read_text()
     assert text.startswith(f"# Runs\n\n[Runs]({visitor.home}/runs?run=run-11")
     settle(page)
