@@ -178,7 +178,7 @@ def test_ctrl_c_again_while_it_ends_changes_nothing(serve: Serve, empty_url: str
 def test_a_busy_port_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(errors.PortBusy, match=f"Port {port} on 127.0.0.1 is taken") as caught:
+        with pytest.raises(errors.PortBusy, match=f"Port {port} on 127.0.0.1 is in use") as caught:
             server.serve("127.0.0.1", port)
     assert "\n" not in str(caught.value)
 
