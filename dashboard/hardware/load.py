@@ -162,16 +162,18 @@ def _shared_counts(keys: Iterable[SeriesKey], metric: str) -> dict[str, int]:
 
 
 @load.cache
-def spread(url: str, run_id: str | None, metric: str = load.EVERY_CASE) -> Spread:
-    """The hardware and presets of the newest versions and of the `run_id` one: see `places.version_places`.
+def spread(url: str, wanted_version: str | None, metric: str = load.EVERY_CASE) -> Spread:
+    """The hardware and presets of the newest versions and of `wanted_version`: see `places.version_places`.
 
     Releases and nightlies are counted separately: the nightlies of two months are newer than any release, but
     machines have releases in common.
     """
-    metrics = runs_releases.releases(database_at(url))
-    nightlies = [version for version in metrics if version_order(version)[1].is_devrelease]
-    stable = [version for version in metrics if version not in set(nightlies)]
-    requested_versions = [version for version in metrics if run_id and public(version) == public(run_id)]
+    versions = runs_releases.releases(database_at(url))
+    nightlies = [version for version in versions if version_order(version)[1].is_devrelease]
+    stable = [version for version in versions if version not in set(nightlies)]
+    requested_versions = [
+        version for version in versions if wanted_version and public(version) == public(wanted_version)
+    ]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
     return runs_releases.version_places(database_at(url), metric, [*newest, *requested_versions])
 

@@ -26,10 +26,10 @@ class Fleet(View):
 
 def chosen(query: Query, machines: Sequence[str]) -> tuple[Fleet, list[str]]:
     """The selection in `query`, and complaints."""
-    run_id = last(query, "machine") or ""
-    if not run_id or run_id in machines:
-        return Fleet(run_id), []
-    return Fleet(""), [unknown_value("machine", run_id, machines)]
+    name = last(query, "machine") or ""
+    if not name or name in machines:
+        return Fleet(name), []
+    return Fleet(""), [unknown_value("machine", name, machines)]
 
 
 #: The most rows of a list on a page, and the most environments.

@@ -120,12 +120,12 @@ def _nothing_found() -> None:
 
 def _show_one(url: str, query: Query, number: str, now: datetime) -> None:
     """Show one finding; for an unknown id a message above the list."""
-    log_entry = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
-    if log_entry is None:
+    record = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if record is None:
         parts.complain([f"There is no finding {number!r} in this database; the page shows the list."])
         _show_list(url, {name: values for name, values in query.items() if name != "finding"}, now)
         return
-    one, log = log_entry
+    one, log = record
     cause = _cause_of(url, one)
     place = one.key.hardware[: links.FINGERPRINT]
     page_context.keep("/regressions", query, hardware=place, workload=one.key.case.rpartition("/")[0])

@@ -191,8 +191,8 @@ def metrics_text(request: Request) -> Response:
     headers = {"cache-control": "no-store"}
     try:
         settings = ServerSettings.from_environment()
-        connection = database.database_at(settings.database_url)
-        text = metrics.exposition(connection, datetime.now(UTC), settings.metrics_cases)
+        stored = database.database_at(settings.database_url)
+        text = metrics.exposition(stored, datetime.now(UTC), settings.metrics_cases)
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
         return Response(f"{why}\n", 503, headers=headers, media_type="text/plain")

@@ -83,5 +83,5 @@ def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
     medians may differ.
     """
     more = second.own[COLD].point - (first.own[COLD].point if COLD in first.own else 0.0)
-    save_count = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
-    return max(0.0, more / save_count) if save_count > 0 else None
+    saved_seconds = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
+    return max(0.0, more / saved_seconds) if saved_seconds > 0 else None

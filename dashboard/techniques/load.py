@@ -151,8 +151,8 @@ def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -
     run = record[0]
     for each in reversed(run.environments):
         where = Where(run.machine.hardware.fingerprint, run.preset.fingerprint, each.torch_version)
-        name = version in ("", each.torch_version, public(each.torch_version))
-        if not each.torch_version or not name or where == but:
+        is_wanted = version in ("", each.torch_version, public(each.torch_version))
+        if not each.torch_version or not is_wanted or where == but:
             continue
         reading = _reading(url, run_id, each.torch_version)
         if reading is not None and reading.has_ratio:

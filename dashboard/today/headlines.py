@@ -285,13 +285,13 @@ def _further(one: CaseNight) -> str:
 
 def pictures(nights: Collection[CaseNight], series_points: Lines) -> dict[SeriesKey, str]:
     """The sparklines of the displayed headlines, over the nights of their track."""
-    case_nights: dict[SeriesKey, str] = {}
+    sparklines: dict[SeriesKey, str] = {}
     for one in nights:
         values = [point.point for point in series_points.get(one.key, ())]
-        case_nights[one.key] = markup.sparkline(
+        sparklines[one.key] = markup.sparkline(
             values[-COURSE:], wording.metric(one.key.metric).unit, "nights", one.tone
         )
-    return case_nights
+    return sparklines
 
 
 def frame(items: Iterable[TrackHeadlines]) -> pd.DataFrame:

@@ -214,19 +214,19 @@ def trust(tracks: Iterable[TrackStatus], canary: Sequence[str]) -> NightTrust:
 
     If the newest night of a track measured nothing, its earlier nights do not count.
     """
-    tasks = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
-    if not tasks:
+    measured_tracks = [one for one in tracks if one.scheduled and one.night_task and not one.unmeasured]
+    if not measured_tracks:
         return NightTrust("not known", "quiet", ("No night was measured.",))
     disturbances = [
         f"{one.night_task.machine}: {describe_disturbance(one.disturbed)}"
-        for one in tasks
+        for one in measured_tracks
         if one.disturbed and one.night_task
     ]
-    blank = [f"{one.newest.track or one.newest.part}: no number" for one in tasks if one.blank]
+    blank = [f"{one.newest.track or one.newest.part}: no number" for one in measured_tracks if one.blank]
     reasons = tuple(dict.fromkeys((*blank, *disturbances, *canary)))
     if reasons:
         return NightTrust("partly", "odd", reasons)
-    counted_machines = wording.plural(len(measured_machines(tasks)), "machine")
+    counted_machines = wording.plural(len(measured_machines(measured_tracks)), "machine")
     return NightTrust("yes", "good", (f"No disturbance above the limit on {counted_machines}.",))
 
 

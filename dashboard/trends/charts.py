@@ -74,17 +74,19 @@ def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     `ticks`; `opened`; `hovered`, a row for each moment. The band spans the smallest to the largest replicate.
     """
     panels = [_panel(unit, lines, axis, style, place) for place in range(lines if style.stacked else 1)]
-    chart_data: alt.LayerChart | alt.VConcatChart = panels[0]
+    chart: alt.LayerChart | alt.VConcatChart = panels[0]
     if style.stacked:
-        chart_data = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
+        chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared")
     if style.series and axis == "date":
         # One selection for all panels; with one in each panel only that panel would react. Stacking renames
         # their layers.
         select = alt.PointSelectionConfig(type="point", on="pointerover", clear="pointerout", fields=["from"])
-        stack = chart_data.vconcat if isinstance(chart_data, alt.VConcatChart) else [chart_data]
-        views = [layer.name for panel in stack for layer in panel.layer if layer.name is not alt.Undefined]
-        chart_data.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
-    return as_spec(chart_data)
+        panel_charts = chart.vconcat if isinstance(chart, alt.VConcatChart) else [chart]
+        views = [
+            layer.name for panel in panel_charts for layer in panel.layer if layer.name is not alt.Undefined
+        ]
+        chart.params = [alt.TopLevelSelectionParameter(name=_POINTED, select=select, views=views)]
+    return as_spec(chart)
 
 
 def leading_to(spec: Spec, prefix: str) -> Spec:
@@ -116,15 +118,15 @@ def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> 
     only = letter(place) if style.stacked else ""
     on_dates = axis == "date"
     # The x channel of marks without scale and axis, which are those of the lines.
-    move_marks = alt.X("x:T") if on_dates else alt.X("x:Q")
+    x_channel = alt.X("x:T") if on_dates else alt.X("x:Q")
     layers = [
         *([_moments(unit, style, only)] if style.series and on_dates else ()),
-        *(_version_rules(move_marks, labels=place == 0) if style.rules and on_dates else ()),
-        *([_version_names(move_marks)] if not on_dates and last else ()),
-        *([_ticks(move_marks, style)] if style.ticks and on_dates and last else ()),
+        *(_version_rules(x_channel, labels=place == 0) if style.rules and on_dates else ()),
+        *([_version_names(x_channel)] if not on_dates and last else ()),
+        *([_ticks(x_channel, style)] if style.ticks and on_dates and last else ()),
         *_lines(unit, lines, x, style, only),
-        *(_moves(move_marks, style, only) if style.moved(only) else ()),
-        *([_point_ring(move_marks, style, only)] if style.opened else ()),
+        *(_moves(x_channel, style, only) if style.moved(only) else ()),
+        *([_point_ring(x_channel, style, only)] if style.opened else ()),
     ]
     return alt.LayerChart(layer=layers, height=_PANEL_HEIGHT if style.stacked else _HEIGHT)
 
@@ -133,17 +135,21 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
     """Band, line, points and end labels of every line, or `only` of the one with a letter."""
     # Without a range, so that the colours are those of Streamlit's theme, light or dark.
     letters = lines_of(lines)
-    duplicates: dict[str, Any] = {
+    track_encoding: dict[str, Any] = {
         "x": x,
         "color": alt.Color("letter:N", scale=alt.Scale(domain=letters), legend=None),
     }
-    dash_note: dict[str, Any] = {}
+    dash_encoding: dict[str, Any] = {}
     if style.tracks > 1:
-        duplicates["detail"] = alt.Detail("track:N")
+        track_encoding["detail"] = alt.Detail("track:N")
         dashes = alt.Scale(domain=list(range(1, style.tracks + 1)), range=[list(each) for each in DASHES])
-        dash_note["strokeDash"] = alt.StrokeDash("track:N", scale=dashes, legend=None)
+        dash_encoding["strokeDash"] = alt.StrokeDash("track:N", scale=dashes, legend=None)
     y = _values(style, "point", only)
-    span: dict[str, Any] = {**duplicates, "y": _values(style, "smallest", only), "y2": style.field("largest")}
+    span: dict[str, Any] = {
+        **track_encoding,
+        "y": _values(style, "smallest", only),
+        "y2": style.field("largest"),
+    }
     points = alt.Chart(alt.NamedData(_points_of(only)))
     line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
     # No text for screen readers on single points: thousands of texts take as long as all the rest. The chart
@@ -158,14 +164,14 @@ def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> lis
         points.mark_area(opacity=0.18).encode(**span),
         *([points.mark_rule(strokeWidth=2, opacity=0.55).encode(**span)] if style.bars else ()),
         *([_zero()] if style.relative else ()),
-        line.encode(**duplicates, y=y, **dash_note),
+        line.encode(**track_encoding, y=y, **dash_encoding),
         dot.encode(
-            **duplicates,
+            **track_encoding,
             y=y,
             shape=alt.Shape("letter:N", scale=shapes, legend=None),
             tooltip=_tooltip(unit, style),
         ),
-        end.encode(**duplicates, y=y, text="end:N"),
+        end.encode(**track_encoding, y=y, text="end:N"),
     ]
 
 

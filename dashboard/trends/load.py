@@ -295,7 +295,7 @@ def of(past: History, selection: Trends, better: Better) -> ChartData:
             else moves.detect_moves(visible, past.findings, past.tracks_of_place, past.borders, better)
         ),
     ]
-    step_list = (
+    run_steps = (
         ()
         if along_versions
         else marks.steps(
@@ -311,7 +311,7 @@ def of(past: History, selection: Trends, better: Better) -> ChartData:
         tracks=1 if along_versions else len(tracks),
         rules=not along_versions and not versions.empty,
         moves="".join(sorted(set(move_marks["letter"]))) if len(move_marks) else "",
-        ticks=bool(step_list),
+        ticks=bool(run_steps),
         series=() if along_versions else frames.series(points),
     )
     return ChartData(
@@ -325,8 +325,8 @@ def of(past: History, selection: Trends, better: Better) -> ChartData:
         versions=versions,
         moves=tuple(line_moves),
         marks=move_marks,
-        steps=tuple(step_list),
-        ticks=marks.ticks(step_list),
+        steps=tuple(run_steps),
+        ticks=marks.ticks(run_steps),
     )
 
 

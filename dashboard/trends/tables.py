@@ -257,8 +257,8 @@ def _change(move: Move) -> str:
 
 
 def _what(move: Move) -> str:
-    level_text = '<span class="py-quiet">moved here, not confirmed</span>'
-    text = level_text if move.state == MOVED else markup.chip(move.word)
+    quiet = '<span class="py-quiet">moved here, not confirmed</span>'
+    text = quiet if move.state == MOVED else markup.chip(move.word)
     text += f"<small>{escape(move.direction)}</small>" if move.direction else ""
     return text + (f"<small>{escape(METRICS[move.metric].title)}</small>" if move.metric else "")
 
