@@ -12,7 +12,7 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from analysis.decision.comparison import Comparison
-from analysis.decision.reasons import leaves_open
+from analysis.decision.policy_rules import leaves_open
 from analysis.decision.upgrade import TABLES
 from records.outcomes import Outcome, OutcomeStatus, PlannedReplicate
 from reports.text.verdict_text import describe_advice

@@ -12,17 +12,8 @@ from ..comparison.thresholds import exceeds, reaches
 from ..comparison.verdict import Verdict
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
-from .reasons import (
-    CaseBeyondLimit,
-    Detail,
-    Doubtful,
-    Kind,
-    MeanChange,
-    Reason,
-    Worse,
-    negligible,
-    worsening_range,
-)
+from .policy_rules import negligible, worsening_range
+from .reasons import CaseBeyondLimit, Detail, Doubtful, Kind, MeanChange, Reason, Worse
 
 #: The metric of steady latency if the policy judges by another kind of metric.
 _LATENCY = "latency_floor"

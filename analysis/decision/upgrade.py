@@ -12,6 +12,7 @@ from ..comparison.policy import Policy, Waiver
 from ..comparison.verdict import Verdict
 from ..geomean import CONFIDENCE, Geomean, geomean
 from ..robust_mean import Location
+from .policy_rules import negligible, reasons
 from .reasons import (
     CaseBeyondLimit,
     CaseDetail,
@@ -24,8 +25,6 @@ from .reasons import (
     SlowerShare,
     UnfinishedUpgrade,
     UnmeasuredShare,
-    negligible,
-    reasons,
     sort_reasons,
 )
 from .scorecard import Scorecard, limit_reasons, metric_score, scorecard

@@ -186,9 +186,7 @@ def test_history_of_files_opens_on_the_longest_series_that_moved_most(open_page:
     assert cases == ["zebra", "aardvark"] and not at.warning
 
 
-def test_files_that_state_no_time_are_shown_in_the_order_of_their_versions(
-    open_page: Open, files: str
-) -> None:
+def test_files_without_a_time_are_drawn_in_the_order_of_their_versions(open_page: Open, files: str) -> None:
     at = open_page(files, HISTORY)
     assert at.button_group(key="choose-axis").value == "version"
     assert "against 1.10.0" in text(open_page(files, HISTORY, scale="relative"))

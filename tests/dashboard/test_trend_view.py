@@ -110,7 +110,7 @@ def test_without_a_query_the_view_is_the_latency_of_the_first_cases_where_most_i
     assert dict(offer.hardware) == LABELS
 
 
-def test_cases_that_an_address_names_alone_are_shown_where_they_were_measured() -> None:
+def test_an_address_of_cases_alone_opens_their_hardware() -> None:
     """As the search links them: it finds cases of any hardware, preset and metric."""
     odd = key(RESNET, "tool.odd", EPYC, NOISY)
     opening = [(XEON, QUIET), (EPYC, QUIET), (EPYC, NOISY)]

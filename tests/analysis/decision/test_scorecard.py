@@ -87,7 +87,7 @@ def test_memory_at_a_limit_is_allowed_however_its_logarithm_is_rounded(old: floa
 
 
 @pytest.mark.parametrize("old", [40.0, 60.0, 100.0, 140.0, 700.0])
-def test_what_is_worse_by_exactly_what_is_material_counts(old: float) -> None:
+def test_a_slow_down_of_exactly_the_material_limit_counts(old: float) -> None:
     grown = judge(MEMORY, [Pair(old, old * 21 / 20)] * 4, threshold_of(MEMORY))
     upgrade = decide([result("a", verdicts={MEMORY: grown})], Policy(metric=MEMORY, worst={}, overall=0.5))
     assert kinds(upgrade, "no-go") == ["share"]

@@ -208,7 +208,7 @@ def test_an_exact_metric_has_the_material_limit_in_its_share(
     assert decide([*cases, needs("b", 1000.0, 1000.0)], policy).decision == "go"
 
 
-def test_a_threshold_above_what_is_material_does_not_lift_that_limit() -> None:
+def test_a_threshold_above_the_material_limit_does_not_lift_it() -> None:
     wide = Threshold(0.20, absolute=1.0, exact=True)
     more = judge(MEMORY, [Pair(1000.0, 1080.0)] * 2, wide)
     cases = [needs(f"same{number}", 1000.0, 1000.0) for number in range(8)]
